@@ -18,6 +18,7 @@ CLIENT = {
     "bad_message": "a field is missing, unknown or malformed; the message names the first one",
     "message_too_large": "more than 131,072 bytes of UTF-8, of a message or of an event's text",
     "bad_event": "the event cannot be one: its kind, whether that is reactive, its text, or a payload that JSON would not bring back",
+    "bad_timezone": "the `timezone` is no name of the IANA time zone database",
     "payload_too_large": "an event says more beside its text than may stand in the log",
     "too_many_attachments": "an event has more attachments than one may have",
     "attachments_too_large": "the text and the attachments of an event are too large together",

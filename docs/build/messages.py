@@ -26,6 +26,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "conversation": _CONVERSATION,
         "message_id": "m_1",
         "text": "Make a plan with three steps.",
+        "timezone": "Europe/Zurich",
     },
     "event": {
         "action": "event",

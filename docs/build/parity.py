@@ -126,6 +126,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("path families `ar tc fi so su ws sk ks`", "model/path.py", "_PARSERS", _PATH),
         done("ANNOUNCE behind the last cache mark", "context/announce.py", "ANNOUNCE", _RENDER),
         done("cache points prev-turn, pre-tail and tail, and one for the system part", "context/request.py", "MARKS_MAX", _RENDER),
+        done("`user_timezone`, and the time there", "context/announce.py", "user_timezone", _ANNOUNCE),
         done("SOURCES POOL, with a short text for rows that were cited", "context/announce.py", "def render_pool", "unit/context/test_announced_sources.py"),
         done("TTL pruning (`cache_ttl_seconds`)", "context/pruning.py", "def plan_pruning", "unit/loop/test_pruning.py"),
         done("compaction (`conv.range.summary`), and of the earlier rounds of an open turn", "context/compaction.py", "def plan_room", "unit/context/test_compaction.py"),

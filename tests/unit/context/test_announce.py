@@ -57,6 +57,33 @@ def test_a_quiet_announce_is_small():
     ]
 
 
+def test_the_time_is_the_users_too_if_their_zone_is_known():
+    log = LogBuilder()
+    log.message(timezone="Europe/Zurich")
+    text = told(log)
+    assert "user_timezone: Europe/Zurich\nuser_local_time: 2026-11-21T11:02+01:00 (Saturday)\n" in text
+    assert estimate_tokens(text) <= 150
+    log.message("on the way", timezone="Asia/Kathmandu")
+    assert "user_local_time: 2026-11-21T15:47+05:45 (Saturday)\n" in told(log)
+    log.message("later", event="alert", source="booking", timezone="Europe/Paris")
+    log.message("again")
+    assert "user_timezone: Asia/Kathmandu\n" in told(log)
+
+
+def test_a_zone_that_is_not_known_here_is_named_without_its_time():
+    log = LogBuilder()
+    log.message(timezone="Mars/Olympus")
+    assert "user_timezone: Mars/Olympus\ncurrent_utc_timestamp" in told(log)
+
+
+def test_a_users_zone_changes_nothing_that_a_cache_holds():
+    plain, zoned = LogBuilder(), LogBuilder()
+    plain.message()
+    zoned.message(timezone="Europe/Zurich")
+    assert "user_timezone: UTC\ncurrent_utc_timestamp" in told(plain)
+    assert zoned.timeline().parts == plain.timeline().parts
+
+
 def test_the_last_round_is_announced():
     log = LogBuilder()
     log.message()

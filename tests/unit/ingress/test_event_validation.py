@@ -389,3 +389,16 @@ def test_whatever_comes_over_the_socket_has_exactly_one_answer(message: dict[str
     answers = [frame for frame in frames(inbox) if isinstance(frame, AckFrame | ErrorFrame)]
     assert len(answers) == 1
     assert bool(of(AckFrame, inbox)) == (len(conversation.batches()) == 1)
+
+
+def test_an_event_keeps_its_users_time_zone() -> None:
+    conversation = Conversation()
+    take(conversation, {"text": "hi"}, kind="followup", timezone="America/Argentina/Ushuaia")
+    assert in_log(conversation).timezone == "America/Argentina/Ushuaia"
+
+
+@pytest.mark.parametrize(
+    "zone", ["Mars/Olympus", "Europe", "/etc/localtime", "../UTC", "tzdata.zi", " UTC", "UTC\n", "a" * 65]
+)
+def test_a_time_zone_that_is_none_is_refused(zone: str) -> None:
+    assert refusal(Conversation(), {"text": "hi"}, kind="followup", timezone=zone) == "bad_timezone"

@@ -11,6 +11,7 @@ from stepline.ingress.access import check_origin
 from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES
 from stepline.ingress.message import SEND_AGAIN, receive, report_internal
 from stepline.model.batch import BATCH_MAX_BYTES, Batch
+from stepline.model.entry import Inbound
 from stepline.model.ids import Lane
 from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
@@ -39,6 +40,20 @@ def test_a_message_is_acknowledged_once_it_stands_in_the_log_after_its_own_event
     assert [type(frame) for frame in frames(inbox)] == [EventFrame, AckFrame]
     ack = AckFrame(message_id="m1", conversation="c-1", n=1, kind="prompt", turn_id=conversation.state.turn)
     assert frames(inbox)[-1] == ack
+
+
+@pytest.mark.parametrize("action", ["send", "event"])
+def test_a_message_may_name_its_users_time_zone(action: str) -> None:
+    conversation = Conversation()
+    inbox = conversation.connect("k1")
+    say(conversation, body(action, message_id="m1", timezone="Europe/Zurich"))
+    assert len(of(AckFrame, inbox)) == 1
+    said = [
+        entry for batch in conversation.batches() for entry in batch.entries if isinstance(entry, Inbound)
+    ]
+    assert [entry.timezone for entry in said] == ["Europe/Zurich"]
+    say(conversation, body(action, message_id="m2", timezone="Europe/Nowhere"))
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["bad_timezone"]
 
 
 def test_a_resent_message_is_acknowledged_as_a_duplicate_at_its_first_place() -> None:

@@ -403,6 +403,7 @@ def _tails() -> Iterator[tuple[str, str]]:
         elapsed_s=135.0,
         reserved=True,
         timezone="Europe/Zurich",
+        local="2026-11-21T11:15+01:00 (Saturday)",
         plans=(plan(1, last_turn_id="turn_20261120T101500_ab12cd"), plan(2, current=True)),
         events=(event,),
         fresh=(opinion,),

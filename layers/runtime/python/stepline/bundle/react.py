@@ -164,6 +164,7 @@ class React:
             kind=said.kind,
             reactive=said.reactive,
             payload=said.payload,
+            timezone=said.timezone,
         )
         admitted = submit(self._workflow.runtime, self._lane, arrival)
         if admitted.duplicate:

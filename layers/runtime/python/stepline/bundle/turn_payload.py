@@ -20,7 +20,8 @@ from stepline.model.wire.live_event import FOLLOWUP, is_reactive
 class Payload(Value):
     """The input of a turn: a user's message, or an event of another `kind` with a `payload`.
 
-    With the same `message_id` it is the same input: its turn continues or is over.
+    With the same `message_id` it is the same input: its turn continues or is over. `timezone` is the user's, a
+    name of the IANA database.
     """
 
     text: str
@@ -28,6 +29,7 @@ class Payload(Value):
     kind: str = FOLLOWUP
     payload: Mapping[str, Any] = msgspec.field(default_factory=dict)
     reactive: bool | None = None
+    timezone: str = ""
 
 
 PayloadLike: TypeAlias = Payload | Mapping[str, Any]
@@ -61,7 +63,7 @@ def read_payload(payload: PayloadLike) -> Payload:
 
     Raises:
         InputError: `bad_payload`, a message without a text, or an event that asks for no answer;
-            `bad_message_id`; `bad_event`.
+            `bad_message_id`; `bad_event`; `bad_timezone`.
     """
     if isinstance(payload, Payload):
         return _asking(payload)
@@ -71,12 +73,16 @@ def read_payload(payload: PayloadLike) -> Payload:
         raise InputError("a payload has the user's message under `text`", code="bad_payload")
     if not isinstance(kind, str) or not isinstance(said, Mapping):
         raise InputError("an event has a `kind`, and a `payload` that is a mapping", code="bad_payload")
+    zone = payload.get("timezone", "")
+    if not isinstance(zone, str):
+        raise InputError("a `timezone` is a name of the IANA database", code="bad_timezone")
     read = Payload(
         text=text,
         message_id=check_segment(str(message_id), "message_id"),
         kind=kind,
         payload=dict(said),
         reactive=payload.get("reactive"),
+        timezone=zone,
     )
     return _asking(read)
 

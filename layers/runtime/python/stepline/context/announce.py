@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepline.model.base import Value
 from stepline.model.entry import Feedback
-from stepline.model.ids import utc
+from stepline.model.ids import UTC_ZONE, local_time, utc
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Source, host_of
 from stepline.rendering.piece import byte_length
@@ -57,7 +57,7 @@ class Announced(Value):
     `reserved`: this round is the last one, for an answer only. `finalize` counts the rounds left after a
     steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round except
     the last. Of the feedback, `fresh` is not in the timeline yet, `incorporated` entered it since the newest
-    request. `extra` are lines of the bundle's code.
+    request. `local` is the time in the user's `timezone`, if that is not UTC. `extra` are lines of the bundle's code.
     """
 
     now: str
@@ -69,7 +69,8 @@ class Announced(Value):
     reserved: bool = False
     finalize: int = 0
     finalize_tools: tuple[str, ...] = ()
-    timezone: str = "UTC"
+    timezone: str = UTC_ZONE
+    local: str = ""
     plans: tuple[Plan, ...] = ()
     events: tuple[Event, ...] = ()
     fresh: tuple[Opinion, ...] = ()
@@ -104,6 +105,8 @@ def announce(
         reserved=last_round,
         finalize=finalize,
         finalize_tools=finalize_tools,
+        timezone=timeline.timezone,
+        local="" if timeline.timezone == UTC_ZONE else local_time(now, timeline.timezone),
         plans=tuple(timeline.plans.values()),
         events=timeline.events_since(0),
         fresh=_opinions(timeline, timeline.fresh),
@@ -170,8 +173,9 @@ def _finalize(facts: Announced) -> str:
 
 
 def _time(facts: Announced) -> str:
+    local = f"user_local_time: {facts.local}\n" if facts.local else ""
     return (
-        f"[AUTHORITATIVE TEMPORAL CONTEXT (GROUND TRUTH)]\nuser_timezone: {clip(facts.timezone, 60)}\n"
+        f"[AUTHORITATIVE TEMPORAL CONTEXT (GROUND TRUTH)]\nuser_timezone: {clip(facts.timezone, 64)}\n{local}"
         f"current_utc_timestamp: {facts.now}\ncurrent_utc_date: {facts.now[:10]}"
     )
 

@@ -40,7 +40,7 @@ class Arrival:
     """One event from outside, before it has a place in the log.
 
     `kind` is the sender's name for it; `reactive` is None if the sender left that to the kind. `source` names
-    the service that acts for the user.
+    the service that acts for the user. `timezone` is the user's, if known.
     """
 
     message_id: str
@@ -51,6 +51,7 @@ class Arrival:
     payload: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
     source: str = ""
+    timezone: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +175,7 @@ def make_event(arrival: Arrival, *, at: str, idle: bool) -> Inbound:
         payload=dict(arrival.payload),
         attachments=arrival.attachments,
         source=arrival.source,
+        timezone=arrival.timezone,
     )
 
 

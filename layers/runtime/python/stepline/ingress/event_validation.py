@@ -21,7 +21,8 @@ from stepline.model.file.attachment import (
     attachment_key,
     check_attachment,
 )
-from stepline.model.ids import Lane, check_segment
+from stepline.model.ids import Lane, check_segment, local_time
+from stepline.model.wire.client_message import TIMEZONE_CHARS
 from stepline.model.wire.live_event import CREDIT, FOLLOWUP, KIND, PROMPT, STEER, STOP, is_reactive
 
 TEXT_MAX_BYTES: Final = 128 * 1024
@@ -51,7 +52,7 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
     """Return a valid event, with its payload's text as its own.
 
     Raises:
-        InputError: `bad_message_id`; `bad_event`; `bad_attachment`; `attachment_missing`, nothing is stored
+        InputError: `bad_message_id`; `bad_event`; `bad_timezone`; `bad_attachment`; `attachment_missing`, nothing is stored
             under a
             reference.
         LimitError: `message_too_large`, its text is; `payload_too_large`, `too_many_attachments`;
@@ -68,6 +69,7 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
         raise InputError("an event has one text, of its own or in its payload", code="bad_event")
     text = payload.pop("text", arrival.text)
     _check_text(text)
+    _check_zone(ports, arrival.timezone)
     _check_payload(payload)
     _check_kind(arrival, text, payload)
     _check_attachments(ports, lane, arrival, text)
@@ -79,6 +81,11 @@ def _check_text(text: object) -> None:
         raise InputError("the text of an event is a text", code="bad_event")
     if _size_bytes(text) > TEXT_MAX_BYTES:
         raise LimitError(f"a text has at most {TEXT_MAX_BYTES} bytes", code="message_too_large")
+
+
+def _check_zone(ports: Ports, zone: str) -> None:
+    if zone and not (len(zone) <= TIMEZONE_CHARS and local_time(ports.clock.now(), zone)):
+        raise InputError(f"there is no time zone {zone[:TIMEZONE_CHARS]!r}", code="bad_timezone")
 
 
 def _check_payload(payload: Mapping[str, Any]) -> None:

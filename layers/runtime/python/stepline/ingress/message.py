@@ -107,13 +107,14 @@ def answer(
 def read_arrival(user: str, message: Send | Event) -> Arrival:
     """Return the event that a message submits."""
     if isinstance(message, Send):
-        return Arrival(message_id=message.message_id, user=user, text=message.text)
+        return Arrival(message_id=message.message_id, user=user, text=message.text, timezone=message.timezone)
     return Arrival(
         message_id=message.message_id,
         user=user,
         kind=message.kind,
         reactive=message.reactive,
         payload=message.payload,
+        timezone=message.timezone,
         attachments=tuple(
             msgspec.convert(reference, Attachment, from_attributes=True) for reference in message.attachments
         ),

@@ -142,7 +142,7 @@ class Inbound(Value, tag="in", tag_field="kind"):
 
     `event` is its kind, and `prompt` for a message that opened a turn; a steer without a text is a stop.
     `payload` has its fields beside the text, JSON only. `user` owns the conversation; `source` names the
-    service that sent it for them.
+    service that sent it for them. `timezone` is the user's, if their client named it.
     """
 
     message_id: str
@@ -154,6 +154,7 @@ class Inbound(Value, tag="in", tag_field="kind"):
     payload: dict[str, Any] = msgspec.field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
     source: str = ""
+    timezone: str = ""
 
     @property
     def event_class(self) -> EventClass:

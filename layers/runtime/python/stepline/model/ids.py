@@ -1,6 +1,6 @@
-"""Ids of conversations, turns, calls and executions.
+"""Ids of conversations, turns, calls and executions, and times.
 
-Deterministic, so that a retried step makes the same ids.
+Ids are deterministic, so that a retried step makes the same ones.
 """
 
 from __future__ import annotations
@@ -80,3 +80,28 @@ def execution_name(lane: Lane, epoch: int) -> str:
 def utc(at: datetime) -> str:
     """Return ISO-8601 in UTC with milliseconds and `Z`, the one format of stored times."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+UTC_ZONE = "UTC"
+"""The time zone of a user who has named none."""
+
+
+def local_time(at: datetime, zone: str) -> str:
+    """Return a time in a zone of the IANA database, `2026-11-21T11:15+01:00 (Saturday)`; "" for an unknown zone.
+
+    Source: https://docs.python.org/3/library/zoneinfo.html. The database is the system's; where it has none, only
+    UTC is known.
+    """
+    if zone == UTC_ZONE:
+        there = at.astimezone(UTC)
+    else:
+        from zoneinfo import ZoneInfo  # noqa: PLC0415 - most users name no zone: 3 ms of CPU time
+
+        try:
+            there = at.astimezone(ZoneInfo(zone))
+        except (KeyError, ValueError, OSError):  # no such zone, no key, a folder
+            return ""
+    return f"{there.isoformat(timespec='minutes')} ({_DAYS[there.weekday()]})"
+
+
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

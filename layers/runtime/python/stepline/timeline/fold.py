@@ -40,7 +40,7 @@ from stepline.model.entry import (
     TakenOver,
     Titled,
 )
-from stepline.model.ids import Lane
+from stepline.model.ids import UTC_ZONE, Lane
 from stepline.model.plan_steps import Plan
 from stepline.model.shorten import shorten
 from stepline.model.source import Source
@@ -89,7 +89,7 @@ class Timeline:
     newest snapshot of each plan, the last changed at the end. `sources` is the pool by sid, `cited` the batch
     of each source's last citation, `feedback` the newest of each turn and origin, `fresh` the feedback not
     yet put into its turn, which waits for a cold cache, and `incorporated` the feedback put there since the
-    newest decision.
+    newest decision. `timezone` is the one that the user's client named last.
 
     `batches` are those after `base`; `load` reads the ones before on demand, after one number and up to
     another.
@@ -120,6 +120,7 @@ class Timeline:
     waiting_results: int = 0
     attempts: int = 0
     answer: str = ""
+    timezone: str = UTC_ZONE
 
     @classmethod
     def empty(cls, lane: Lane, *, layout: Layout = STANDARD) -> Timeline:
@@ -245,6 +246,8 @@ def _fold_batch(timeline: Timeline, batch: Batch) -> None:
 
 def _reduce_inbound(timeline: Timeline, batch: Batch, entry: Inbound) -> None:
     event = timeline.arrived[batch.n] = Event(n=batch.n, inbound=entry)
+    if entry.timezone and not entry.source:
+        timeline.timezone = entry.timezone
     if timeline.current:
         _add_event(timeline, batch.n, event)
 

@@ -32,6 +32,8 @@ def _whole(pattern: re.Pattern[str]) -> str:
 
 _Segment = Annotated[str, Meta(pattern=_whole(SEGMENT))]
 _Number = Annotated[int, Meta(ge=0)]
+TIMEZONE_CHARS = 64
+_Zone = Annotated[str, Meta(max_length=TIMEZONE_CHARS)]
 
 
 class _Closed(Value, forbid_unknown_fields=True):
@@ -39,11 +41,15 @@ class _Closed(Value, forbid_unknown_fields=True):
 
 
 class Send(_Closed, tag_field="action", tag="send"):
-    """Send a message. The same `message_id` again is the same message, answered but not admitted twice."""
+    """Send a message. The same `message_id` again is the same message, answered but not admitted twice.
+
+    `timezone` is the user's, a name of the IANA database; it holds until another one is sent.
+    """
 
     conversation: _Segment
     message_id: _Segment
     text: Annotated[str, Meta(min_length=1)]
+    timezone: _Zone = ""
 
 
 class AttachmentReference(_Closed):
@@ -58,7 +64,8 @@ class AttachmentReference(_Closed):
 class Event(_Closed, tag_field="action", tag="event"):
     """Send an event: a message, a form, a wizard's step, an alert, a steer or a stop.
 
-    `payload` has its content; its `text` is the event's text. The same `message_id` again is the same event.
+    `payload` has its content; its `text` is the event's text. The same `message_id` again is the same event. `timezone` is
+    that of [`send`](#send).
     """
 
     conversation: _Segment
@@ -69,6 +76,7 @@ class Event(_Closed, tag_field="action", tag="event"):
     attachments: Annotated[list[AttachmentReference], Meta(max_length=ATTACHMENTS_MAX)] = msgspec.field(
         default_factory=list
     )
+    timezone: _Zone = ""
 
 
 class StreamCursor(_Closed):
