@@ -104,6 +104,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`react.read` ranges, caps, `stats_only`", "tools/read/run.py", "stats_only", _READ),
         done("`react.write` with `canvas`, `timeline_text`, `internal`, `display`, `file`", "tools/write.py", "timeline_text", _WRITE),
         done("`scratchpad` notes (`react.note`)", "tools/write.py", "react.note", _WRITE),
+        done("`[P] [D] [S] [A] [K]` tags of notes, kept behind a compaction", "context/summary_text.py", "read_note", "unit/context/test_summary_ledger.py"),
         done("`react.plan` with `new`, `replace`, `activate`, `close`", "tools/plan.py", "react.plan", _PLAN),
         planned("`react.patch`"),
         planned("`react.rg`"),

@@ -10,6 +10,7 @@ from stepline.context.summary_text import (
     CALLS,
     EARLIER,
     MODIFIED,
+    NOTED,
     READ,
     RECOVERABLE,
     SECTIONS,
@@ -69,9 +70,18 @@ def test_the_ledger_before_is_taken_over_and_what_fell_out_of_it_stays_counted()
     assert third == second
 
 
-def test_standing_preferences_of_notes_stay() -> None:
-    note = piece("note", text=f"[INTERNAL NOTE]\n{quote('[P] metric units' + chr(10) + '[D] two pages')}\n")
-    assert take_ledger([note], "", calls=False)[STANDING] == ["[P] metric units"]
+def test_the_tagged_lines_of_notes_stay_and_a_preference_outlasts_the_rest() -> None:
+    told = "before\n[P] metric units\n  and no commas\n\n[D] two pages\n[K] fi:turn_1.outputs/a.md: the plan\n[X] odd"
+    notes = [piece("note", text=f"[INTERNAL NOTE]\n{quote(told)}\n")]
+    notes += [piece("note", text=f"[INTERNAL NOTE]\n{quote(f'[A] step {n}')}\n") for n in range(50)]
+    ledger = take_ledger(notes, "", calls=False)
+    assert ledger[STANDING] == ["[P] metric units and no commas"]
+    assert ledger[NOTED][:2] == [
+        f"{EARLIER}{52 - SECTIONS[NOTED]} earlier",
+        f"[A] step {50 - SECTIONS[NOTED]}",
+    ]
+    (first,) = [take_ledger(notes[:1], "", calls=False)]
+    assert first[NOTED] == ["[D] two pages", "[K] fi:turn_1.outputs/a.md: the plan [X] odd"]
 
 
 def test_a_ledger_is_found_again_and_the_words_before_it() -> None:

@@ -130,3 +130,19 @@ def test_what_the_model_wrote_is_the_summary():
     log.close()
     (block,) = log.timeline().resolve("ws:turn_0001.conv.working.summary")
     assert block.text == "Goal: go"
+
+
+def test_a_note_is_listed_with_the_kinds_of_its_lines():
+    log = LogBuilder()
+    log.message()
+    log.act(("react.write", {"path": "n.md", "content": "[D] UTC"}))
+    path = f"fi:{log.turn}.outputs/n.md"
+    log.result(
+        "ok",
+        tool="react.write",
+        blocks=(log.block(path, "[D] UTC", type="react.note", meta={"note_tags": ["D", "P"]}),),
+    )
+    assert (
+        f"- react.note: {path}\n    mime: text/markdown\n    source_tool: react.write\n    tags: P, D\n"
+        in index_of(log, log.turn)
+    )

@@ -5,6 +5,10 @@ import json
 
 import pytest
 
+from stepline.model.block import NOTE_TAGS
+from stepline.tools.spec import render_card
+from stepline.tools.write import WRITE
+
 from .conftest import LANE, TURN, ToolConversation, read_status
 
 
@@ -67,6 +71,19 @@ def test_a_scratchpad_is_also_a_note(conversation):
     output = write(conversation, path="a.md", channel="internal", content="[D] UTC", scratchpad=True)
     note = output.blocks[-1]
     assert (note.type, note.path, note.text) == ("react.note", f"fi:{TURN}.outputs/a.md", "[D] UTC")
+
+
+def test_a_note_names_the_kinds_of_its_lines(conversation):
+    text = "[D] UTC\n[P] short answers\n[D] two pages\n[X] no kind"
+    note = write(conversation, path="a.md", channel="internal", content=text, scratchpad=True).blocks[-1]
+    assert note.meta["note_tags"] == ["D", "P"]
+    plain = write(conversation, path="b.md", channel="internal", content="x", scratchpad=True).blocks[-1]
+    assert "note_tags" not in plain.meta
+
+
+def test_the_kinds_of_a_notes_lines_are_taught_where_it_is_written():
+    card = render_card(WRITE)
+    assert [tag for tag in NOTE_TAGS if f"[{tag}] " in card] == ["P", "D", "S", "A", "K"]
 
 
 def test_sources_that_the_text_cites_are_named(conversation):

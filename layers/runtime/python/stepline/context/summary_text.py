@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import Final, TypeAlias
 
 from stepline.context.compaction import Outline, open_pieces
+from stepline.model.block import read_note
 from stepline.rendering.excerpt import render_shape
 from stepline.rendering.piece import Kind, Piece, byte_length, estimate_bytes
 from stepline.rendering.quote import INDENT, clean, clip, inline, quote
@@ -31,8 +32,16 @@ READ: Final = "read-files"
 MODIFIED: Final = "modified-files"
 RECOVERABLE: Final = "recoverable-tool-results"
 STANDING: Final = "standing-notes"
+NOTED: Final = "noted"
 CALLS: Final = "calls"
-SECTIONS: Final[Mapping[str, int]] = {MODIFIED: 20, READ: 20, RECOVERABLE: 20, STANDING: 12, CALLS: 60}
+SECTIONS: Final[Mapping[str, int]] = {
+    MODIFIED: 20,
+    READ: 20,
+    RECOVERABLE: 20,
+    STANDING: 12,
+    NOTED: 20,
+    CALLS: 60,
+}
 """The sections in order, with the maximum lines of each."""
 
 RECOVERABLE_TOKENS: Final = 12_000
@@ -42,7 +51,7 @@ EARLIER: Final = "… "
 """Prefix of the line that counts dropped lines."""
 
 _TAG: Final = re.compile(rf"<(/?(?:{'|'.join(SECTIONS)}))>")
-_STANDING: Final = re.compile(rf"^{INDENT}(\[P\].*)$", re.MULTILINE)
+PREFERENCE: Final = "P"
 _BODIES: Final = ("card", "summary", "answer")
 _SAID: Final[Mapping[str, str]] = {"notes": "", "answer": ", to the user"}
 
@@ -53,11 +62,13 @@ def take_ledger(pieces: Sequence[Piece], before: str, *, calls: bool) -> Ledger:
     With `calls` it also has a line for each call.
     """
     _, old = split_text(before)
-    new = {
+    noted = [line for piece in pieces if piece.kind == "note" for line in read_note(_data(piece))]
+    new: dict[str, Iterable[str]] = {
         MODIFIED: (p.path for p in pieces if _is_file(p) and not _is_read(p)),
         READ: (p.path for p in pieces if p.kind == "result" and _is_read(p)),
         RECOVERABLE: (_recoverable(p) for p in pieces if estimate_bytes(p.size) >= RECOVERABLE_TOKENS),
-        STANDING: (line for p in pieces if p.kind == "note" for line in _STANDING.findall(p.text)),
+        STANDING: [f"[{tag}] {said}" for tag, said in noted if tag == PREFERENCE],
+        NOTED: [f"[{tag}] {said}" for tag, said in noted if tag != PREFERENCE],
         CALLS: _calls(pieces) if calls else (),
     }
     merged = {name: _newest([*old.get(name, ()), *new[name]], most) for name, most in SECTIONS.items()}
@@ -167,6 +178,11 @@ def _tell_turn(own: Sequence[Piece], turn: str) -> str:
         clip(_gist(ended), GIST_CHARS) if ended else "",
     )
     return f"{turn}: {' → '.join(part for part in parts if part) or 'nothing was answered'}"
+
+
+def _data(piece: Piece) -> str:
+    """Return the lines of foreign text in a piece, as they were written."""
+    return "\n".join(line[len(INDENT) :] for line in piece.text.split("\n") if line.startswith(INDENT))
 
 
 def _gist(piece: Piece) -> str:
@@ -338,8 +354,7 @@ def _shortened(piece: Piece) -> str:
     left_out = len(text) - BEGINNING_CHARS - END_CHARS
     if left_out <= 0:
         return text
-    data = "\n".join(line[len(INDENT) :] for line in text.split("\n") if line.startswith(INDENT))
-    shape = render_shape(data)[:SHAPE_CHARS]
+    shape = render_shape(_data(piece))[:SHAPE_CHARS]
     told = f"shape:\n{quote(shape)}\n" if shape else ""
     return (
         f"{told}{text[:BEGINNING_CHARS]}\n[… {left_out} of {len(text)} characters left out]\n"

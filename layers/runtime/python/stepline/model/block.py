@@ -1,8 +1,9 @@
-"""A block: one immutable piece of the timeline, addressed by its logical path."""
+"""A block: one immutable piece of the timeline, addressed by its logical path; and the tagged lines of a note."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -55,3 +56,24 @@ class Produced(Value):
     text: str = ""
     body: Body | None = None
     meta: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+NOTE_TAGS: Final[Mapping[str, str]] = {
+    "P": "a preference of the user",
+    "D": "a decision and why",
+    "S": "structure or a specification",
+    "A": "an achievement",
+    "K": "a key file's path and why",
+}
+"""The kinds of a note's lines: a line that begins with `[D]` is a decision."""
+
+
+def read_note(text: str) -> list[tuple[str, str]]:
+    """Return the tagged lines of a note, each with its tag; a line without a tag continues the one before it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line[:1] == "[" and line[1:2] in NOTE_TAGS and line[2:3] == "]":
+            found.append((line[1], [line[3:]]))
+        elif found:
+            found[-1][1].append(line)
+    return [(tag, " ".join(part for line in lines if (part := line.strip()))) for tag, lines in found]

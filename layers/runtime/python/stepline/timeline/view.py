@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from stepline.model.batch import Batch
-from stepline.model.block import Block
+from stepline.model.block import NOTE_TAGS, Block
 from stepline.model.entry import Decided, Dropped, Entry, Feedback, Inbound, Resulted
 from stepline.model.ids import TURN, Lane
 from stepline.model.path import PlanPath
@@ -308,7 +308,14 @@ def _artifacts(blocks: Iterable[Block]) -> list[Row]:
         if block.path.startswith("fi:"):
             mime = block.body.mime if block.body else block.mime
             kind, visibility = (str(block.meta.get(name, "")) for name in ("kind", "visibility"))
-            facts = {"mime": mime, "kind": kind, "source_tool": block.tool_id, "visibility": visibility}
+            tags = [tag for tag in NOTE_TAGS if tag in str(block.meta.get("note_tags", ""))]
+            facts = {
+                "mime": mime,
+                "kind": kind,
+                "source_tool": block.tool_id,
+                "visibility": visibility,
+                "tags": ", ".join(tags),
+            }
             rows.append(Row(block.type, block.path, facts, _hint(block)))
     return rows
 

@@ -16,7 +16,7 @@ import msgspec
 
 from stepline.errors import ToolError
 from stepline.model.base import Value
-from stepline.model.block import Block, Body
+from stepline.model.block import NOTE_TAGS, Block, Body, read_note
 from stepline.model.file.magic_bytes import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.file.mime import guess_mime, is_text
 from stepline.model.path import FilePath, artifact_path, out_key, parse_path, physical
@@ -74,7 +74,10 @@ WRITE: Final = ToolSpec(
             "scratchpad": {
                 "type": "boolean",
                 "default": False,
-                "description": "only with channel internal: keep the text as a note that later turns can find",
+                "description": (
+                    "only with channel internal: keep the text as a note that later turns can find. Begin its lines with "
+                    f"their kind: {', '.join(f'[{tag}] {kind}' for tag, kind in NOTE_TAGS.items())}"
+                ),
             },
         },
     },
@@ -235,7 +238,8 @@ def _file_row(writing: Writing, body: Body) -> list[Source]:
 
 
 def _note_block(writing: Writing, context: ToolContext) -> Block:
-    meta = {"channel": "internal"}
+    tags = list(dict.fromkeys(tag for tag, _ in read_note(writing.text)))
+    meta = {"channel": "internal", **({"note_tags": tags} if tags else {})}
     return context.block(WRITE.tool_id, str(writing.path), type="react.note", text=writing.text, meta=meta)
 
 
