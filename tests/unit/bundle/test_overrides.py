@@ -1,8 +1,10 @@
 import pytest
 
 from stepline.bootstrap.agent_choice import fanout
+from stepline.bootstrap.choice import context_rules
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.overrides import (
+    CACHE_TTL,
     CONTEXT_CAP,
     MULTI_ACTION,
     ROUND_CAP,
@@ -25,6 +27,11 @@ PLACES = {
         "react.context.max_tokens",
         "ai.react.context.max_tokens",
     ),
+    CACHE_TTL: (
+        "config.react.cache_ttl_seconds",
+        "react.cache_ttl_seconds",
+        "ai.react.cache_ttl_seconds",
+    ),
     MULTI_ACTION: (
         "config.react.multi_action",
         "react.multi_action",
@@ -40,6 +47,7 @@ PLACES = {
 TWO = {
     ROUND_CAP: (5, 6),
     CONTEXT_CAP: (5, 6),
+    CACHE_TTL: (0, 600),
     MULTI_ACTION: ("classic", "safe_fanout"),
     VERSION: ("v2", "v3"),
 }
@@ -48,6 +56,7 @@ ODD_CAPS = ("many", 2.5, True, [3])
 ODD = {
     ROUND_CAP: ODD_CAPS,
     CONTEXT_CAP: ODD_CAPS,
+    CACHE_TTL: (*ODD_CAPS, -1),
     MULTI_ACTION: ("some", "", 2, 1.0, ["on"]),
     VERSION: ("v1", "", 2, ["v2"]),
     WITHHELD: (USAGE, [USAGE, "acounting.usage"], ["chat"], [7], {USAGE: True}),
@@ -166,3 +175,9 @@ def test_what_the_settings_withhold_reaches_every_way_out():
     chosen = {"STEPLINE_BUNDLE_PROPS": '{"events": {"withhold": ["accounting.usage"]}}'}
     (rule,) = in_memory(Settings.from_env(chosen)).ports.outward.rules
     assert rule.types == set(ROUTES) - {USAGE}
+
+
+@pytest.mark.parametrize(("ttl_s", "found"), [(0, 0), (600, 600)])
+def test_a_bundle_says_how_long_its_prompts_are_kept(ttl_s, found):
+    chosen = {"STEPLINE_BUNDLE_PROPS": f'{{"react": {{"cache_ttl_seconds": {ttl_s}}}}}'}
+    assert context_rules(Settings.from_env(chosen)).ttl_s == found

@@ -258,12 +258,12 @@ class Settings(Value):
     bundle_props: Mapping[str, Any] = setting(
         "STEPLINE_BUNDLE_PROPS",
         {},
-        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn; `multi_action` and `context.max_tokens` at the same places bound a round and its request, `agent_version` is the agent's, and `events.withhold` lists client events that do not leave.",
+        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn; `multi_action` and `context.max_tokens` at the same places bound a round and its request, `cache_ttl_seconds` is how long the provider keeps a prompt, `agent_version` is the agent's, and `events.withhold` lists client events that do not leave.",
     )
     assembly: Mapping[str, Any] = setting(
         "STEPLINE_ASSEMBLY",
         {},
-        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, `ai.react.react_agent_multiaction` bounds a round and `ai.react.context.max_tokens` its request, `ai.react.react_agent_version` is the agent's, all after the properties; `events.withhold` adds to theirs.",
+        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, `ai.react.react_agent_multiaction` bounds a round and `ai.react.context.max_tokens` its request, `ai.react.cache_ttl_seconds` is how long the provider keeps a prompt, `ai.react.react_agent_version` is the agent's, all after the properties; `events.withhold` adds to theirs.",
     )
     turn_deadline_s: int = setting(
         "STEPLINE_TURN_DEADLINE_S",

@@ -10,7 +10,7 @@ from stepline.adapters.anthropic.family import cache_minimum
 from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.polling_signals import PollingSignals
-from stepline.bundle.overrides import CONTEXT_CAP, ROUND_CAP, resolve_outward
+from stepline.bundle.overrides import CACHE_TTL, CONTEXT_CAP, ROUND_CAP, resolve_outward
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
 from stepline.log.bindings import Policy
@@ -46,13 +46,16 @@ def context_rules(settings: Settings) -> ContextRules:
     """Return the limits of a conversation's context as the deployment sets them."""
     roles = plan_roles(settings.model_provider, settings.model_roles)
     decides = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE])
+    ttl_s = CACHE_TTL.resolve(
+        props=settings.bundle_props, assembly=settings.assembly, setting=settings.cache_ttl_s
+    )
     kept_s = HOUR_S if decides.cache_ttl == "1h" else 0.0
     return ContextRules(
         max_tokens=CONTEXT_CAP.resolve(
             props=settings.bundle_props, assembly=settings.assembly, setting=settings.context_max_tokens
         ),
         window_tokens=settings.context_window_tokens,
-        ttl_s=settings.cache_ttl_s and max(settings.cache_ttl_s, kept_s),
+        ttl_s=ttl_s and max(ttl_s, kept_s),
         keep_turns=settings.keep_recent_turns,
         intact_turns=settings.keep_intact_turns,
         cache_minimum_tokens=cache_minimum(decides.model, settings.cache_minimum_tokens),

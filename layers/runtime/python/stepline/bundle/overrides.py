@@ -49,6 +49,12 @@ def _read_cap(value: Any, place: str) -> int | None:
     return number if number > 0 else None
 
 
+def _read_seconds(value: Any, place: str) -> int:
+    if (number := read_whole(value, place)) < 0:
+        refuse(place, "a number of seconds, or 0 for none")
+    return number
+
+
 def _read_mode(value: Any, place: str) -> FanoutMode:
     word = str(value).strip().lower() if isinstance(value, str | int) else ""
     mode = FANOUT_MODES.get(word)
@@ -88,6 +94,15 @@ CONTEXT_CAP: Final = Override(
     default=80_000,
 )
 """The maximum number of tokens of a request. Source: docs/concepts/context.md."""
+
+CACHE_TTL: Final = Override(
+    props=("react.cache_ttl_seconds",),
+    assembly="ai.react.cache_ttl_seconds",
+    setting="STEPLINE_CACHE_TTL_S",
+    read=_read_seconds,
+    default=300,
+)
+"""How long the provider keeps a prompt, in seconds; 0: never shorten for that reason."""
 
 MULTI_ACTION: Final[Override[FanoutMode]] = Override(
     props=("react.multi_action", "react.react_agent_multiaction"),
