@@ -38,6 +38,12 @@ def test_an_unknown_tool_is_refused_with_the_tools_there_are(conversation):
     assert "react.read, react.write, react.pull, react.plan" in output.error["message"]
 
 
+def test_a_program_that_uses_an_old_name_hears_the_new_one(conversation):
+    output = conversation.call("react.file", {})
+    assert output.error["code"] == "unknown_tool_id"
+    assert output.error["message"].startswith("react.file is now react.write")
+
+
 def test_a_refused_call_is_a_notice_and_a_result_that_the_model_reads(conversation):
     notice, status = conversation.call("react.write", {"path": "a.md", "kontent": 1}).blocks
     assert (notice.type, notice.meta["rel"]) == ("react.notice", "result")

@@ -12,6 +12,7 @@ from tests.unit.protocol.decision.read_generation import (
     CONTRACT,
     READ,
     RUN,
+    TOOLS,
     Spec,
     call,
     codes,
@@ -306,3 +307,21 @@ def test_any_text_has_a_verdict(
         assert bool(verdict.actions) == (verdict.decision.action == "call_tool")
         assert bool(verdict.actions) != bool(verdict.decision.final_answer)
     assert not (last_round and verdict.actions)
+
+
+@pytest.mark.parametrize(("old", "new"), [("react.stream", "react.write"), ("react.file", "react.write")])
+def test_an_old_name_of_a_tool_answers_with_the_new_one(old: str, new: str) -> None:
+    (notice,) = judge(generation(call({"tool_id": old, "params": {}}))).notices
+    assert (notice.code, notice.extra["renamed_to"]) == ("unknown_tool_id", new)
+    assert f"{old} is now {new}." in notice.message
+
+
+def test_an_old_name_whose_tool_is_not_there_answers_with_the_catalogue() -> None:
+    (notice,) = judge(generation(call({"tool_id": "react.memory_read", "params": {}}))).notices
+    assert "renamed_to" not in notice.extra
+    assert "react.memsearch" not in notice.message
+    known = {**TOOLS, "react.memsearch": Spec()}
+    (notice,) = judge(
+        generation(call({"tool_id": "react.memory_read", "params": {}})), tools=known, allowed=set(known)
+    ).notices
+    assert notice.extra["renamed_to"] == "react.memsearch"

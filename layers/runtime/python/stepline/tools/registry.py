@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from stepline.errors import PathError, ToolError
 from stepline.model.decision import Action
+from stepline.protocol.decision.call_check import new_name
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.spec import Effect, ToolSpec
 
@@ -49,8 +50,10 @@ class Registry:
     def find(self, tool_id: str) -> Tool:
         """Return a tool by its id. Raises ToolError `unknown_tool_id`."""
         if tool_id not in self._tools:
+            renamed = new_name(tool_id, self._tools)
+            wrong = f"{tool_id} is now {renamed}" if renamed else f"there is no tool {tool_id[:80]!r}"
             raise ToolError(
-                f"there is no tool {tool_id[:80]!r}; there are {', '.join(self._tools)}",
+                f"{wrong}; there are {', '.join(self._tools)}",
                 code="unknown_tool_id",
             )
         return self._tools[tool_id]

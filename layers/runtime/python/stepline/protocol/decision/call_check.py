@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from collections.abc import Collection, Container, Mapping
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -33,15 +33,32 @@ class ToolSpecLike(ToolTraits, Protocol):
         """Return the files that a valid call declares to write, by the names it gives them."""
 
 
+OLD_NAMES: Final[Mapping[str, str]] = {
+    "react.stream": "react.write",
+    "react.file": "react.write",
+    "react.memory_read": "react.memsearch",
+}
+"""Tools' names in earlier versions of the agent, which a model or a program may remember."""
+
+
+def new_name(tool_id: str, known: Container[str]) -> str:
+    """Return the name that a tool has now, if it had another one and is among those `known`; else ""."""
+    name = OLD_NAMES.get(tool_id, "")
+    return name if name in known else ""
+
+
 def check_call(call: ToolCall, tools: Mapping[str, ToolSpecLike], allowed: Collection[str]) -> None:
     """Raise DecisionError if a call violates its tool's contract."""
     tool_id = call.tool_id
     spec = tools.get(tool_id)
     if spec is None:
+        renamed = new_name(tool_id, allowed)
+        wrong = f"{tool_id} is now {renamed}." if renamed else f"There is no tool {cap(tool_id, 80)!r}."
         raise DecisionError(
-            f"There is no tool {cap(tool_id, 80)!r}. {NOTHING_RAN} Call one of the catalogue.",
+            f"{wrong} {NOTHING_RAN} Call {renamed or 'one'} of the catalogue.",
             code="unknown_tool_id",
             tool_id=cap(tool_id, 80),
+            renamed_to=renamed or None,
             tools=", ".join(sorted(allowed)),
         )
     if tool_id not in allowed:

@@ -34,7 +34,7 @@ NOTICES: dict[str, str] = {
     "answer_kept_from_stream": "the decision was refused, but its answer had reached the user and stands",
     # the tool call
     "missing_tool_id": "refused: call_tool without a tool_call.tool_id",
-    "unknown_tool_id": "refused: there is no such tool",
+    "unknown_tool_id": "refused: there is no such tool; an old name is answered with the new one",
     "tool_not_allowed_in_react": "refused: the tool is there for generated code only",
     "bad_params": "refused: the parameters break the tool's schema, unknown ones included",
     "path_not_first": "refused: `path` must be the first parameter",
