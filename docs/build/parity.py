@@ -64,7 +64,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`AI_REACT_AGENT_VERSION` `v2` and `v3`", "bundle/overrides.py", "VERSION", "unit/loop/test_title.py"),
         done("protocol violations are notices the model reads next round", "protocol/decision/notice.py", "NOTICES", _DECISION),
         done("tools' names of earlier versions answer with the new one", "protocol/decision/call_check.py", "OLD_NAMES", _DECISION),
-        done("parameters in their documented order", "tools/spec.py", "misplaced", "unit/tools/test_registry.py"),
+        done("parameters in their documented order: refused where they stream, else told", "protocol/decision/call_check.py", "def check_order", _DECISION),
         done("title of a new conversation, by a gate agent or from the working summary", "loop/title.py", "gate.simple", "unit/loop/test_title.py"),
         done("a turn whose rounds are used up answers with its status", "loop/close.py", "def status_answer", "unit/loop/test_status_answer.py"),
     ),

@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import stepline.tools
 from stepline.errors import DependencyError
 from stepline.tools.catalogue import default_registry
 from stepline.tools.registry import Registry, Tool
-from stepline.tools.spec import ToolSpec, render_catalogue
+from stepline.tools.spec import ToolSpec, render_card, render_catalogue
 
 from .conftest import ToolConversation
 
@@ -111,6 +112,24 @@ def test_only_parameters_that_are_there_are_ordered():
         "path_not_first",
         "content_not_third",
     ]
+
+
+# Spec: parameters are supplied in the documented order; only those that stream must be.
+@pytest.mark.parametrize("spec", default_registry().specs, ids=lambda spec: spec.tool_id)
+def test_every_tool_documents_the_order_of_its_parameters(spec):
+    assert set(spec.documented) == set(spec.schema["properties"])
+    assert spec.documented[: len(spec.key_order)] == spec.key_order
+    card = render_card(spec)
+    places = [card.index(f"\n  {name} (") for name in spec.documented]
+    assert places == sorted(places)
+    for example in spec.examples:
+        assert list(example) == [name for name in spec.documented if name in example]
+
+
+def test_the_place_of_any_parameter_has_a_word():
+    names = tuple("abcdefghijk")
+    spec = replace(ECHO, key_order=names)
+    assert spec.misplaced(dict.fromkeys(reversed(names), 1))[-1] == "k_not_11th"
 
 
 def test_the_validator_is_not_imported_before_a_call_needs_it():

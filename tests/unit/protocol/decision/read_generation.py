@@ -23,6 +23,7 @@ class Spec:
     required: frozenset[str] = frozenset()
     runs_code: bool = False
     strategies: tuple[Strategy, ...] = ("unknown",)
+    documented: tuple[str, ...] = ()
 
     def outputs(self, params: Any) -> tuple[str, ...]:
         if self.runs_code:
@@ -61,6 +62,7 @@ TOOLS = {
     "ctx_tools.fetch_ctx": Spec(),
     EXEC: Spec(
         known=frozenset({"contract", "prog_name"}),
+        documented=("contract", "prog_name"),
         runs_code=True,
         strategies=("exploration", "exploitation"),
     ),

@@ -133,6 +133,9 @@ TOLERATED = {
     generation(complete(suggested_followups="a")): "suggested_followups_dropped",
     generation(dict(reversed(complete().items()))): "identity_not_first",
     generation(call(dict(reversed(READ.items())))): "identity_not_first",
+    generation(
+        call({"tool_id": RUN["tool_id"], "params": {"prog_name": "a", "contract": CONTRACT}}), code="x"
+    ): ("params_not_as_documented"),
     generation(call(final_answer="Done.")): "final_answer_with_tool_call",
     generation(complete(), code="print(1)"): "code_channel_without_single_exec",
 }

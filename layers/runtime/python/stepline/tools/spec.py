@@ -54,10 +54,15 @@ class ToolSpec:
         wanted = [key for key in self.key_order if key in params]
         written = list(params)[: len(wanted)]
         return [
-            f"{key}_not_{_ORDINALS[self.key_order.index(key)]}"
+            f"{key}_not_{_ordinal(self.key_order.index(key))}"
             for key, found in zip(wanted, written, strict=True)
             if key != found
         ]
+
+    @property
+    def documented(self) -> tuple[str, ...]:
+        """All parameters in the order in which the card shows them, and in which a call should write them."""
+        return tuple(self.schema.get("properties", ()))
 
     @cached_property
     def _check(self) -> Callable[[Mapping[str, Any]], list[str]]:
@@ -81,6 +86,10 @@ class ToolSpec:
             return []
 
         return problems
+
+
+def _ordinal(index: int) -> str:
+    return _ORDINALS[index] if index < len(_ORDINALS) else f"{index + 1}th"
 
 
 def _sentence(message: str) -> str:

@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from stepline.errors import DecisionError
-from stepline.model.decision import ToolCall
+from stepline.model.decision import Notice, ToolCall
 from stepline.protocol.decision.fanout import ToolTraits
-from stepline.protocol.decision.notice import NOTHING_RAN, NOTICES, cap
+from stepline.protocol.decision.notice import NOTHING_RAN, NOTICES, cap, make_notice
 
 
 class ToolSpecLike(ToolTraits, Protocol):
@@ -22,6 +22,10 @@ class ToolSpecLike(ToolTraits, Protocol):
     @property
     def key_order(self) -> tuple[str, ...]:
         """The parameters that must be written first, in order."""
+
+    @property
+    def documented(self) -> tuple[str, ...]:
+        """All parameters, in the order in which the catalogue shows them."""
 
     def validate(self, params: Mapping[str, Any], /) -> list[str]:
         """Return the errors in the parameters, one sentence each."""
@@ -86,6 +90,18 @@ def check_call(call: ToolCall, tools: Mapping[str, ToolSpecLike], allowed: Colle
             tool_id=tool_id,
             order=order,
         )
+
+
+def check_order(call: ToolCall, tools: Mapping[str, ToolSpecLike], notices: list[Notice]) -> None:
+    """Add a notice if a valid call does not write its parameters in the documented order.
+
+    Where a client shows a parameter while it is written, the order is a rule, and `check_call` has refused the call.
+    """
+    documented = tools[call.tool_id].documented
+    wanted = [name for name in documented if name in call.params]
+    if wanted != [name for name in call.params if name in documented]:
+        message = f"The call counts. Write the parameters of {call.tool_id} in the order of its card."
+        notices.append(make_notice("params_not_as_documented", message, order=", ".join(wanted)))
 
 
 def _check_contract(call: ToolCall) -> None:

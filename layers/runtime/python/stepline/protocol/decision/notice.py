@@ -42,6 +42,7 @@ NOTICES: dict[str, str] = {
     "content_not_third": "refused: `content` must be the third parameter",
     "kind_not_fourth": "refused: `kind` must be the fourth parameter",
     "params_out_of_order": "refused: the parameters are not in the tool's documented order",
+    "params_not_as_documented": "tolerated: the parameters are not in the order of the tool's card, which nothing depends on here",
     "missing_contract": "refused: a call that runs code without a contract",
     "invalid_contract": "refused: the contract of a call that runs code is no list of objects, nor JSON text of one",
     "code_channel_without_single_exec": "program text without one call that runs it; refused for call_tool, else dropped",

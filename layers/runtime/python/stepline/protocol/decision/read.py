@@ -22,7 +22,7 @@ from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision, ToolCall
 from stepline.model.path import artifact_path
 from stepline.protocol.decision.body import check_action, read_body
-from stepline.protocol.decision.call_check import ToolSpecLike, check_call
+from stepline.protocol.decision.call_check import ToolSpecLike, check_call, check_order
 from stepline.protocol.decision.fanout import (
     TOO_MANY,
     UNREADABLE,
@@ -387,6 +387,7 @@ class _Judge:
         call = decision.tool_call
         if call:
             check_call(call, rules.tools, rules.allowed)
+            check_order(call, rules.tools, notices)
         program = check_program(call, rules.tools, programs, notices, alone=self._alone, cut=self._cut)
         candidate = make_candidate(decision.action, call.tool_id if call else "", rules.tools)
         if call is None:
