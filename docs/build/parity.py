@@ -199,6 +199,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`BaseWorkflow`, `build_react(scratchpad, tools_module, skills_module, knowledge_space_fn, knowledge_read_fn)`, `react.run`", "bundle/workflow.py", "class BaseWorkflow", "contract/test_workflow.py"),
         done("`ctx_browser`: `load_timeline`, `contribute`, `announce`, `timeline`, `persist_timeline`, `sources_pool`, `fetch_ctx`", "bundle/browser.py", "class ContextBrowser", "unit/bundle/test_browser.py"),
         planned("`ctx_client.search`, `store`, `hosting_service`"),
+        done("`history_blocks`, `current_turn_blocks`, `event_blocks` of v2", "timeline/fold.py", "history_blocks", _VIEW),
         done("`stream_with_channels` for bundles", "bundle/generation/stream.py", "def stream_with_channels", "unit/bundle/generation/test_stream_with_channels.py"),
         partial("`tools_descriptor`, `skills_descriptor`", "bundle/parts.py", "def load_tools", "unit/bundle/test_parts.py", "`TOOLS` and `SKILLS`; no `SKILL.md` folders, no MCP"),
     ),

@@ -201,3 +201,29 @@ def test_an_event_between_turns_belongs_to_the_next_one():
     assert texts_at(timeline, f"ar:{log.turn}.external.event.m2") == ["build finished"]
     assert texts_at(timeline, f"ar:{log.turn}.user.prompt") == ["second"]
     assert timeline.resolve(f"ar:{log.turn}.external.steer.m3") == ()
+
+
+def test_the_blocks_of_an_open_turn_are_its_history_its_beginning_and_its_events():
+    log = LogBuilder()
+    log.message()
+    log.answer("done")
+    log.close()
+    log.message("again")
+    log.act(("react.read", {"paths": []}))
+    log.message("more")
+    timeline = log.timeline()
+    assert {block.turn_id for block in timeline.history_blocks} == {timeline.turns[0]}
+    assert [block.type for block in timeline.current_turn_blocks] == ["turn.header", "user.prompt"]
+    assert [block.type for block in timeline.event_blocks][-2:] == ["react.tool.call", "user.followup"]
+    parts = (*timeline.history_blocks, *timeline.current_turn_blocks, *timeline.event_blocks)
+    assert parts == timeline.blocks()
+
+
+@patient
+@given(logs())
+def test_between_turns_all_blocks_are_history(log: LogBuilder):
+    timeline = log.timeline()
+    parts = (*timeline.history_blocks, *timeline.current_turn_blocks, *timeline.event_blocks)
+    assert parts == timeline.blocks()
+    if timeline.current is None:
+        assert timeline.history_blocks == timeline.blocks()

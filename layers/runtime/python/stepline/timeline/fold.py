@@ -219,6 +219,24 @@ class Timeline:
         """Return every block of every turn, in the order of the log."""
         return self.whole().view.blocks()
 
+    @property
+    def history_blocks(self) -> tuple[Block, ...]:
+        """The blocks of every turn that is over. Reads the batches that are not at hand."""
+        view, open_turn = self.whole().view, self.current
+        closed = [turn.id for turn in self.history if turn != open_turn]
+        return tuple(block for turn in closed for block in view.turn_blocks(turn))
+
+    @property
+    def current_turn_blocks(self) -> tuple[Block, ...]:
+        """The blocks with which the open turn began: its header, and what opened it or waited for it."""
+        return self.view.groups(self.current.id)[0] if self.current else ()
+
+    @property
+    def event_blocks(self) -> tuple[Block, ...]:
+        """The blocks that the open turn has brought since it began, in the order of the log."""
+        groups = self.view.groups(self.current.id)[1:] if self.current else ()
+        return tuple(block for group in groups for block in group)
+
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
         """Return every block of one turn, in the order of the log; none for an unknown turn."""
         return self.view.turn_blocks(turn)
