@@ -135,6 +135,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("compaction (`conv.range.summary`), and of the earlier rounds of an open turn", "context/compaction.py", "def plan_room", "unit/context/test_compaction.py"),
         done("`covered_turn_ids` of a `conv.range.summary`", "timeline/turn_blocks.py", "covered_turn_ids", "unit/timeline/test_turn_blocks.py"),
         done("truncation limits of older turns", "rendering/reduce.py", "CLIP_BYTES", "unit/context/test_pruned_pieces.py"),
+        done("`ar:<turn>.artifacts.summary`", "timeline/view.py", "artifacts.summary", "unit/timeline/test_turn_index.py"),
         done("`ar:<turn>.react.turn.index`", "timeline/view.py", "def render_turn_index", "unit/timeline/test_turn_index.py"),
         done("`conversation_order()` by truthful start times", "timeline/order.py", "def conversation_order", "unit/timeline/test_order.py"),
         done("`react.turn.finalize`, `react.state`, `react.exit`", "timeline/turn_blocks.py", "react.turn.finalize", "unit/timeline/test_turn_blocks.py"),

@@ -161,7 +161,7 @@ HOSTILE = [
     (f"tc:{T}.tc_1/../x.result", "path_bad_form"),
     (f"tc:{T}.tc_1.view.007", "path_bad_form"),
     (f"tc:{T}.tc_1.notice.01", "path_bad_form"),
-    (f"ar:{T}.artifacts.summary", "path_bad_form"),
+    (f"ar:{T}.artifacts.list", "path_bad_form"),
     (f"ar:{T}.user.prompt/../../x", "path_bad_form"),
     ("ar:plan.latest:", "path_bad_form"),
     (f"su:{T}.conv.range.summary.two", "path_bad_form"),

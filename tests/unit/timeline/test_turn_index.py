@@ -6,6 +6,7 @@ import re
 
 from hypothesis import given
 
+from stepline.model.path import parse_path
 from stepline.model.source import Citation, Source
 from stepline.timeline.view import HINT_CHARS, index_path
 from tests.support.log_builder import LogBuilder, logs, patient
@@ -146,3 +147,26 @@ def test_a_note_is_listed_with_the_kinds_of_its_lines():
         f"- react.note: {path}\n    mime: text/markdown\n    source_tool: react.write\n    tags: P, D\n"
         in index_of(log, log.turn)
     )
+
+
+def test_a_turns_artifacts_are_listed_at_a_path_of_their_own():
+    log = LogBuilder()
+    log.message()
+    log.act(("react.write", {"path": "a.md", "content": "x"}))
+    log.result("ok", tool="react.write", blocks=(log.block("", "written"), log.file("a.md")))
+    path = f"ar:{log.turn}.artifacts.summary"
+    assert str(parse_path(path)) == path
+    (block,) = log.timeline().resolve(path)
+    assert (block.type, block.path) == ("artifacts.summary", path)
+    assert block.text == (
+        f"[TURN ARTIFACTS]\n[path: {path}]\nturn_id: {log.turn}\n\nartifacts:\n"
+        f"- react.tool.result: fi:{log.turn}.outputs/a.md\n    mime: text/markdown\n    kind: file\n"
+        "    source_tool: react.write\n    visibility: external\n"
+    )
+
+
+def test_a_turn_without_artifacts_says_so():
+    log = LogBuilder()
+    log.message()
+    (block,) = log.timeline().resolve(f"ar:{log.turn}.artifacts.summary")
+    assert block.text.endswith(f"turn_id: {log.turn}\n\nartifacts: none\n")

@@ -95,7 +95,7 @@ def test_an_empty_pool_has_no_rows_and_a_row_that_is_not_there_is_missed(convers
         ("ks:handbook.md", "invalid_path_kind"),
         (f"ws:{TURN}.conv.working.summary", "invalid_path_kind"),
         ("file:///etc/passwd", "invalid_path_kind"),
-        (f"ar:{TURN}.artifacts.summary", "not_found"),
+        (f"ar:{TURN}.react.exit", "not_found"),
         (PROMPT, "not_found"),
         (f"tc:{TURN}.tc_000000000001", "invalid_path_tc"),
         (f"tc:{TURN}.tc_000000000001.view.0", "view_not_readable"),

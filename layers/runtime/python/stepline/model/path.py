@@ -164,7 +164,7 @@ _EVENT = re.compile(
     rf"|assistant\.completion(?:\.{_NUMBER}|\.attempt\.{_NUMBER}(?:\.outcome)?)?"
     rf"|external\.{_WORD}\.(?:preserved\.{_NUMBER}|{_WORD})"
     rf"|system\.message\.{_WORD}"
-    r"|feedback\.latest"
+    r"|feedback\.latest|artifacts\.summary"
     rf"|react\.(?:(?:notes|round\.start)\.{_WORD}|decision\.raw(?:\.interrupted)?\.{_NUMBER}"
     rf"|(?:thinking|plan\.ack|mid_turn\.compaction|note\.preserved)\.{_NUMBER}"
     rf"|plan\.(?:history|{_PLAN}(?:\.carry)?)|turn\.(?:finalize|index)|state|exit"

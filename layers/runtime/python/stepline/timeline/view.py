@@ -119,6 +119,8 @@ class View:
         match name:
             case "react.turn.index":
                 return (self._index(self._history[turn]),)
+            case "artifacts.summary":
+                return (self._artifacts(path, self._history[turn]),)
             case "react.plan.history":
                 return (self._plan_history(path, self._history[turn]),)
             case "conv.working.summary":
@@ -144,6 +146,13 @@ class View:
     def _plan_history(self, path: str, turn: Turn) -> Block:
         facts = msgspec.json.encode(plan_history(self._plans.values())).decode()
         return _made("react.plan.history", path, facts, turn, {})
+
+    def _artifacts(self, path: str, turn: Turn) -> Block:
+        newest = {block.path: block for block in self.turn_blocks(turn.id) if block.path}
+        rows = _artifacts(newest.values())
+        told = _section("artifacts", rows) if rows else "artifacts: none"
+        text = f"[TURN ARTIFACTS]\n[path: {path}]\nturn_id: {turn.id}\n\n{told}\n"
+        return _made("artifacts.summary", path, text, turn, {"generated": "on_demand"})
 
     def _summary(self, turn: str) -> tuple[Block, ...]:
         """Return the runtime's summary for a closed turn without a model's; none while the turn runs."""
