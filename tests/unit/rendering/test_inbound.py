@@ -122,6 +122,27 @@ def test_what_a_service_says_in_the_users_place_is_not_the_users(event: str):
     assert told[1].endswith('\nsent_by: service "billing"\n  Look.\n')
 
 
+def test_a_block_before_a_file_says_what_it_is():
+    log = LogBuilder()
+    log.message(
+        "", event="form", payload={"city": "Bern"}, attachments=(named("plan.pdf"), named("plan.pdf"))
+    )
+    blocks = log.timeline().turn_blocks(log.turn)
+    assert [block.type for block in blocks[2:6]] == ["user.attachment.meta", "user.attachment"] * 2
+    about, file = blocks[4:6]
+    assert (about.path, about.mime, about.body) == (file.path, "application/json", None)
+    assert msgspec.json.decode(about.text) == {
+        "artifact_path": f"fi:{log.turn}.user.attachments/plan-2.pdf",
+        "physical_path": f"{log.turn}/attachments/plan-2.pdf",
+        "filename": "plan.pdf",
+        "mime": "text/plain",
+        "kind": "file",
+        "visibility": "external",
+        "size_bytes": 42,
+        "ts": about.ts,
+    }
+
+
 def test_a_form_opens_a_turn_as_its_prompt():
     log = LogBuilder()
     log.message("", event="form", payload={"city": "Bern"}, attachments=(named("plan.pdf"),))
@@ -191,7 +212,7 @@ def test_every_file_that_came_is_found_at_its_path_and_lies_in_the_workspace(log
         for block in timeline.turn_blocks(turn):
             if block.type != "user.attachment":
                 continue
-            assert timeline.resolve(block.path) == (block,)
+            assert timeline.resolve(block.path)[-1] == block
             assert block.body is not None
             where = physical(parse_path(block.path))
             assert where is not None

@@ -19,7 +19,7 @@ from stepline.model.block import Block, Body
 from stepline.model.entry import Dropped, Inbound, Opened
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
-from stepline.model.path import AttachmentPath
+from stepline.model.path import AttachmentPath, parse_path, physical
 from stepline.model.traversal import Names, find_ambiguity
 from stepline.rendering.turn_facts import event_path, prompt_path
 
@@ -114,7 +114,7 @@ def inbound_blocks(
         meta=meta,
     )
     files = zip(event.attachments, place.files, strict=True)
-    return [said, *(_file(lane, turn, event, attachment, path) for attachment, path in files)]
+    return [said, *(block for file, path in files for block in _file(lane, turn, event, file, path))]
 
 
 def fates_of(turn: str, batches: Sequence[Batch]) -> dict[int, dict[str, str]]:
@@ -128,27 +128,35 @@ def fates_of(turn: str, batches: Sequence[Batch]) -> dict[int, dict[str, str]]:
     return fates
 
 
-def _file(lane: Lane, turn: str, event: Inbound, attachment: Attachment, path: str) -> Block:
+def _file(lane: Lane, turn: str, event: Inbound, attachment: Attachment, path: str) -> tuple[Block, Block]:
+    """Return the digest of a file, and the file, both at its path."""
+    digest = {
+        "artifact_path": path,
+        "physical_path": physical(parse_path(path)),
+        "filename": attachment.filename,
+        "mime": attachment.mime,
+        "kind": "file",
+        "visibility": "external",
+        "size_bytes": attachment.size_bytes,
+        "ts": event.at,
+    }
+    about: dict[str, Any] = {"author": "user", "ts": event.at, "turn_id": turn, "path": path}
+    text = msgspec.json.encode(digest).decode()
     body = Body(
         key=attachment_key(lane, attachment.sha256),
         sha256=attachment.sha256,
         size_bytes=attachment.size_bytes,
         mime=attachment.mime,
     )
-    return Block(
-        type=ATTACHMENT,
-        author="user",
-        ts=event.at,
-        turn_id=turn,
-        path=path,
-        mime=attachment.mime,
-        body=body,
-        meta={
-            "name": attachment.filename,
-            "event_kind": event.event,
-            "message_id": event.message_id,
-            "visibility": "external",
-        },
+    meta = {
+        "name": attachment.filename,
+        "event_kind": event.event,
+        "message_id": event.message_id,
+        "visibility": "external",
+    }
+    return (
+        Block(type=f"{ATTACHMENT}.meta", mime="application/json", text=text, meta=meta, **about),
+        Block(type=ATTACHMENT, mime=attachment.mime, body=body, meta=meta, **about),
     )
 
 
