@@ -139,6 +139,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`ar:<turn>.react.turn.index`", "timeline/view.py", "def render_turn_index", "unit/timeline/test_turn_index.py"),
         done("`conversation_order()` by truthful start times", "timeline/order.py", "def conversation_order", "unit/timeline/test_order.py"),
         done("`react.turn.finalize`, `react.state`, `react.exit`", "timeline/turn_blocks.py", "react.turn.finalize", "unit/timeline/test_turn_blocks.py"),
+        done("`stage.gate`, `stage.react`", "timeline/turn_blocks.py", "stage.react", "unit/timeline/test_turn_blocks.py"),
         done("`user.attachment.meta`", "rendering/inbound.py", ".meta", "unit/rendering/test_inbound.py"),
         done("exports `artifact:conv.timeline.v1`, `artifact:conv:sources_pool`, `artifact:turn.log`", "timeline/export.py", "artifact:turn.log", "unit/timeline/test_export.py"),
         planned("skills (`sk:`)", "the path family is there"),

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from stepline.model.entry import Closed
+from stepline.model.entry import Closed, Titled
 from stepline.model.path import parse_path
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
@@ -140,6 +140,21 @@ def test_a_rounds_start_stands_on_the_timeline_while_it_is_open():
     assert [block.iteration for block in starts] == [0, 1]
     kinds = [block.type for block in log.timeline().turn_blocks(turn)]
     assert kinds.index("react.round.start") < kinds.index("user.followup") < kinds.index("react.tool.call")
+
+
+def test_the_first_decision_of_a_turn_is_the_stage_of_the_agent():
+    log = started()
+    log.put(log.state, Titled(title="Roses", at=log.at, turn=log.turn, text="Roses in May"))
+    log.act(("react.read", {"paths": []}), model="m-1")
+    log.result()
+    log.answer("done", model="m-1")
+    log.close()
+    blocks = log.timeline().turn_blocks(log.closed_turns()[0])
+    kinds = [block.type for block in blocks]
+    assert kinds.count("stage.react") == 1
+    assert kinds.index("stage.gate") < kinds.index("stage.react") < kinds.index("react.tool.call")
+    (stage,) = [block for block in blocks if block.type == "stage.react"]
+    assert (stage.ts, stage.meta) == (log.batches[2].entries[0].started_at, {"model": "m-1"})
 
 
 @patient

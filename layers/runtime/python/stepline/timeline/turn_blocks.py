@@ -107,6 +107,7 @@ class _Walk:
         self.attempts: list[Block] = []
         self.plans: dict[str, Plan] = {}
         self.begun = -1
+        self.staged = False
 
     def opening(self, prompts: Sequence[Inbound], waited: Sequence[Inbound]) -> list[Block]:
         turn = self.turn
@@ -184,6 +185,9 @@ class _Walk:
         common: dict[str, Any] = {"call_id": call, "iteration": round_}
         start = entry.started_at
         blocks: list[Block] = []
+        if not self.staged:
+            self.staged = True
+            blocks.append(self.block("stage.react", "react", start, meta={"model": entry.model}))
         if entry.thinking:
             path, text = f"ar:{turn}.react.thinking.{round_}", "\n".join(entry.thinking)
             blocks.append(
