@@ -1,7 +1,8 @@
 """docs/reference/parity.md: the terms of the design, each with its module and its test.
 
 A term is `done` if it is implemented and tested, `partial` if a part of it is (the note names the rest),
-`planned` otherwise. For the first two the module must contain the word and the test file must exist.
+`planned` otherwise. For the first two the module must contain the word and the test file must exist. A name that
+differs here stands in a table of its own, with the reason.
 """
 
 from __future__ import annotations
@@ -25,6 +26,16 @@ class Term(NamedTuple):
     word: str = ""
     test: str = ""
     note: str = ""
+
+
+class Name(NamedTuple):
+    """A name of the design, and the one it has here: `module` holds `word`."""
+
+    old: str
+    new: str
+    module: str
+    word: str
+    reason: str
 
 
 def done(term: str, module: str, word: str, test: str, note: str = "") -> Term:
@@ -209,6 +220,165 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
 }  # fmt: skip
 
 
+NAMES: Final = (
+    Name(
+        "a streaming endpoint, Socket.IO",
+        "the messages `send`, `event`, `resume` of a websocket",
+        "model/wire/client_message.py",
+        "class Resume",
+        "API Gateway holds the connection; a function that is idle costs nothing",
+    ),
+    Name(
+        "`react.stream`, `react.file`",
+        "`react.write`",
+        "protocol/decision/call_check.py",
+        "OLD_NAMES",
+        "one tool with `channel` and `kind`; the older names are answered with the new one",
+    ),
+    Name(
+        "`react.memory_read`",
+        "`react.memsearch`, once there is one",
+        "protocol/decision/call_check.py",
+        "react.memsearch",
+        "the name of the newer seeds",
+    ),
+    Name(
+        "`react.completion`",
+        "`assistant.completion`",
+        "timeline/turn_blocks.py",
+        "assistant.completion",
+        "the name of the newer seeds",
+    ),
+    Name(
+        "`show_artifacts`, `show_skills`",
+        "`react.read`",
+        "tools/read/run.py",
+        "react.read",
+        "a read stays in the timeline, so the instructions and what a cache holds do not change",
+    ),
+    Name(
+        "coordinator, contract, slots",
+        "`react.plan` and files in `outputs/`",
+        "tools/plan.py",
+        "react.plan",
+        "one loop has no second agent to hand a contract to",
+    ),
+    Name(
+        "`is_wrapup_round`",
+        "the reserved last round",
+        "protocol/decision/body.py",
+        "last_round_requires_answer",
+        "a rule of the protocol holds where an instruction may not",
+    ),
+    Name(
+        "`time_evidence_reminder`",
+        "`[AUTHORITATIVE TEMPORAL CONTEXT (GROUND TRUTH)]` of ANNOUNCE",
+        "context/announce.py",
+        "AUTHORITATIVE TEMPORAL CONTEXT",
+        "a date in the system part would end its cache every day",
+    ),
+    Name(
+        "turn session journal, operational digest, session log summary",
+        "the rendered timeline, and `ar:<turn>.react.turn.index`",
+        "timeline/view.py",
+        "react.turn.index",
+        "one text that only grows is cached; a digest made anew in each round is not",
+    ),
+    Name(
+        "`TurnView` of an earlier turn",
+        "the card of its working summary, or its rows",
+        "rendering/render_reduction.py",
+        "PRUNED TURN DATA",
+        "a reduction replaces text that stands, and its paths lead to the whole",
+    ),
+    Name(
+        "`TurnLog`",
+        "`artifact:turn.log`",
+        "timeline/export.py",
+        "artifact:turn.log",
+        "made from the log on demand, and stored only as a document for others",
+    ),
+    Name(
+        "`TurnScratchpad`",
+        "the mapping `scratchpad` of a workflow",
+        "bundle/workflow.py",
+        "scratchpad",
+        "what has to last is in the log",
+    ),
+    Name(
+        "`ReactContext`",
+        "`Timeline`, and `ContextBrowser` for bundles",
+        "bundle/browser.py",
+        "class ContextBrowser",
+        "a fold of the log has no state of its own to lose",
+    ),
+    Name(
+        "`ReactRound`, `ReactSolver`, `ReactStateV2`",
+        "`decide` and `act`, `React`, `State`",
+        "loop/decide.py",
+        "def decide",
+        "a round is several steps of a state machine, in functions that remember nothing",
+    ),
+    Name(
+        "`PlanSnapshot`",
+        "`Plan`",
+        "model/plan_steps.py",
+        "class Plan",
+        "each plan in the log is a snapshot",
+    ),
+    Name(
+        "`iteration_index`",
+        "`iteration`",
+        "model/entry.py",
+        "iteration: int",
+        "one word for it in log, blocks and events",
+    ),
+    Name(
+        "`create_cached_system_message`, `message_blocks`",
+        "`Part` with `cache`",
+        "ports/model.py",
+        "class Part",
+        "the adapter of a provider makes its messages",
+    ),
+    Name(
+        "`react_tools`",
+        "the alias `react`",
+        "adapters/sandbox/payload.py",
+        "def plan_aliases",
+        "a program calls a tool by the name that the model knows",
+    ),
+    Name(
+        "`PrivilegedSupervisor`",
+        "`SupervisorServer`",
+        "adapters/sandbox/tool_server.py",
+        "class SupervisorServer",
+        "it has the rights of its step only",
+    ),
+    Name(
+        "`EXEC_SNAPSHOT`, `containerOverrides.environment`",
+        "the parcel of a run, named by a secret",
+        "model/program/handover.py",
+        "class Parcel",
+        "an environment is readable by who may describe tasks, and has 8 KB",
+    ),
+    Name(
+        "`…_RUNTIME_ASSEMBLY_YAML_B64` and its like, `…_EXEC_PAYLOAD_SECRET_ID`",
+        "the same behind `STEPLINE_`",
+        "bundle/descriptor_set.py",
+        "STEPLINE_RUNTIME_ASSEMBLY_YAML_B64",
+        "the prefix is the product's",
+    ),
+    Name(
+        "modules of streamers",
+        "`stream_with_channels` of the package",
+        "bundle/generation/stream.py",
+        "def stream_with_channels",
+        "a public name instead of a place in a tree",
+    ),
+)
+"""Names of the design that have another one here."""
+
+
 def render() -> str:
     """Return the page."""
     counts = Counter(term.status for area in AREAS.values() for term in area)
@@ -230,7 +400,16 @@ def render() -> str:
             for t in terms
         ]
         lines.append("")
-    return "\n".join(lines)
+    lines += [
+        "## Other names",
+        "",
+        "What the design, or an earlier version of the agent, has under another name.",
+        "",
+        "| there | here | module | why |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {n.old} | {n.new} | {_code(n.module)} | {_cell(n.reason)} |" for n in NAMES]
+    return "\n".join([*lines, ""])
 
 
 def _code(path: str) -> str:

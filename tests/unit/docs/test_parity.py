@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from docs.build.parity import AREAS, Term, done, partial
+from docs.build.parity import AREAS, NAMES, Name, Term, done, partial, render
 from tests.unit.docs.source import LIBRARY, ROOT
 
 
@@ -41,3 +41,25 @@ def test_a_false_claim_is_noticed():
         "a plan with a module": Term("x", "planned", "loop/act.py"),
     }
     assert [what for what, term in claims.items() if not flaw_of(term)] == []
+
+
+def fault_of(name):
+    module = LIBRARY / name.module
+    if not name.reason:
+        return "a name that differs says why"
+    if not module.is_file() or name.word not in module.read_text(encoding="utf-8"):
+        return f"{name.module} does not hold {name.word!r}"
+    return ""
+
+
+def test_a_name_of_the_design_that_has_another_one_here_is_there_and_says_why():
+    assert [f"{name.old}: {fault}" for name in NAMES if (fault := fault_of(name))] == []
+    assert len({name.old for name in NAMES}) == len(NAMES)
+    page = render()
+    assert [name.old for name in NAMES if f"| {name.old} | {name.new} |" not in page] == []
+
+
+def test_a_name_that_is_nowhere_is_noticed():
+    assert fault_of(Name("x", "y", "loop/act.py", "no such word", "why"))
+    assert fault_of(Name("x", "y", "loop/nowhere.py", "def act", "why"))
+    assert fault_of(Name("x", "y", "loop/act.py", "def act", ""))
