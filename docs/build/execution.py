@@ -334,11 +334,11 @@ def _before() -> list[str]:
         "|---|---|",
         "| working directory | `OUTPUT_DIR/turn_<current>`; `outputs/` and `files/` are there |",
         (
-            "| globals | `OUTPUT_DIR`, `OUT_DIR` (the same as a `Path`), `WORKDIR`, `EXECUTION_ID`, `agent_io_tools`, `ctx_tools`, "
+            "| globals | `OUTPUT_DIR`, `OUT_DIR` (the same as a `Path`), `WORKDIR`, `EXECUTION_ID`, `BUNDLE_ID` (the package of the agent), `agent_io_tools`, `ctx_tools`, "
             "an object for every alias of a granted tool |"
         ),
         (
-            "| environment | `WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT` (JSON: version, socket, token), and "
+            "| environment | `WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `BUNDLE_ID`, `AGENT_IO_CONTEXT` (JSON: version, socket, token), and "
             "what Python and its packages look for |"
         ),
         "| modules | Python's own and those of `exec_task/requirements.txt`; what it writes beside itself |",

@@ -171,6 +171,8 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("heartbeat, budgets and partial outputs of a task", "loop/programs/make_outcome.py", "def conclude", "contract/test_task_faults.py"),
         done("orphaned tasks and secrets swept", "loop/programs/remote.py", "def sweep_tasks", "contract/test_task_faults.py"),
         partial("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "model/program/handover.py", "EXEC_PAYLOAD_SECRET_ID", "contract/test_duty.py", "the first with our prefix, for a task; the others have no variables: what they would hold is in the parcel of the run"),
+        done("`BUNDLE_ID`", "adapters/sandbox/payload.py", "bundle_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
+        planned("`BUNDLE_ROOT`", "a program sees no file of its bundle: its jail has the workspace and Python only"),
         done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/sandbox/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
         done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "programs/outcome.py", "user_out_tail", "unit/programs/test_envelope.py"),
         done("`execution.runtime`: profiles, selection, precedence", "bootstrap/runtime_profile.py", "SELECTORS", "unit/bootstrap/test_runtime_profile.py"),

@@ -97,6 +97,7 @@ class Bench:
             tools=tools,
             limits=limits,
             profile=self.profile,
+            bundle="bundles.roses",
         )
         return Job(request=request, batches=self.log.batches, fetch=self.artifacts.get, spool=self.spool)
 

@@ -257,6 +257,7 @@ def test_of_the_environment_of_the_host_nothing_is_seen(bench, monkeypatch):
     assert "planted-4711" not in run.program_log
     assert {"WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "AGENT_IO_CONTEXT"} <= found.keys()
     assert found["EXECUTION_ID"] == f"tc_{bench.runs:012x}"
+    assert found["BUNDLE_ID"] == "bundles.roses"
     assert not {name for name in found if name.startswith(("AWS", "STEPLINE", "KDCUBE", "DOCKER"))}
 
 

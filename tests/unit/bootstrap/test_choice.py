@@ -34,6 +34,7 @@ def test_a_deployment_that_runs_no_programs_offers_the_model_none():
 def test_where_programs_run_the_model_hears_of_their_packages_and_tools():
     app = in_memory(settings(STEPLINE_EXEC_PACKAGES="numpy,pandas"))
     assert app.agent.execution.profile.backend == "docker"
+    assert app.agent.execution.bundle == "bundles.default"
     assert "numpy, pandas" in app.agent.system
     assert app.agent.execution.tools == ("react.read", "web_tools.web_search", "ctx_tools.fetch_ctx")
     assert "ctx_tools.fetch_ctx" not in app.agent.callable_ids

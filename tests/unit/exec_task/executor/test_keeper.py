@@ -53,6 +53,7 @@ class Supervisor:
         payload = {
             **PAYLOAD,
             "exec_id": "tc_1",
+            "bundle_id": "b",
             "turn": "turn_1",
             "work": str(self._folder),
             "out": str(self._folder),

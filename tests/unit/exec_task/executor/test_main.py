@@ -51,6 +51,7 @@ class Bench:
         self.payload = {
             "v": 1,
             "exec_id": "tc_0123456789ab",
+            "bundle_id": "bundles.roses",
             "turn": TURN,
             "work": str(root / "work"),
             "out": str(root / "out"),
@@ -97,10 +98,10 @@ assert isinstance(OUTPUT_DIR, str) and isinstance(OUT_DIR, Path) and str(OUT_DIR
 assert Path.cwd() == OUT_DIR / os.listdir(OUTPUT_DIR)[0]
 assert __name__ == "__main__" and __file__ == WORKDIR + "/user_code.py" == sys.argv[0]
 assert sys.stdin.read() == ""
-print(EXECUTION_ID, os.listdir(OUTPUT_DIR)[0])
+print(EXECUTION_ID, os.listdir(OUTPUT_DIR)[0], BUNDLE_ID)
 os.makedirs("outputs"); open("outputs/ä.txt", "w").write("x")
 """)
-    assert (ended.code, ended.out, ended.err) == (0, f"tc_0123456789ab {TURN}\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, f"tc_0123456789ab {TURN} bundles.roses\n", "")
     assert (ended.root / "out" / TURN / "outputs/ä.txt").read_text() == "x"
 
 
@@ -421,8 +422,10 @@ def test_an_alias_called_like_a_module_of_python_hides_none(bench):
 
 def test_the_environment_of_a_program_is_a_list_of_ours(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
-    made = clean_environment({"work": "/w", "out": "/o", "exec_id": "tc_1", "socket": "/s", "token": "t"})
-    assert {key: made[key] for key in ("WORKDIR", "OUTPUT_DIR", "EXECUTION_ID")} == {
+    places = {"work": "/w", "out": "/o", "socket": "/s"}
+    made = clean_environment({**places, "exec_id": "tc_1", "bundle_id": "b.c", "token": "t"})
+    assert {key: made[key] for key in ("WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "BUNDLE_ID")} == {
+        "BUNDLE_ID": "b.c",
         "WORKDIR": "/w",
         "OUTPUT_DIR": "/o",
         "EXECUTION_ID": "tc_1",
@@ -430,7 +433,7 @@ def test_the_environment_of_a_program_is_a_list_of_ours(monkeypatch):
     assert json.loads(made["AGENT_IO_CONTEXT"]) == {"v": 1, "socket": "/s", "token": "t"}
     assert "hunter2" not in str(made)
     assert set(made) == {
-        "WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "AGENT_IO_CONTEXT", "PATH", "HOME", "TMPDIR", "MPLCONFIGDIR",
+        "WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "BUNDLE_ID", "AGENT_IO_CONTEXT", "PATH", "HOME", "TMPDIR", "MPLCONFIGDIR",
         "MPLBACKEND", "LANG", "TZ", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "OPENBLAS_NUM_THREADS",
         "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     }  # fmt: skip

@@ -66,7 +66,7 @@ class LoopApp(App):
 
     def _placed(self, execution: Execution) -> Execution:
         """Add where this deployment runs programs, and what it hands to a task."""
-        placed = replace(execution, places=places_of(self.settings))
+        placed = replace(execution, places=places_of(self.settings), bundle=self.settings.bundle)
         if execution.profile.placement != "remote":
             return placed
         texts = self.scoped_texts(execution.profile.descriptor_payload_scope)

@@ -21,6 +21,7 @@ DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
 class Execution:
     """How the agent's programs run: place, limits, callable tools, and how much of their texts is shown.
 
+    `bundle` is the package of the bundle, which a program finds as BUNDLE_ID.
     `places` are the placements that this deployment has. `descriptors` and `settings` are the
     variables that a task is handed for its tools. Secret.
     """
@@ -29,6 +30,7 @@ class Execution:
     limits: Limits
     tools: tuple[str, ...]
     preview_chars: int = PREVIEW_CHARS
+    bundle: str = ""
     places: frozenset[Placement] = frozenset({"inline"})
     descriptors: Mapping[str, str] = field(default_factory=dict, repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)

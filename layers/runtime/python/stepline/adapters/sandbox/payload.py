@@ -20,6 +20,7 @@ def plan_payload(request: ExecRequest, token: str, *, work: str, out: str, socke
     return {
         "v": 1,
         "exec_id": request.exec_id,
+        "bundle_id": request.bundle,
         "turn": request.turn,
         "work": work,
         "out": out,

@@ -145,6 +145,7 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
         limits=replace(limits, timeout_s=fit_timeout(action.params.get("timeout_s"), most_s)),
         profile=execution.profile,
         preview_chars=execution.preview_chars,
+        bundle=execution.bundle,
     )
 
 

@@ -103,7 +103,7 @@ class ExecRequest(Value):
 
     `exec_id` is the call's id, `n` the newest batch of the log visible to its tools.
 
-    `preview_chars` of a text that it writes are shown to the model.
+    `preview_chars` of a text that it writes are shown to the model. `bundle` is the package of its agent.
     """
 
     exec_id: str
@@ -119,6 +119,7 @@ class ExecRequest(Value):
     limits: Limits = Limits()
     profile: RuntimeProfile = RuntimeProfile()
     preview_chars: int = PREVIEW_CHARS
+    bundle: str = ""
     v: int = 1
 
 
