@@ -46,7 +46,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 ANSWERS = {
     "send": "one [`ack`](#ack), which may come after the events of its batch; or one [`error`](#error). The sender "
-    "listens from then on.",
+    "listens from then on. `timezone` is the user's, a name of the IANA database: the model reads the time there until another "
+    "one is sent.",
     "event": "as to [`send`](#send); its `kind` is what the event was kept as. What becomes of it then is in "
     "[live events](live-events.md).",
     "resume": "the missed [`events`](#events), the missing [`delta`](#delta)s and one [`sync`](#sync); or one "
