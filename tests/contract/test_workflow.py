@@ -106,6 +106,17 @@ def test_the_next_message_takes_up_what_a_crash_left_behind(processes):
     assert processes.ask(runtime, "first", message_id="m-1") == result
 
 
+def test_a_payload_names_its_users_time_zone_and_the_model_reads_it(processes):
+    model = MemoryModelClient(answered("It is late."))
+    runtime = processes.process(model)
+    processes.ask(runtime, timezone="Asia/Kathmandu")
+    assert "user_timezone: Asia/Kathmandu\nuser_local_time: " in model.requests[-1].content[-1].text
+    for zone in ("Mars/Olympus", 7):
+        with pytest.raises(InputError) as caught:
+            processes.ask(runtime, timezone=zone)
+        assert caught.value.reason == "bad_timezone"
+
+
 def test_what_is_no_message_or_somebody_elses_conversation_is_refused(processes):
     runtime = processes.process(MemoryModelClient(answered("Hello.")))
     for payload in ({"text": " "}, {"text": 7}, {"message_id": "bad id", "text": "hello"}):
