@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, get_args
 
 from docs.build import DOCS
@@ -10,15 +10,19 @@ from stepline.protocol.decision.body import DECISION_FIELDS
 from stepline.protocol.decision.fanout import (
     ACTIONS_MAX,
     ASKED_MAX,
-    CLASSIC_NAMES,
+    LISTED_NAMES,
     Candidate,
     FanoutRule,
     Strategy,
     refuse,
 )
 from stepline.protocol.decision.notice import MESSAGE_CHARS_MAX, NOTICES
+from stepline.protocol.decision.read import WORD_CHARS
 from stepline.protocol.decision.shape import PREAMBLE_CHARS_MAX
 from stepline.protocol.parser.grammar import DECISION_CHANNELS, NAME_CHARS_MAX, ChannelSpec, Format
+from stepline.tools.catalogue import default_registry
+from stepline.tools.knowledge import SEARCH
+from stepline.tools.spec import ToolSpec
 
 PATH: Final = DOCS / "reference/channels.md"
 
@@ -102,8 +106,8 @@ Every decision channel that is not blank is one action. How many a round takes, 
 | mode | what a round takes |
 |---|---|
 | `off` | the first decision |
-| `safe_fanout` | what cannot depend on each other, by the table below |
-| `classic` | by name, in any order: {classic} and one program; no answer beside them |
+| `safe_fanout` | what cannot depend on each other, by the table below and by what an action reads and writes |
+| `read_write_search` | reads, writes and searches by name, in any order: {listed}, and one program; no answer beside them |
 
 A row is an action of the round, a column one that stands behind it; each is held against all that were admitted
 before it. A tool of two kinds fits if one of them does. The first action is always admitted.
@@ -111,6 +115,11 @@ before it. A tool of two kinds fits if one of them does. The first action is alw
 | | {kinds} |
 |---|{lines}|
 {matrix}
+
+One cell has an exception: behind an exploration that reads nothing of the conversation ({outside}) an exploitation
+runs that reads nothing but its own parameters ({literal}), because neither reads what the other makes. It waits for the
+next round if it cites a source that is not known yet, or if a word of {word_chars} letters and more that is looked for
+stands in it: then it may be meant to tell what is found.
 
 An action is admitted by its `action` and `tool_id`, as soon as it has written them: nothing of one that is refused is
 shown, and where nothing that follows could be admitted the model's call is ended. It counts for those behind it even
@@ -149,7 +158,10 @@ def render() -> str:
         fields="\n".join(f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in DECISION_FIELDS),
         actions_max=ACTIONS_MAX,
         asked_max=ASKED_MAX,
-        classic=", ".join(f"`{name}`" for name in CLASSIC_NAMES),
+        listed=", ".join(f"`{name}`" for name in LISTED_NAMES),
+        outside=_names(lambda spec: spec.strategies == ("exploration",) and spec.reads == "outside"),
+        literal=_names(lambda spec: spec.strategies == ("exploitation",) and spec.reads == "parameters"),
+        word_chars=WORD_CHARS,
         kinds=" | ".join(_WORDS),
         lines="|".join(["---"] * len(_WORDS)),
         matrix="\n".join(_matrix_row(name) for name in _WORDS),
@@ -157,6 +169,11 @@ def render() -> str:
         preamble_chars=PREAMBLE_CHARS_MAX,
         notices="\n".join(f"| `{code}` | {meaning} |" for code, meaning in NOTICES.items()),
     )
+
+
+def _names(chosen: Callable[[ToolSpec], bool]) -> str:
+    specs = (*default_registry().specs, SEARCH)
+    return ", ".join(f"`{spec.tool_id}`" for spec in specs if chosen(spec))
 
 
 def _matrix_row(name: str) -> str:

@@ -72,6 +72,8 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("last round reserved for an answer", "protocol/decision/body.py", "last_round_requires_answer", _DECISION),
         done("single-action rounds", "protocol/decision/fanout.py", "TOO_MANY", "unit/protocol/decision/test_fanout_rules.py"),
         done("`AI_REACT_AGENT_MULTI_ACTION=safe_fanout`", "bundle/overrides.py", "MULTI_ACTION", "unit/loop/test_round.py"),
+        done("`safe_fanout`: an independent write behind two searches", "protocol/decision/read.py", "_check_apart", "unit/protocol/decision/test_fanout_rules.py"),
+        done("the older allow-list of `safe_fanout`", "protocol/decision/fanout.py", "read_write_search", "unit/protocol/decision/test_fanout_rules.py", "named `read_write_search`, after what it allows"),
         done("`AI_REACT_AGENT_VERSION` `v2` and `v3`", "bundle/overrides.py", "VERSION", "unit/loop/test_title.py"),
         done("protocol violations are notices the model reads next round", "protocol/decision/notice.py", "NOTICES", _DECISION),
         done("tools' names of earlier versions answer with the new one", "protocol/decision/call_check.py", "OLD_NAMES", _DECISION),

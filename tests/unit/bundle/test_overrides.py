@@ -48,7 +48,7 @@ TWO = {
     ROUND_CAP: (5, 6),
     CONTEXT_CAP: (5, 6),
     CACHE_TTL: (0, 600),
-    MULTI_ACTION: ("classic", "safe_fanout"),
+    MULTI_ACTION: ("read_write_search", "safe_fanout"),
     VERSION: ("v2", "v3"),
 }
 CAPS = {ROUND_CAP: 15, CONTEXT_CAP: 80_000}
@@ -150,8 +150,8 @@ def test_many_words_mean_off(word):
 
 @pytest.mark.parametrize(("most", "found"), [("3", 3), ("0", 8), ("-1", 8)])
 def test_the_cap_of_actions_is_the_deployments_if_it_is_one(most, found):
-    chosen = {"AI_REACT_AGENT_MULTI_ACTION": "classic", "STEPLINE_MAX_ACTIONS_PER_ROUND": most}
-    assert fanout(Settings.from_env(chosen)) == FanoutRule(mode="classic", max_actions=found)
+    chosen = {"AI_REACT_AGENT_MULTI_ACTION": "read_write_search", "STEPLINE_MAX_ACTIONS_PER_ROUND": most}
+    assert fanout(Settings.from_env(chosen)) == FanoutRule(mode="read_write_search", max_actions=found)
 
 
 def test_nothing_more_is_withheld_where_no_place_says_so():

@@ -30,15 +30,15 @@ SYSTEM_MAX_CHARS = 22_000
 
 CAPS = ReadCaps()
 RUNTIME = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
-ONE, SEVERAL, CLASSIC = (
+ONE, SEVERAL, BY_NAME = (
     FanoutRule(),
     FanoutRule(mode="safe_fanout", max_actions=5),
-    FanoutRule(mode="classic"),
+    FanoutRule(mode="read_write_search"),
 )
 AGENTS = [
     build_agent(CAPS, parts=WORKFLOW.parts(), runtime=runtime, fanout=rule)
     for runtime in (None, RUNTIME)
-    for rule in (ONE, SEVERAL, CLASSIC)
+    for rule in (ONE, SEVERAL, BY_NAME)
 ]
 AGENTS += [build_agent(CAPS, parts=WORKFLOW.parts(), runtime=RUNTIME, fanout=SEVERAL, version="v2")]
 
@@ -75,10 +75,10 @@ def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_i
 
 
 def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
-    (one, several, classic) = (agent.system for agent in AGENTS[:3])
+    (one, several, by_name) = (agent.system for agent in AGENTS[:3])
     assert "# One action a round" in one
     assert "# Several actions" not in one
-    for prompt in (several, classic):
+    for prompt in (several, by_name):
         assert "# One action a round" not in prompt
         assert "# Several actions in one round" in prompt
     assert "up to 5 decisions" in several
@@ -86,7 +86,8 @@ def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
         "what looks about (react.read, react.pull, web_tools.web_search), what makes (react.write), what is neutral"
         in several
     )
-    assert "react.read, react.write, web_tools.web_search. Every other tool stands alone" in classic
+    assert "; behind web_tools.web_search also react.write on another matter" in several
+    assert "react.read, react.write, web_tools.web_search. Every other tool stands alone" in by_name
 
 
 def test_an_agent_with_a_gate_is_told_its_stages_and_asked_for_no_title():

@@ -29,7 +29,7 @@ RULE_SETS = {
     "single": SINGLE,
     "tolerant": TOLERANT,
     "citing": CITING,
-    "classic": replace(TOLERANT, fanout=FanoutRule(mode="classic")),
+    "read_write_search": replace(TOLERANT, fanout=FanoutRule(mode="read_write_search")),
     "last round": replace(RULES, last_round=True),
 }
 GATED = ("notes", "answer", "plan", "canvas", "timeline", "exec", "code")

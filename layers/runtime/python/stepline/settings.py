@@ -181,7 +181,7 @@ class Settings(Value):
     multi_action: FanoutMode = setting(
         "AI_REACT_AGENT_MULTI_ACTION",
         "off",
-        "Several actions in one round, unless the bundle's properties or the assembly set it: `off`; `safe_fanout` and its synonyms, actions that cannot depend on each other; `classic`, tools chosen by name.",
+        "Several actions in one round, unless the bundle's properties or the assembly set it: `off`; `safe_fanout` and its synonyms, actions that cannot depend on each other; `read_write_search`, reads, writes and searches by the names of their tools, and one program.",
         choices=FANOUT_MODES,
     )
     max_actions_per_round: int = setting(

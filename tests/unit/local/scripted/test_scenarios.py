@@ -37,6 +37,7 @@ ROUNDS = {
     script.write_sales: [["write"]],
     script.monthly_totals: [["pull"], ["execute_code_python"]],
     script.search: [["web_search"]],
+    script.search_and_write: [["web_search"], ["web_search"], ["write"]],
     script.recall: [],
     script.given_program: [["execute_code_python"]],
     scenarios.anything_else: [],
@@ -44,6 +45,7 @@ ROUNDS = {
 SEVERAL = {
     script.two_plans: [["plan", "plan"]],
     script.write_read_and_plan: [["write", "read", "plan", "plan"]],
+    script.search_and_write: [["web_search", "web_search", "write"]],
 }
 REFUSED = {script.read_and_write: ["multi_action_bundle_strategy_incompatible"]}
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from stepline.protocol.decision.fanout import FanoutRule, Strategy
+from stepline.protocol.decision.fanout import FanoutRule, Reads, Strategy
 from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import read_channels
@@ -24,6 +24,7 @@ class Spec:
     runs_code: bool = False
     strategies: tuple[Strategy, ...] = ("unknown",)
     documented: tuple[str, ...] = ()
+    reads: Reads = "conversation"
 
     def outputs(self, params: Any) -> tuple[str, ...]:
         if self.runs_code:
@@ -54,6 +55,7 @@ TOOLS = {
         frozenset({*WRITE_KEYS, "scratchpad"}),
         frozenset({"path", "content"}),
         strategies=("exploitation",),
+        reads="parameters",
     ),
     "react.patch": Spec(
         ("path", "channel", "patch"), frozenset({"path", "channel", "patch"}), strategies=("exploitation",)
@@ -69,11 +71,14 @@ TOOLS = {
     "rendering_tools.write_pdf": Spec(
         known=frozenset({"path", "content"}), required=frozenset({"path"}), strategies=("exploitation",)
     ),
+    "web_tools.web_search": Spec(
+        known=frozenset({"queries", "objective"}), strategies=("exploration",), reads="outside"
+    ),
     "mcp.other": Spec(known=frozenset({"x"})),
 }
 ALLOWED = set(TOOLS) - {"ctx_tools.fetch_ctx"}
 FANOUT = FanoutRule(mode="safe_fanout")
-CLASSIC = FanoutRule(mode="classic")
+BY_NAME = FanoutRule(mode="read_write_search")
 
 READ = {"tool_id": "react.read", "params": {"paths": ["ar:plan.latest"]}}
 CONTRACT = [{"filename": "outputs/a.csv", "description": "the table"}]
@@ -118,6 +123,10 @@ def read(*paths: str, **fields: Any) -> dict[str, Any]:
 
 def write(**params: Any) -> dict[str, Any]:
     return call({"tool_id": "react.write", "params": params})
+
+
+def search(*queries: str, **params: Any) -> dict[str, Any]:
+    return call({"tool_id": "web_tools.web_search", "params": {"queries": list(queries), **params}})
 
 
 def plan(*steps: str, **fields: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.model.source import Citation
 from stepline.protocol.decision.fanout import TOO_MANY, Admission, Candidate, FanoutRule, refuse
 from stepline.protocol.decision.read import read_decision
 from stepline.protocol.decision.round_rules import RoundRules
@@ -14,7 +15,7 @@ from stepline.protocol.parser.channel_parser import ChannelParser
 from tests.support.generation import start_tag, tagged
 from tests.unit.protocol.decision.read_generation import (
     ALLOWED,
-    CLASSIC,
+    BY_NAME,
     CONTRACT,
     EXEC,
     FANOUT,
@@ -30,6 +31,7 @@ from tests.unit.protocol.decision.read_generation import (
     ran,
     read,
     run,
+    search,
     think,
     write,
 )
@@ -98,8 +100,8 @@ REFUSED: dict[str, tuple[str, Any, list[str]]] = {
     f"{MANY}strategy_incompatible": (generation(read("x"), ONE), FANOUT, ["react.read"]),
     f"{MANY}final_answer_after_non_neutral": (generation(ONE, complete()), FANOUT, ["react.write"]),
     f"{MANY}non_neutral_after_final_answer": (generation(complete(), ONE), FANOUT, []),
-    f"{MANY}mixed_actions": (generation(ONE, complete()), CLASSIC, ["react.write"]),
-    f"{MANY}unsafe_tool": (generation(ONE, plan("a")), CLASSIC, ["react.write"]),
+    f"{MANY}mixed_actions": (generation(ONE, complete()), BY_NAME, ["react.write"]),
+    f"{MANY}unsafe_tool": (generation(ONE, plan("a")), BY_NAME, ["react.write"]),
     f"{MANY}duplicate": (generation(read("x", notes="a"), read("x", notes="b")), FANOUT, ["react.read"]),
     f"{MANY}same_file_collision": (
         generation(ONE, write(path="a.md", content="another")),
@@ -177,6 +179,52 @@ def test_a_tool_of_unknown_kind_runs_alone() -> None:
     assert ran(judge(generation(other), fanout=FANOUT)) == ["mcp.other"]
     assert ran(judge(generation(other, read("x")), fanout=FANOUT)) == ["mcp.other"]
     assert ran(judge(generation(read("x"), other), fanout=FANOUT)) == ["react.read"]
+
+
+# --- by what an action reads and writes
+
+LOGBOOK = write(path="logbook.md", content="We met at nine.")
+
+
+def test_a_write_behind_two_searches_runs_where_nothing_in_it_can_come_from_them() -> None:
+    verdict = judge(generation(search("heron"), search("reed bed"), LOGBOOK, search("tern")), fanout=FANOUT)
+    assert ran(verdict) == [*["web_tools.web_search"] * 2, "react.write", "web_tools.web_search"]
+    assert verdict.notices == ()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        write(path="notes.md", content="# Grey   Herons\n\nThey stand."),
+        write(path="grey_herons.md", content="They stand."),
+        write(path="notes.md", content={"herons": [1]}),
+        write(path="notes.md", content="Seen [[S:7]]."),
+        write(path="notes.md", content=["Seen [[S:1-7]]."]),
+    ],
+)
+def test_a_write_that_speaks_of_what_is_searched_or_cites_what_is_not_there_waits(made: Any) -> None:
+    known = {1: Citation(sid=1, title="Known", url="https://example.com")}
+    looks = search("reed bed"), search("grey herons", objective="How herons fish")
+    verdict = judge(generation(*looks, made, LOGBOOK), fanout=FANOUT, sources=known)
+    assert ran(verdict) == ["web_tools.web_search", "web_tools.web_search", "react.write"]
+    (notice,) = verdict.notices
+    assert (notice.code, notice.extra["index"]) == (f"{MANY}strategy_incompatible", 3)
+
+
+def test_a_write_that_cites_what_is_known_already_runs_behind_a_search() -> None:
+    known = {7: Citation(sid=7, title="Known", url="https://example.com")}
+    text = generation(search("tern"), write(path="notes.md", content="They fish [[S:7]]."))
+    assert judge(text, fanout=FANOUT, sources=known).notices == ()
+
+
+@pytest.mark.parametrize("first", [read("x"), call({"tool_id": "mcp.other", "params": {}})])
+def test_behind_what_may_read_anything_or_is_unknown_nothing_is_independent_for_certain(first: Any) -> None:
+    assert codes(judge(generation(first, LOGBOOK), fanout=FANOUT)) == [f"{MANY}strategy_incompatible"]
+
+
+def test_a_tool_that_may_read_anything_is_not_independent_of_a_search() -> None:
+    patch = call({"tool_id": "react.patch", "params": {"path": "a.md", "channel": "canvas", "patch": "x"}})
+    assert ran(judge(generation(search("tern"), patch), fanout=FANOUT)) == ["web_tools.web_search"]
 
 
 # --- off
@@ -344,7 +392,9 @@ CANDIDATES = st.builds(
     runs_code=st.booleans(),
 ) | st.builds(Candidate, action=st.sampled_from(["complete", "exit"]))
 RULES = st.builds(
-    FanoutRule, mode=st.sampled_from(["off", "safe_fanout", "classic"]), max_actions=st.integers(1, 4)
+    FanoutRule,
+    mode=st.sampled_from(["off", "safe_fanout", "read_write_search"]),
+    max_actions=st.integers(1, 4),
 )
 
 
@@ -365,6 +415,7 @@ def test_the_first_action_is_admitted_and_never_more_than_the_rule_allows(
 
 DECISIONS = st.sampled_from(
     [
+        *(search("a"), search("q", objective="why")),
         *(ONE, TWO, PDF, read("x"), read("y"), plan("a"), plan("b"), complete(), complete("More.")),
         *(run(contract=CONTRACT), call({"tool_id": "mcp.other", "params": {}}), {"action": "exit"}),
         *(

@@ -166,7 +166,7 @@ def test_the_contract_is_told_as_far_as_it_can_be_read(contract, told):
 
 
 def test_a_program_beside_an_allowed_file_keeps_its_own_lanes():
-    rule = FanoutRule(mode="classic")
+    rule = FanoutRule(mode="read_write_search")
     shown = show_alike(write("outputs/a.md", "a") + run() + code("x"), fanout=rule)
     assert {"canvas.0", "exec.1.status", "code.1"} <= set(shown.texts)
 

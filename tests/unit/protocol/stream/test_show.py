@@ -360,7 +360,7 @@ PARTS = st.sampled_from(
 @given(
     parts=st.lists(PARTS, max_size=7),
     cuts=CUTS,
-    mode=st.sampled_from(["off", "safe_fanout", "classic"]),
+    mode=st.sampled_from(["off", "safe_fanout", "read_write_search"]),
     strict=st.booleans(),
     last_round=st.booleans(),
 )

@@ -15,7 +15,7 @@ from typing import Final
 
 from stepline.model.decision import FanoutMode
 from stepline.model.version import AgentVersion
-from stepline.protocol.decision.fanout import FanoutRule, Strategy, is_classic
+from stepline.protocol.decision.fanout import FanoutRule, Strategy, is_listed, may_be_apart
 from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
 from stepline.tools.context import ReadCaps
 from stepline.tools.spec import ToolSpec, render_catalogue
@@ -40,7 +40,7 @@ NAMING: Final = "first a line `Title: …` that names the whole conversation in 
 SEARCH: Final = "web_tools."
 """The prefix of tools that return sources."""
 
-_FITS: Final[Mapping[FanoutMode, str]] = {"safe_fanout": "fit_by_kind", "classic": "fit_classic"}
+_FITS: Final[Mapping[FanoutMode, str]] = {"safe_fanout": "fit_by_kind", "read_write_search": "fit_by_name"}
 _KINDS: Final[tuple[tuple[Strategy, str], ...]] = (
     ("exploration", "looks about"),
     ("exploitation", "makes"),
@@ -74,7 +74,8 @@ def system_prompt(
         assert fanout is not None
         fit = load_template(_FITS[fanout.mode]).strip("\n")
         body = body.replace("{fit}", fit).replace("{actions}", str(fanout.limit))
-        body = body.replace("{kinds}", render_kinds(tools)).replace("{tools}", render_classic(tools))
+        body = body.replace("{apart}", render_apart(tools))
+        body = body.replace("{kinds}", render_kinds(tools)).replace("{tools}", render_listed(tools))
     for field, value in (
         ("{title}", "" if staged else TITLE),
         ("{naming}", "" if staged else NAMING),
@@ -98,10 +99,20 @@ def render_kinds(tools: Sequence[ToolSpec]) -> str:
     return ", ".join(told)
 
 
-def render_classic(tools: Sequence[ToolSpec]) -> str:
-    """Return the agent's own tools that may share a round in mode `classic`, in the catalogue's order."""
+def render_apart(tools: Sequence[ToolSpec]) -> str:
+    """Return the exception for what makes something without anything that a search could bring; "" without such tools."""
+    own = [spec for spec in tools if spec.in_react]
+    pairs = [(look.tool_id, made.tool_id) for look in own for made in own if may_be_apart(look, made)]
+    if not pairs:
+        return ""
+    looks, makes = (", ".join(dict.fromkeys(names)) for names in zip(*pairs, strict=True))
+    return f"; behind {looks} also {makes} on another matter"
+
+
+def render_listed(tools: Sequence[ToolSpec]) -> str:
+    """Return the agent's own tools that may share a round in mode `read_write_search`, in the catalogue's order."""
     own = (spec for spec in tools if spec.in_react)
-    return ", ".join(spec.tool_id for spec in own if is_classic(spec.tool_id, runs_code=spec.runs_code))
+    return ", ".join(spec.tool_id for spec in own if is_listed(spec.tool_id, runs_code=spec.runs_code))
 
 
 @cache

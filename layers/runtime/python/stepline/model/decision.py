@@ -58,11 +58,11 @@ class ParsedDecision(Value):
     suggested_followups: tuple[str, ...] = ()
 
 
-FanoutMode: TypeAlias = Literal["off", "safe_fanout", "classic"]
+FanoutMode: TypeAlias = Literal["off", "safe_fanout", "read_write_search"]
 
 FANOUT_MODES: Final[Mapping[str, FanoutMode]] = {
     **dict.fromkeys(("off", "false", "0", "no"), "off"),
     **dict.fromkeys(("safe_fanout", "fanout", "on", "true", "1", "yes"), "safe_fanout"),
-    "classic": "classic",
+    "read_write_search": "read_write_search",
 }
 """The accepted words for each mode."""

@@ -68,6 +68,7 @@ SEARCH: Final = ToolSpec(
     effect="pure",
     read_only=True,
     strategies=("exploration",),
+    reads="outside",
     examples=({"query": "how a release is rolled back", "limit": 5},),
 )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from stepline.protocol.decision.fanout import Strategy
+from stepline.protocol.decision.fanout import Reads, Strategy
 
 Effect = Literal["pure", "keyed", "once"]
 """The effect of running a call again: none, the same under the same name, or a second one."""
@@ -24,7 +24,8 @@ class ToolSpec:
     `key_order` must be written in that order and before all others, because a client shows the long one while
     it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
     programs call one that is `in_exec`; a tool that `runs_code` runs the text of the code channel.
-    `strategies` say beside which other actions of a round it may run; an `unknown` one runs alone. `outputs`
+    `strategies` say beside which other actions of a round it may run; an `unknown` one runs alone. `reads` names
+    all that a call can depend on: `parameters`, `outside` of the conversation, or the `conversation`. `outputs`
     names the files that a valid call will write, as the call does: two actions of a round never write the
     same one. A tool that is `cancellable` checks `ToolContext.cancel` while it works, and ends early when the
     user steers.
@@ -43,6 +44,7 @@ class ToolSpec:
     runs_code: bool = False
     cancellable: bool = False
     strategies: tuple[Strategy, ...] = ("unknown",)
+    reads: Reads = "conversation"
     outputs: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _: ()
 
     def validate(self, params: Mapping[str, Any]) -> list[str]:

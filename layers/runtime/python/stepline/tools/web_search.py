@@ -91,6 +91,7 @@ WEB_SEARCH: Final = ToolSpec(
     in_exec=True,
     cancellable=True,
     strategies=("exploration",),
+    reads="outside",
     examples=(
         {
             "queries": ["prompt caching", "cache long prompts"],

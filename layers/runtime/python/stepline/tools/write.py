@@ -85,6 +85,7 @@ WRITE: Final = ToolSpec(
     effect="keyed",
     read_only=False,
     strategies=("exploitation",),
+    reads="parameters",
     key_order=("path", "channel", "content", "kind"),
     outputs=lambda params: (params["path"],),
     examples=(

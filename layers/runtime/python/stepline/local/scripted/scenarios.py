@@ -104,6 +104,15 @@ SCENARIOS: Final = (
         ),
         script.search,
     ),
+    Scenario(
+        "Search for grey herons and for prompt caching and write a file lake.md with the word reed in it, in one round.",
+        re.compile(
+            rf"{_LEAD}search for (?P<query>[^.!?]+?) and for (?P<other>[^.!?]+?) and write a file (?P<name>\S+) with the "
+            r"word (?P<word>\S+) in it, in one round",
+            _FLAGS,
+        ),
+        script.search_and_write,
+    ),
     Scenario("What did I say before?", re.compile(rf"{_LEAD}what did i say", _FLAGS), script.recall),
     Scenario(
         "Run this program:\n```python\nopen('outputs/done.txt', 'w').write('done')\n```",

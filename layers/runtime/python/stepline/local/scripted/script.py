@@ -230,13 +230,15 @@ def given_program(asked: Asked) -> Script:
 def search(asked: Asked) -> Script:
     """Search, and write the results to a file if requested."""
     query, name = asked.words["query"], asked.words["name"].rstrip(".,;!?")
-    params = {"queries": [query], "objective": quote(asked.text, limit_chars=200), "n": HITS}
-    searching = Saying(
-        tool=SEARCH, params=params, thinking=f"I search for {query}.", notes=f"Searching for {query}"
-    )
-    (found,) = yield Round(calls=(searching,))
+    (found,) = yield Round(calls=(search_for(query, objective=quote(asked.text, limit_chars=200)),))
     if name:
         yield Round(calls=(write_file(name, f"# {query}\n\n{report_search(query, found)}\n"),))
+
+
+def search_and_write(asked: Asked) -> Script:
+    """Search twice and write a file that needs neither result, in one round."""
+    searches = [search_for(asked.words[name]) for name in ("query", "other")]
+    yield Round(calls=(*searches, write_word(asked.words["name"], asked.words["word"])))
 
 
 def recall(asked: Asked) -> Script:
@@ -263,6 +265,16 @@ def write_file(name: str, content: str, notes: str = "") -> Saying:
 def write_word(name: str, word: str) -> Saying:
     """Write a file with a word in it."""
     return write_file(name, f"# {name}\n\nWord: {word}\n")
+
+
+def search_for(query: str, **params: str) -> Saying:
+    """Search the web."""
+    return Saying(
+        tool=SEARCH,
+        params={"queries": [query], "objective": query, **params, "n": HITS},
+        thinking=f"I search for {query}.",
+        notes=f"Searching for {query}",
+    )
 
 
 def read_file(path: str, notes: str = "") -> Saying:

@@ -1,8 +1,9 @@
 """The rule for several actions in a round: pure, applied during the stream and again at its end.
 
-    off           one action a round
-    safe_fanout   by what actions do: exploration, exploitation, neutral (the matrix below)
-    classic       by name: reads, writes, searches and one program
+    off                one action a round
+    safe_fanout        by what actions do: exploration, exploitation, neutral (the matrix below), and by what
+                       they read, where that shows that two of them are independent
+    read_write_search  reads, writes and searches by the names of their tools, and one program
 
 The first action is always admitted; each later one is checked against every one admitted before it. A refusal
 drops the candidate alone.
@@ -27,6 +28,10 @@ from stepline.protocol.parser.field import FieldStream
 Strategy: TypeAlias = Literal["exploration", "exploitation", "neutral", "unknown"]
 """An action's role in the task: exploration, exploitation, neutral; a tool may have several roles."""
 
+Reads: TypeAlias = Literal["parameters", "outside", "conversation"]
+"""All that a call can depend on: its own parameters; what is not in the conversation; anything, as a tool does
+that does not say."""
+
 ACTIONS_MAX: Final = 8
 
 _ADMITTED: Final[dict[Strategy, frozenset[Strategy]]] = {
@@ -37,10 +42,10 @@ _ADMITTED: Final[dict[Strategy, frozenset[Strategy]]] = {
 }
 """The kinds that may follow an admitted action of a kind."""
 
-_CLASSIC: Final = frozenset({"react.read", "react.write", "react.memsearch", "react.rg"})
-_CLASSIC_PREFIXES: Final = ("web_tools.", "rendering_tools.write_")
-CLASSIC_NAMES: Final = (*sorted(_CLASSIC), *(f"{prefix}*" for prefix in _CLASSIC_PREFIXES))
-"""The tools that may share a round in mode `classic`, for display."""
+_LISTED: Final = frozenset({"react.read", "react.write", "react.memsearch", "react.rg"})
+_LISTED_PREFIXES: Final = ("web_tools.", "rendering_tools.write_")
+LISTED_NAMES: Final = (*sorted(_LISTED), *(f"{prefix}*" for prefix in _LISTED_PREFIXES))
+"""The tools that may share a round in mode `read_write_search`, for display."""
 
 
 class FanoutRule(Value):
@@ -56,11 +61,12 @@ class FanoutRule(Value):
 
 
 class Candidate(Value):
-    """An action as known early in a stream: its action and tool. `strategies` are the tool's."""
+    """An action as known early in a stream: its action and tool. `strategies` and `reads` are the tool's."""
 
     action: ActionName
     tool_id: str = ""
     strategies: tuple[Strategy, ...] = ("unknown",)
+    reads: Reads = "conversation"
     runs_code: bool = False
 
     @property
@@ -80,8 +86,8 @@ def refuse(rule: FanoutRule, admitted: Sequence[Candidate], candidate: Candidate
         return ""
     if is_full(rule, admitted):
         return "multi_action_bundle_too_many_actions"
-    if rule.mode == "classic":
-        return _refuse_classic(admitted, candidate)
+    if rule.mode == "read_write_search":
+        return _refuse_by_name(admitted, candidate)
     return _refuse_by_kind(admitted, candidate)
 
 
@@ -102,31 +108,43 @@ def _refuse_by_kind(admitted: Sequence[Candidate], candidate: Candidate) -> str:
     if candidate.runs_code and any(one.runs_code for one in admitted):
         return "multi_action_bundle_unsafe_tool"
     fits = all(_fits(one, candidate) for one in admitted)
-    return "" if fits else "multi_action_bundle_strategy_incompatible"
+    return "" if fits else INCOMPATIBLE
 
 
 def _fits(earlier: Candidate, later: Candidate) -> bool:
-    return any(kind in _ADMITTED[before] for before in earlier.strategies for kind in later.strategies)
+    by_kind = any(kind in _ADMITTED[before] for before in earlier.strategies for kind in later.strategies)
+    return by_kind or may_be_apart(earlier, later)
 
 
-def _refuse_classic(admitted: Sequence[Candidate], candidate: Candidate) -> str:
+def may_be_apart(earlier: ToolTraits, later: ToolTraits) -> bool:
+    """Return True if an action that makes something can be independent of one before it that looks about.
+
+    Neither reads what the other makes. The parameters of both decide whether the later one speaks of what is
+    looked for: `Collisions` asks that when they are known.
+    """
+    looks, makes = earlier.strategies == ("exploration",), later.strategies == ("exploitation",)
+    return looks and makes and earlier.reads == "outside" and later.reads == "parameters"
+
+
+def _refuse_by_name(admitted: Sequence[Candidate], candidate: Candidate) -> str:
     if candidate.ends or any(one.ends for one in admitted):
         return "multi_action_bundle_mixed_actions"
     programs = sum(one.runs_code for one in (*admitted, candidate))
     together = (*admitted, candidate)
-    if programs > 1 or not all(is_classic(one.tool_id, runs_code=one.runs_code) for one in together):
+    if programs > 1 or not all(is_listed(one.tool_id, runs_code=one.runs_code) for one in together):
         return "multi_action_bundle_unsafe_tool"
     return ""
 
 
-def is_classic(tool_id: str, *, runs_code: bool) -> bool:
-    """Return True if a tool may share a round in mode `classic`."""
-    return runs_code or tool_id in _CLASSIC or tool_id.startswith(_CLASSIC_PREFIXES)
+def is_listed(tool_id: str, *, runs_code: bool) -> bool:
+    """Return True if a tool may share a round in mode `read_write_search`."""
+    return runs_code or tool_id in _LISTED or tool_id.startswith(_LISTED_PREFIXES)
 
 
 ACTIONS: Final[Mapping[str, ActionName]] = {name: name for name in get_args(ActionName)}
 
 TOO_MANY: Final = "multi_action_bundle_too_many_actions"
+INCOMPATIBLE: Final = "multi_action_bundle_strategy_incompatible"
 UNREADABLE: Final = "multi_action_bundle_invalid_item"
 ANSWER_AFTER: Final = "multi_action_bundle_final_answer_after_non_neutral"
 
@@ -144,6 +162,10 @@ class ToolTraits(Protocol):
     @property
     def strategies(self) -> tuple[Strategy, ...]:
         """Its roles in the task."""
+
+    @property
+    def reads(self) -> Reads:
+        """All that a call can depend on."""
 
     @property
     def runs_code(self) -> bool:
@@ -246,7 +268,13 @@ def make_candidate(action: ActionName, tool_id: str, tools: Mapping[str, ToolTra
     if action != "call_tool":
         return Candidate(action=action)
     traits = tools[tool_id]
-    return Candidate(action=action, tool_id=tool_id, strategies=traits.strategies, runs_code=traits.runs_code)
+    return Candidate(
+        action=action,
+        tool_id=tool_id,
+        strategies=traits.strategies,
+        reads=traits.reads,
+        runs_code=traits.runs_code,
+    )
 
 
 def identify(body: str) -> Identity:

@@ -11,7 +11,8 @@ a notice; the others run in the order in which they were written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,9 +22,11 @@ from stepline.errors import DecisionError, PathError
 from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision, ToolCall
 from stepline.model.path import artifact_path
+from stepline.protocol.citation.token import cited_sids
 from stepline.protocol.decision.body import check_action, read_body
 from stepline.protocol.decision.call_check import ToolSpecLike, check_call, check_order
 from stepline.protocol.decision.fanout import (
+    INCOMPATIBLE,
     TOO_MANY,
     UNREADABLE,
     Admission,
@@ -31,6 +34,7 @@ from stepline.protocol.decision.fanout import (
     Identity,
     identify,
     make_candidate,
+    may_be_apart,
 )
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
 from stepline.protocol.decision.program_channel import Programs, bind_programs, check_program
@@ -42,13 +46,21 @@ from stepline.protocol.parser.transcript import INTERRUPTED, Instance, Transcrip
 REFERENCE: Final = "ref:"
 """The prefix of a parameter that refers to a file's content."""
 
+WORD_CHARS: Final = 4
+"""The length from which a word of a search says what it is about."""
+
+_WORD = re.compile(r"[^\W_]+")
+
 
 class Collisions:
-    """The calls of the actions accepted so far, and the files they write."""
+    """The calls of the actions accepted so far, what they look for, and the files they write."""
 
-    def __init__(self, tools: Mapping[str, ToolSpecLike], turn: str) -> None:
+    def __init__(self, tools: Mapping[str, ToolSpecLike], turn: str, sources: Collection[int] = ()) -> None:
+        """Check the calls of a turn; `sources` are the numbers that they may cite."""
         self._tools = tools
         self._turn = turn
+        self._sources = sources
+        self._taken: list[tuple[int, ToolCall]] = []
         self._calls: dict[bytes, int] = {}
         self._writers: dict[str, int] = {}
 
@@ -57,8 +69,8 @@ class Collisions:
 
         Its contract is checked, `code` is its program.
 
-        Raises DecisionError `multi_action_bundle_duplicate`, `…_same_file_collision` or
-        `…_render_consumes_same_round_source`; then the call is not added.
+        Raises DecisionError `multi_action_bundle_duplicate`, `…_strategy_incompatible`,
+        `…_same_file_collision` or `…_render_consumes_same_round_source`; then the call is not added.
         """
         identity = msgspec.json.encode([call.tool_id, call.params, code], order="sorted")
         if first := self._calls.get(identity):
@@ -67,6 +79,7 @@ class Collisions:
                 code="multi_action_bundle_duplicate",
                 same_as=first,
             )
+        self._check_apart(call)
         files = self._files(call)
         for file in files:
             if writer := self._writers.get(file):
@@ -87,7 +100,32 @@ class Collisions:
                     same_as=writer,
                 )
         self._calls[identity] = number
+        self._taken.append((number, call))
         self._writers |= dict.fromkeys(files, number)
+
+    def _check_apart(self, call: ToolCall) -> None:
+        """Raise DecisionError if a call may depend on an earlier one that was taken to be independent of it.
+
+        It does where it cites a source that is not there yet, and may where a word of it is looked for.
+        """
+        made = self._tools[call.tool_id]
+        looks = [one for one in self._taken if may_be_apart(self._tools[one[1].tool_id], made)]
+        if not looks:
+            return
+        text = " ".join(_texts_in(call.params)).casefold()
+        unknown = [sid for sid in cited_sids(text) if sid not in self._sources]
+        for number, look in looks:
+            named = next((word for word in _words_of(look) if word in text), "")
+            if unknown or named:
+                fact = (
+                    f"names {cap(named, 80)!r}" if named else f"cites [[S:{unknown[0]}]], which is not there"
+                )
+                raise DecisionError(
+                    f"it {fact}, so it may need what action {number} of this round finds. "
+                    "Send it in the next round, when you have read that.",
+                    code=INCOMPATIBLE,
+                    depends_on=number,
+                )
 
     def _files(self, call: ToolCall) -> list[str]:
         """Return the turn's files that a call writes, each once; invalid names are left to the tool."""
@@ -110,6 +148,26 @@ class Collisions:
             case list():
                 for one in value:
                     yield from self._references(one)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield every text of a call's parameters."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, one in value.items():
+                yield key
+                yield from _texts_in(one)
+        case list():
+            for one in value:
+                yield from _texts_in(one)
+
+
+def _words_of(look: ToolCall) -> list[str]:
+    """Return the words that a call looks for, the short ones only if there are no others."""
+    words = _WORD.findall(" ".join(_texts_in(list(look.params.values()))).casefold())
+    return [word for word in words if len(word) >= WORD_CHARS] or words
 
 
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded", "cut", "too_long"})
@@ -248,7 +306,7 @@ def _answer_kept(guilty: Refused | None, told: Sequence[Notice]) -> Notice:
 _WHY: Final[Mapping[str, str]] = {
     TOO_MANY: "the round already had as many actions as it may have. Send it in the next round.",
     UNREADABLE: "it does not say what it is. Send it again with one JSON object, action and tool_id first.",
-    "multi_action_bundle_strategy_incompatible": (
+    INCOMPATIBLE: (
         "beside what stands before it in this round it may depend on results that nobody has read yet. "
         "Send it in the next round."
     ),
@@ -362,7 +420,7 @@ class _Judge:
         self._alone = alone
         self._cut = cut
         self._admission = Admission(rules.fanout, rules.tools, rules.allowed, last_round=rules.last_round)
-        self._collisions = Collisions(rules.tools, rules.turn)
+        self._collisions = Collisions(rules.tools, rules.turn, rules.sources)
 
     def keep(
         self,
