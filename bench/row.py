@@ -50,6 +50,7 @@ LISTED = (
     "events_per_s_1_clients",
     "events_per_s_10_clients",
     "recovery_s_after_kill",
+    "rounds_of_recorded",
     *(f"cost_x_own_ideal_{shape}" for shape in SHAPES),
     "cost_x_l5m_with_announce",
     *(f"cost_full_policy_x_automatic_{shape}" for shape in SHAPES),
