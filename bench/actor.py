@@ -15,8 +15,8 @@ from typing import Any, Final
 from bench.conversation import InstantStream
 from bench.purse import Bill, Ideal
 from bench.row import MeasureError
-from bench.transcript import MODEL, TOOL
-from bench.workload import Call, Script, Turn
+from bench.transcript import AGAIN, MODEL, TOOL
+from bench.workload import RECOVERY_SHARE, Call, Script, Turn, make_summary
 from bundles.default import WORKFLOW
 from stepline.adapters.anthropic.call import ModelRole, plan_call
 from stepline.adapters.memory.clock import MemoryClock
@@ -48,8 +48,6 @@ from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec
 
 REQUEST_S: Final = 6.0
-RECOVERY_SHARE: Final = 0.15
-SUMMARY_TOKENS: Final = 560
 DECIDES: Final = "solver."
 LANE: Final = Lane(tenant="bench", project="default", conversation="cost")
 USER: Final = "somebody"
@@ -100,7 +98,7 @@ class Actor:
         use = self._cache.look(prompt, workspace="ours")
         self._cache.commit(use)
         decides = request.role.startswith(DECIDES)
-        text, extra = self._say(prompt) if decides else (_summary(), True)
+        text, extra = self._say(prompt) if decides else (make_summary(), True)
         self.bill.add(use, output=count_tokens(text) if extra else 0)
         if decides:
             self.decisions.add(use)
@@ -123,7 +121,7 @@ class Actor:
                 self._rested = True
                 self.recoveries += 1
                 wanted = self.paths[self._draw.choice(lost)]
-                return _round("I need that again.", "", ("react.read", {"paths": [wanted]})), True
+                return _round(AGAIN, "", ("react.read", {"paths": [wanted]})), True
         self._rested = False
         step = turn.rounds[self._at]
         self._at += 1
@@ -287,7 +285,3 @@ def _source(call: Call) -> Source:
     return Source(
         title=f"On {call.name}", url=f"https://example.com/{call.name}", text="What it says in short."
     )
-
-
-def _summary() -> str:
-    return " ".join(["The work so far, its goals and its open ends."] * (SUMMARY_TOKENS * 4 // 46))

@@ -1,6 +1,6 @@
-"""The input cost of a long conversation, beside its own ideal and a transcript with automatic caching.
+"""The input cost of a long conversation, beside its own ideal and transcripts with automatic caching.
 
-Three conversations of the workload, or sixty with FULL=1, go through the loop itself over the memory twins;
+Three conversations of the workload, or sixty with FULL=1, and as many that were held out, go through the loop itself over the memory twins;
 every request is accounted for by the scripted server's cache, on a clock of its own.
 """
 
@@ -14,8 +14,8 @@ from typing import Final
 from bench.actor import REQUEST_S, Played, play
 from bench.purse import Bill
 from bench.row import Limit, MeasureError, Row
-from bench.transcript import bill_transcript
-from bench.workload import FACTS, Script, write_script
+from bench.transcript import PEERS, bill_transcript
+from bench.workload import FACTS, Script, all_cold, write_script
 from bundles.default import WORKFLOW
 from stepline.bootstrap.agent_choice import read_caps
 from stepline.bundle.assembly import build_agent
@@ -25,6 +25,8 @@ from stepline.settings import Settings
 
 CONVERSATIONS: Final = 3
 CONVERSATIONS_FULL: Final = 60
+HELD_OUT: Final = 1_000
+"""The first seed of the conversations that no policy was chosen by."""
 WIDE: Final = {"linear": False, "fanout": True}
 GOALS: Final = {"linear": 0.60, "fanout": 0.40}
 OWN_GOAL: Final = 1.01
@@ -42,13 +44,36 @@ def rows() -> list[Row]:
     found: list[Row] = []
     for shape, wide in WIDE.items():
         scripts = [write_script(seed, wide=wide) for seed in range(count)]
+        held = [write_script(seed, wide=wide) for seed in range(HELD_OUT, HELD_OUT + count)]
+        cold = [all_cold(script, SLOW_S) for script in scripts]
         shipped = [play(script, wide=wide) for script in scripts]
         check_facts(shipped)
-        found += [own_ideal(shape, shipped), policy(shape, scripts, shipped, wide=wide)]
+        goal = GOALS[shape]
+        found += [
+            own_ideal(shape, shipped),
+            policy(f"cost_full_policy_x_automatic_{shape}", scripts, shipped, wide=wide, goal=goal),
+            policy(
+                f"cost_held_out_x_automatic_{shape}", held, _played(held, wide=wide), wide=wide, goal=goal
+            ),
+            policy(
+                f"cost_all_gaps_cold_x_automatic_{shape}",
+                cold,
+                _played(cold, wide=wide),
+                wide=wide,
+                goal=goal,
+            ),
+        ]
         if not wide:
             found += hours(scripts, shipped)
             found.insert(0, l5m([play(script, wide=wide, context=UNREDUCED) for script in scripts]))
     return found
+
+
+def _played(scripts: Sequence[Script], *, wide: bool) -> list[Played]:
+    """Return the conversations as shipped, after a check of their facts."""
+    played = [play(script, wide=wide) for script in scripts]
+    check_facts(played)
+    return played
 
 
 def own_ideal(shape: str, played: Sequence[Played]) -> Row:
@@ -79,20 +104,32 @@ def l5m(played: Sequence[Played]) -> Row:
     )
 
 
-def policy(shape: str, scripts: Sequence[Script], played: Sequence[Played], *, wide: bool) -> Row:
-    """Return the price of all our requests, over that of an append-only transcript."""
+def policy(
+    metric: str, scripts: Sequence[Script], played: Sequence[Played], *, wide: bool, goal: float
+) -> Row:
+    """Return the price of all our requests, over that of a transcript that is compacted at 180k.
+
+    The peers are the other transcripts, over the same one.
+    """
     fanout = FanoutRule(mode="safe_fanout") if wide else FanoutRule()
     system = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts(), fanout=fanout).system
-    peers = [bill_transcript(script, system=system, request_s=REQUEST_S) for script in scripts]
-    ours, peer = _sum([one.bill for one in played]), _sum(peers)
+    ours, dollars, told = _sum([one.bill for one in played]).dollars, {}, []
+    for name, window in PEERS.items():
+        peers = [bill_transcript(one, system=system, request_s=REQUEST_S, window=window) for one in scripts]
+        dollars[name] = _sum([one.bill for one in peers]).dollars
+        told.append(
+            f"{name} {_ratio(ours, dollars[name])} (${dollars[name] / len(scripts):.2f}, "
+            f"{sum(one.in_sight for one in peers)} facts in sight)"
+        )
+    least = dollars[next(iter(PEERS))]
     return Row(
-        metric=f"cost_full_policy_x_automatic_{shape}",
-        value=_ratio(ours.dollars, peer.dollars),
+        metric=metric,
+        value=_ratio(ours, least),
         unit="x",
-        peers={"transcript": 1.0},
-        goal=GOALS[shape],
-        note=f"${ours.dollars / len(played):.2f} a conversation, transcript ${peer.dollars / len(played):.2f}; "
-        f"{_share(ours)}, transcript {peer.read_share:.1%}; {_told(played)}",
+        peers={name: _ratio(spent, least) for name, spent in dollars.items()},
+        goal=goal,
+        note=f"${ours / len(played):.2f} a conversation, all {FACTS * len(scripts)} facts read by path; over {', over '.join(told)}; "
+        f"{_told(played)}",
     )
 
 

@@ -53,7 +53,11 @@ LISTED = (
     "rounds_of_recorded",
     *(f"cost_x_own_ideal_{shape}" for shape in SHAPES),
     "cost_x_l5m_with_announce",
-    *(f"cost_full_policy_x_automatic_{shape}" for shape in SHAPES),
+    *(
+        f"cost_{what}_x_automatic_{shape}"
+        for what in ("full_policy", "held_out", "all_gaps_cold")
+        for shape in SHAPES
+    ),
     "cost_hour_x_five_minutes",
     "cost_hour_x_five_minutes_slow",
     *(f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)),

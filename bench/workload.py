@@ -9,7 +9,7 @@ conversation.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from stepline.protocol.decision.fanout import ACTIONS_MAX
@@ -22,6 +22,8 @@ RESULT_TOKENS: Final = 900
 RESULT_SIGMA: Final = 0.6
 RESULT_TOKENS_MAX: Final = 8_000
 BYTES_PER_TOKEN: Final = 4
+SUMMARY_TOKENS: Final = 560
+RECOVERY_SHARE: Final = 0.15
 _WORDS: Final = (
     *("quarter", "margin", "freight", "harbour", "ledger", "audit", "tender", "vessel", "copper", "timber"),
     *("region", "supply", "forecast", "demand", "station", "border", "permit", "survey", "budget", "carrier"),
@@ -85,6 +87,19 @@ def write_script(seed: int, *, wide: bool) -> Script:
     facts = frozenset(draw.sample([name for turn in names for step in turn for name in step], FACTS))
     turns = tuple(_turn(number, rounds, facts, draw) for number, rounds in enumerate(names))
     return Script(seed=seed, turns=turns, facts=facts)
+
+
+def make_summary() -> str:
+    """Return the summary that a compaction gets from a model, ours or a peer's."""
+    return " ".join(
+        ["The work so far, its goals and its open ends."] * (SUMMARY_TOKENS * BYTES_PER_TOKEN // 46)
+    )
+
+
+def all_cold(script: Script, gap_s: float) -> Script:
+    """Return the conversation with the same pause before every turn but the first."""
+    turns = (script.turns[0], *(replace(turn, gap_s=gap_s) for turn in script.turns[1:]))
+    return replace(script, turns=turns)
 
 
 def _names(turn: int, step: int, *, wide: bool, draw: random.Random) -> list[str]:
