@@ -154,10 +154,10 @@ def test_an_answer_that_cites_what_a_search_found_ends_with_links_and_its_source
 
 
 def test_of_several_actions_the_one_that_was_not_run_is_told_by_its_number_and_nothing_of_it() -> None:
-    search = called("web_tools.web_search", {"queries": ["prompt caching"]})
+    read = called("react.read", {"paths": ["ar:plan.latest"]})
     file = {"path": "a.md", "channel": "canvas", "content": "SECRET", "kind": "file"}
     write = called("react.write", file).partition(end_tag("thinking"))[2]
-    conversation, inbox = guarded(script=(search + write, answered("done")))
+    conversation, inbox = guarded(script=(read + write, answered("done")))
     conversation.agent = replace(conversation.agent, fanout=FanoutRule(mode="safe_fanout"))
     conversation.send()
     conversation.run()
@@ -165,7 +165,5 @@ def test_of_several_actions_the_one_that_was_not_run_is_told_by_its_number_and_n
     (rejected,) = [event.data for event in events if event.type == "react.tool.rejected"]
     assert (rejected["action_index"], rejected["tool_id"]) == (2, "react.write")
     assert rejected["code"] == "multi_action_bundle_strategy_incompatible"
-    assert [event.data["tool_id"] for event in events if event.type == "react.tool.call"] == [
-        "web_tools.web_search"
-    ]
+    assert [event.data["tool_id"] for event in events if event.type == "react.tool.call"] == ["react.read"]
     assert "SECRET" not in repr(inbox)
