@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.context.pruning import is_cold, measure_pruning, plan_pruning
+from stepline.context.pruning import find_settled, is_cold, measure_pruning, plan_pruning
 from stepline.context.rules import ContextRules
 from stepline.model.entry import Feedback, Hide, Pruned
 from stepline.rendering.layout import STANDARD
@@ -84,6 +84,25 @@ def test_intact_turns_and_the_open_one_are_left_alone():
     pieces = log.timeline().pieces
     assert pruned(log, intact=2) == list(pieces)
     assert [p for p in pruned(log) if p.turn == 2] == [p for p in pieces if p.turn == 2]
+
+
+def test_of_a_closed_turn_that_is_too_large_to_stay_whole_the_newest_results_stay():
+    log = LogBuilder()
+    log.message("hello")
+    for _ in range(3):
+        log.act(("react.read", {}), thinking=("hm",))
+        log.result(LONG)
+    log.answer("done")
+    log.close()
+    log.message("next")
+    timeline = log.timeline()
+    rules = ContextRules(intact_tokens=800)
+    entry = plan_pruning(timeline, log.now + timedelta(seconds=400), rules)
+    assert entry is not None
+    pieces = prune(timeline.pieces, entry, len(timeline.history), STANDARD)
+    assert [len(text) < 400 for text in of(pieces, "result")] == [True, True, False]
+    assert find_settled(timeline, ContextRules()) == 0
+    assert find_settled(timeline, ContextRules(intact_tokens=800, intact_turns=1)) == 0
 
 
 def test_what_is_settled_of_the_open_turn_becomes_stubs_where_the_entry_says_so():

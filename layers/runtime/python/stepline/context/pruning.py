@@ -30,7 +30,7 @@ WRITE_PRICE: Final = 1.25
 
 def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Pruned | None:
     """Return the pruning to do now; None if it would cost more than it saves, or shorten nothing."""
-    if not timeline.state.turn or len(timeline.history) <= rules.intact_turns:
+    if not timeline.state.turn:
         return None
     entry = Pruned(
         turn=timeline.state.turn,
@@ -38,6 +38,7 @@ def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Prun
         cause="ttl",
         keep=rules.keep_turns,
         intact=rules.intact_turns,
+        settled=find_settled(timeline, rules),
     )
     if is_cold(timeline, now, rules):
         return measure_pruning(timeline, entry)
@@ -45,6 +46,18 @@ def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Prun
         return None
     entry = replace(entry, cause="price")
     return measure_pruning(timeline, entry) if pays(timeline, entry, rules.horizon_requests) else None
+
+
+def find_settled(timeline: Timeline, rules: ContextRules) -> int:
+    """Return the batch up to which a closed turn is too large to stay whole; 0 for none."""
+    newest, size = len(timeline.history), 0
+    for piece in reversed(timeline.pieces):
+        if piece.turn <= newest - rules.intact_turns:
+            break
+        size += piece.size if piece.turn < newest else 0
+        if estimate_bytes(size) > rules.intact_tokens:
+            return piece.n
+    return 0
 
 
 def is_cold(timeline: Timeline, now: datetime, rules: ContextRules) -> bool:

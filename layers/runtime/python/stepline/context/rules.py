@@ -21,7 +21,7 @@ class ContextRules(Value):
     `output_tokens` are reserved for the answer and `margin` of the window for the error of estimates. A cache
     lives `ttl_s` after its last use (0: never reduce by time), and counts as expired `ttl_buffer_s` before
     that. The `keep_turns` newest turns stay turns and the `intact_turns` newest of them whole, the open one
-    included. A block may be hidden behind the end of the round that is `offset_rounds` before the last one,
+    included; of those that are closed, the newest `intact_tokens` stay whole. A block may be hidden behind the end of the round that is `offset_rounds` before the last one,
     if there are `min_rounds`, and at most `editable_tail_tokens` from the end. A provider caches no prefix
     below `cache_minimum_tokens`.
 
@@ -38,6 +38,7 @@ class ContextRules(Value):
     ttl_buffer_s: float = 10.0
     keep_turns: int = 6
     intact_turns: int = 2
+    intact_tokens: int = 6_000
     offset_rounds: int = 4
     min_rounds: int = 2
     editable_tail_tokens: int = 2_000

@@ -73,7 +73,7 @@ class Pruned(Value, tag="pruned", tag_field="kind"):
 
     The cause: they are in no live cache (`ttl`), it saves cost (`price`), or to make room (`budget`). The
     `keep` newest turns, including the open one, stay turns, the `intact` newest of them unchanged; older ones
-    become cards or rows. `settled`: of the open turn, too, the results up to this batch are shown as stubs.
+    become cards or rows. `settled`: of those, too, the results up to this batch are shown as stubs.
     """
 
     turn: str

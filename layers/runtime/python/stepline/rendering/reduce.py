@@ -33,7 +33,7 @@ IMAGES_KEPT_BYTES: Final = 750_000
 def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, layout: Layout) -> list[Piece]:
     """Return the pieces with turns up to `newest - keep` collapsed, and others lightened, but not the intact.
 
-    In the open turn, settled rounds are lightened, too, if the entry says so.
+    In intact turns, too, rounds up to the batch `settled` are lightened.
     """
     found: list[Piece] = []
     images = _newest_images(pieces)
@@ -43,9 +43,9 @@ def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, layout: Layout) -
             found += _collapsed(own, layout)
         elif number <= newest - entry.intact:
             found += _lightened(own, layout, images)
-        elif number == newest and entry.settled:
+        elif entry.settled:
             settled = next((i for i, piece in enumerate(own) if piece.n > entry.settled), len(own))
-            opening = next((i for i, piece in enumerate(own) if piece.round), settled)
+            opening = next((i for i, piece in enumerate(own[:settled]) if piece.round), settled)
             found += [*own[:opening], *_lightened(own[opening:settled], layout, images), *own[settled:]]
         else:
             found += own

@@ -44,8 +44,8 @@ _TURN: Final = re.compile(r"[a-z]{2}:(turn_[^.]+)\.")
 def render_pruned(entry: Pruned) -> str:
     """Render the message, once a turn, that earlier blocks are shorter now."""
     return (
-        f"\n[SYSTEM MESSAGE]\nAbove, turns before the newest {entry.keep} are cards or rows now, and results before the "
-        f"newest {entry.intact} are one line each. Every path still leads to the whole: look for what you need in the "
+        f"\n[SYSTEM MESSAGE]\nAbove, turns before the newest {entry.keep} are cards or rows now, and older "
+        "results are one line each. Every path still leads to the whole: look for what you need in the "
         "visible timeline first, then read its path with react.read.\n"
     )
 
