@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 from unittest import mock
 
-from bench.row import EXEC_METRICS, MeasureError, Row
+from bench.row import EXEC_METRICS, Limit, MeasureError, Row
 from bench.timing import interleave
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.memory.clock import MemoryClock
@@ -37,7 +37,7 @@ from stepline.tools.registry import Registry
 ROUNDS_PROCESS = 30
 ROUNDS_DOCKER = 7
 ROUNDS_COLD = 3
-GOAL_MS = {"bare": 8.0, "pandas": 20.0}
+GOAL_TIMES = {"bare": 0.75, "pandas": 0.1}
 GOAL_DOCKER_RUNS = 1.5
 
 PROGRAMS = {"bare": "pass", "pandas": "import pandas\npandas.DataFrame({'month': [1, 2]})['month'].sum()"}
@@ -80,8 +80,8 @@ def _process_rows() -> Iterator[Row]:
             "warm",
             kind,
             warm["warm"],
-            peers={_named(kind): warm["python"]},
-            goal=GOAL_MS[kind],
+            limit=Limit(_named(kind), warm["python"]),
+            goal_times=GOAL_TIMES[kind],
             note=note,
         )
 
@@ -107,9 +107,11 @@ def _docker_rows() -> Iterator[Row]:
                 "docker", "cold", kind, cold.pop("cold"), peers=cold, note="the first run of a new backend"
             )
             value = warm.pop("warm")
-            goal = round(GOAL_DOCKER_RUNS * warm["docker run"], 2)
+            limit = Limit("docker run", warm["docker run"])
             note = f"split: two containers, files collected; {value / warm['docker run']:.2f} times one `docker run`"
-            yield _row("docker", "warm", kind, value, peers=warm, goal=goal, note=note)
+            yield _row(
+                "docker", "warm", kind, value, peers=warm, limit=limit, goal_times=GOAL_DOCKER_RUNS, note=note
+            )
 
 
 @dataclass
@@ -255,7 +257,8 @@ def _row(
     value: float | None,
     *,
     peers: Mapping[str, float] | None = None,
-    goal: float | None = None,
+    limit: Limit | None = None,
+    goal_times: float | None = None,
     note: str = "",
 ) -> Row:
     return Row(
@@ -263,6 +266,7 @@ def _row(
         value=value,
         unit="ms",
         peers=peers or {},
-        goal=goal,
+        limit=limit,
+        goal_times=goal_times,
         note=note,
     )

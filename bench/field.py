@@ -1,6 +1,7 @@
 """Streaming the text of JSON fields, beside the least work for the same result.
 
-`find_scanstring` is the limit: find the end of a string, decode it with the C scanner, check nothing.
+`find_scanstring` is the limit: decode a piece with one call of the C scanner where no string ends in it, look
+for the end otherwise, check nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +33,20 @@ class FindScanStream:
         self._pieces: list[str] = []
 
     def feed(self, text: str) -> None:
-        """Take the next piece."""
+        """Take the next piece; in a string without a quote and with whole escapes there is one call of C."""
         if self._held:
             text, self._held = self._held + text, ""
-        elif self._inside and '"' not in text and "\\" not in text:
-            self._pieces.append(text)
-            return
+        if self._inside and '"' not in text:
+            last = text.rfind("\\")
+            if last < 0:
+                self._pieces.append(text)
+                return
+            if text[last + 1 : last + 2] not in ("", "u") and text[last - 1 : last] != "\\":
+                self._pieces.append(scanstring(text + '"', 0, False)[0])
+                return
+        self._walk(text)
+
+    def _walk(self, text: str) -> None:
         at = 0
         while at < len(text):
             if not self._inside:
@@ -155,7 +164,7 @@ def rows() -> list[Row]:
                 value=speed["ours"],
                 unit="MB/s",
                 limit=Limit("find_scanstring", speed["find_scanstring"]),
-                goal=round(speed["find_scanstring"] / GOAL_RATIO, 1),
+                goal_times=GOAL_RATIO,
             )
         )
     return found

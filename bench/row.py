@@ -91,7 +91,7 @@ class Limit:
 class Row:
     """One metric. `peers` and `limit` come from the same run; `note` says how the value was obtained.
 
-    Without a value, the measured part is missing on this machine, and the note names it.
+    The goal is an absolute one, or `goal_times` the limit: then it can be met on a slow machine, too. Without a value, the measured part is missing on this machine, and the note names it.
     """
 
     metric: str
@@ -100,14 +100,24 @@ class Row:
     peers: Mapping[str, float] = field(default_factory=dict)
     limit: Limit | None = None
     goal: float | None = None
+    goal_times: float | None = None
     note: str = ""
+
+    @property
+    def aim(self) -> float | None:
+        """The goal as a value of this run; None without one."""
+        if self.goal_times is None or self.limit is None:
+            return self.goal
+        if self.unit in MORE_IS_BETTER:
+            return self.limit.value / self.goal_times
+        return self.limit.value * self.goal_times
 
     @property
     def met(self) -> bool | None:
         """True if the value reaches its goal; None without one of them."""
-        if self.goal is None or self.value is None:
+        if self.aim is None or self.value is None:
             return None
-        return self.value >= self.goal if self.unit in MORE_IS_BETTER else self.value <= self.goal
+        return self.value >= self.aim if self.unit in MORE_IS_BETTER else self.value <= self.aim
 
 
 def missing(rows: Iterable[Row]) -> list[str]:
@@ -118,7 +128,7 @@ def missing(rows: Iterable[Row]) -> list[str]:
 
 def write_results(rows: Sequence[Row], path: Path) -> None:
     """Write the rows as a JSON list, each with every field."""
-    listed = [{**asdict(row), "met": row.met} for row in rows]
+    listed = [{**asdict(row), "aim": row.aim, "met": row.met} for row in rows]
     path.write_text(json.dumps(listed, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -142,7 +152,9 @@ def render_table(rows: Sequence[Row]) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     sign = "≥" if row.unit in MORE_IS_BETTER else "≤"
-    goal = "" if row.goal is None else f"{sign} {row.goal:g}"
+    goal = "" if row.aim is None else f"{sign} {row.aim:.4g}"
+    if row.aim is not None and row.goal_times is not None:
+        goal += f" ({row.goal_times:g} x limit)"
     met = {None: "", True: "met", False: "NOT MET"}[row.met]
     limit = f"{row.limit.value:g} {row.limit.name}" if row.limit else ""
     peers = ", ".join(f"{name} {value:g}" for name, value in row.peers.items())

@@ -24,6 +24,16 @@ def test_a_goal_of_anything_else_is_a_most_value():
     assert a_row(unit="ms CPU", goal=23.9).met is False
 
 
+def test_a_goal_may_be_a_multiple_of_the_limit_of_the_same_run():
+    limit = Limit("find", 30.0)
+    assert a_row(limit=limit, goal_times=1.25).met is True  # 24 MB/s, and 30 / 1.25 at least
+    assert a_row(limit=limit, goal_times=1.2).met is False
+    assert a_row(unit="ms CPU", limit=limit, goal_times=0.8).met is True
+    assert a_row(unit="ms CPU", limit=limit, goal_times=0.75).met is False
+    assert a_row(limit=None, goal_times=1.2).met is None
+    assert "≥ 24 (1.25 x limit)" in render_table([a_row(limit=limit, goal_times=1.25)])
+
+
 def test_without_a_goal_nothing_is_met_or_missed():
     assert a_row().met is None
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.purse import DOLLARS_PER_TOKEN, LIFE_S, Bill, Ideal, common_bytes
-from bench.transcript import bill_transcript
-from bench.workload import FACTS, TOOL_ROUNDS, TURNS, write_script
+from bench.transcript import PEERS, Window, bill_transcript
+from bench.workload import FACTS, TOOL_ROUNDS, TURNS, all_cold, write_script
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.messages_request import parse_prompt
 from stepline.protocol.decision.fanout import ACTIONS_MAX
@@ -77,12 +77,37 @@ def test_a_bill_adds_up_by_its_prices():
 
 def test_a_transcript_that_only_grows_reads_all_but_what_is_new():
     script = write_script(1, wide=False)
-    bill = bill_transcript(script, system="s" * 8192, request_s=6)
+    peer = bill_transcript(script, system="s" * 8192, request_s=6, window=PEERS["never"])
+    bill = peer.bill
+    assert (peer.compactions, peer.recoveries, peer.in_sight) == (0, 0, FACTS)
     cold = sum(turn.gap_s + 6 >= LIFE_S for turn in script.turns)
     assert bill.requests == TURNS * (TOOL_ROUNDS + 1)
     assert bill.plain == 0
     assert bill.read_share > 0.9
     assert cold > 0
+
+
+def test_a_transcript_is_compacted_before_its_window_is_full_and_looks_up_what_it_lost():
+    script = write_script(1, wide=True)
+    never, third, alone = (
+        bill_transcript(script, system="s" * 8192, request_s=6, window=window)
+        for window in (Window(), Window(100_000), Window(100_000, kept=0))
+    )
+    assert 0 < alone.compactions < third.compactions
+    assert min(alone.recoveries, third.recoveries) > 0
+    assert max(alone.in_sight, third.in_sight) < never.in_sight
+    for peer in (third, alone):
+        extra = peer.compactions + peer.recoveries
+        assert peer.bill.requests == never.bill.requests + extra
+        assert peer.bill.output > 0
+        assert peer.bill.dollars < never.bill.dollars
+
+
+def test_with_all_gaps_cold_no_turn_but_the_first_begins_with_a_cache():
+    script = all_cold(write_script(1, wide=False), LIFE_S + 1)
+    assert {turn.gap_s for turn in script.turns[1:]} == {LIFE_S + 1}
+    assert script.turns[0].gap_s == 0
+    assert script.calls == write_script(1, wide=False).calls
 
 
 @pytest.mark.parametrize("wide", [False, True])
