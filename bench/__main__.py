@@ -1,4 +1,4 @@
-"""`python -m bench`: run all measurements, print the table, write bench/results.json.
+"""`python -m bench`: run all measurements, print the table, write bench/results.json and the page's plots.
 
 Exit code 1 if a listed metric is missing. A missed goal is only shown.
 """
@@ -25,6 +25,7 @@ from bench import (
     recovery,
     render,
     resume,
+    resume_real,
     rounds,
     sizes,
     stage,
@@ -32,6 +33,7 @@ from bench import (
     store,
     stream,
 )
+from bench.plot import write_plots
 from bench.row import Row, missing, render_table, write_results
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -40,6 +42,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "field": field.rows,
     "pipeline": pipeline.rows,
     "resume": resume.rows,
+    "resume_real": resume_real.rows,
     "render": render.rows,
     "reads": reads.rows,
     "rounds": rounds.rows,
@@ -71,6 +74,7 @@ def main() -> int:
             continue
         print(f" {time.monotonic() - start:.0f} s", file=sys.stderr)
     write_results(rows, RESULTS)
+    write_plots(rows)
     print(render_table(rows))
     if absent := missing(rows):
         print(f"missing: {', '.join(absent)}", file=sys.stderr)

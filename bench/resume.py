@@ -59,7 +59,7 @@ class Resumed:
 
     def __init__(self, told: LoopApp, blocks: int) -> None:
         """Store the log up to about this many blocks, and the objects, from which every sample starts."""
-        self._bodies, self._kept = _half_grown(cut(stored(told), decode_batch, blocks)), objects(told)
+        self._bodies, self._kept = half_grown(cut(stored(told), decode_batch, blocks)), objects(told)
         self._agent = make_agent()
         self._model = InstantModel(say_call(thinking_chars=150, argument_chars=200))
         self.put_bytes = self.new_bytes = 0
@@ -81,7 +81,7 @@ class Resumed:
         return spent_ms
 
 
-def _half_grown(bodies: list[bytes]) -> list[bytes]:
+def half_grown(bodies: list[bytes]) -> list[bytes]:
     """Return the log up to where a decision is due and half a segment has been written since the last one."""
     for at in range(len(bodies), 0, -1):
         batch = decode_batch(bodies[at - 1])

@@ -35,6 +35,7 @@ LISTED = (
     "resume_cpu_ms_10",
     "resume_cpu_ms_1000",
     "resume_cpu_ms_5000",
+    *(f"resume_real_cpu_ms_{blocks}" for blocks in (10, 1000, 5000)),
     "round_bytes_10",
     "round_bytes_5000",
     "resume_growth_in_budget",
