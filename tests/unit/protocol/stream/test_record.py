@@ -114,6 +114,16 @@ def test_what_a_renderer_draws_is_shown_unless_it_only_names_another_file():
     }
 
 
+def test_a_renderer_needs_no_channel():
+    text = call(PDF, path="a.pdf", content="# A text")
+    assert lanes(text) == {"canvas.0": "# A text"}
+    assert show_so_far(text[: text.index("text") + 2]).texts == {"canvas.0": "# A te"}
+    assert lanes(call(PDF, path="a.pdf", content="ref:outputs/a.md")) == {}
+    assert lanes(call(PDF, path="a.pdf", content="re")) == {"canvas.0": "re"}
+    assert lanes(call(PDF, content="before its path", path="a.pdf")) == {"canvas.0": "before its path"}
+    assert lanes(call(PDF, content="# Without a path")) == {"canvas.0": "# Without a path"}
+
+
 def test_whether_it_names_another_file_is_known_after_four_characters():
     head = call(PDF, path="a.pdf", channel="canvas", content="@").partition("@")[0]
     assert show_so_far(head + "ref").texts == {}

@@ -1,7 +1,8 @@
 """The live view of a file: the long parameter of a writing call, on the lane that the short ones choose.
 
 `path` and `channel` come before the content, by the contract of the writing tools; content that comes first
-waits for them. The default channel is `canvas`. An `internal` file is shown to the model only.
+waits for them. The default channel is `canvas`; a renderer has no other, so its content waits for `path` alone.
+An `internal` file is shown to the model only.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ _MARKERS: Final[Mapping[str, tuple[str, Marker]]] = {
 class RecordTool(Value):
     """The way a tool writes: its content parameter, its format if fixed, and the lanes it may use.
 
-    `refs`: the content may be `ref:` and a path instead of text.
+    `needed` are the parameters that content waits for. `refs`: the content may be `ref:` and a path instead of
+    text.
     """
 
     content: str = "content"
     format: str = ""
     timeline: bool = False
+    needed: frozenset[str] = frozenset({"path", "channel"})
     refs: bool = False
 
 
@@ -62,6 +65,7 @@ _TOOLS: Final = {
     "react.patch": RecordTool(content="patch", format="markdown"),
 }
 _RENDERER: Final = "rendering_tools.write_"
+_DRAWN: Final = RecordTool(needed=frozenset({"path"}), refs=True)
 
 CONTENTS: Final = frozenset({"content", "patch"})
 """The parameters that hold a file's content."""
@@ -72,7 +76,7 @@ TRAITS: Final = frozenset({"path", "channel", "format"})
 
 def record_tool(tool_id: str) -> RecordTool | None:
     """Return the way a tool writes; None if it does not."""
-    return RecordTool(refs=True) if tool_id.startswith(_RENDERER) else _TOOLS.get(tool_id)
+    return _DRAWN if tool_id.startswith(_RENDERER) else _TOOLS.get(tool_id)
 
 
 class Record:
@@ -136,8 +140,9 @@ class Record:
 
     def relearn(self, params: Mapping[str, Any]) -> None:
         """Set everything again from the complete call."""
-        self.forget()
         self._traits = {trait: value for trait in TRAITS if isinstance(value := params.get(trait), str)}
+        self._held = [self.content(params)]
+        self._ended = True
 
     def finish(self) -> None:
         """End the call: missing traits get their defaults."""
@@ -153,13 +158,13 @@ class Record:
 
     def _look(self) -> None:
         """Choose the lane once everything is known, and pass on the waiting text."""
-        if self._chosen or not self._tool or not self._traits.keys() >= {"path", "channel"}:
+        if self._chosen or not self._tool or not self._traits.keys() >= self._tool.needed:
             return
         held = "".join(self._held)
         if self._tool.refs and len(held) < len(_REF) and _REF.startswith(held) and not self._ended:
             return
         self._chosen = True
-        where = _MARKERS.get(self._traits["channel"])
+        where = _MARKERS.get(self._traits.get("channel", "canvas"))
         if where is None or (self._tool.refs and held.startswith(_REF)):
             return
         kind, marker = where if self._tool.timeline else _MARKERS["canvas"]
