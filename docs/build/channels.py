@@ -74,6 +74,7 @@ decides where a tag is only text:
 | another channel's opening tag | the open instance closes (`implicit`, `truncated`), the next one opens; in `code` this holds only if `</channel:code>` never comes and the tag starts a line |
 | another channel's closing tag | it is dropped; in `code` it is text |
 | an opening tag of a channel that does not exist | everything up to its own closing tag or the next declared opening tag is dropped |
+| a tag in a code span between channels, whose end follows on its line within 200 characters | it is text; in a fence it is a tag |
 | a channel twice | instances 0, 1, 2, … |
 | `<thinking>…</thinking>` outside of channels | tags in it are text, and all of it is dropped |
 | nothing more | the open instance closes with the reason (`eof`, `cancelled`, `policy`, `provider_error`), `truncated` |

@@ -109,6 +109,7 @@ BODIES: dict[str, dict[str, list[str]]] = {
         DECISION: ['{"action": "exit", "final_answer": "x}'],
         CODE: [""],
     },
+    "tags_named_between_channels": {THINKING: ["Go."], DECISION: [EXIT], CODE: [""]},
     "legacy_thinking": {THINKING: ["Go."], DECISION: [FENCED_EXIT]},
     "legacy_thinking_never_closed": {THINKING: ["Go."], DECISION: [FENCED_EXIT]},
     "not_closed_before_the_next": {THINKING: ["Go.\n"], DECISION: [EXIT + "\n"], CODE: [""]},
@@ -160,6 +161,28 @@ def test_a_close_in_an_open_string_is_marked_as_malformed() -> None:
 def test_a_close_in_a_string_that_goes_on_is_text() -> None:
     text = '<channel:action>{"final_answer": "</channel:action> ends it"}</channel:action>'
     assert read_channels(text).bodies(DECISION) == ('{"final_answer": "</channel:action> ends it"}',)
+
+
+@pytest.mark.parametrize(
+    ("prose", "opens"),
+    [
+        ("`<channel:code>`", False),
+        ("`<channel:code>x</channel:code>`", False),
+        (f"`<channel:code>{'x' * 200}`", False),
+        (f"`<channel:code>{'x' * 201}`", True),
+        ("`<channel:code>\n`", True),
+        ("`<channel:code>", True),
+        ("`a` <channel:code>`", True),
+        ("```\n<channel:code>`\n```", True),
+    ],
+)
+def test_a_tag_named_in_a_code_span_between_channels_opens_none(prose: str, opens: bool) -> None:
+    text = f"<channel:thinking>a</channel:thinking>\n{prose}"
+    expected = read_channels(text)
+    assert bool(expected.of(CODE)) == opens
+    for size in SIZES:
+        parser, _ = run(cut(text, size))
+        assert parser.transcript() == expected
 
 
 def test_what_is_outside_is_counted_without_blanks() -> None:

@@ -126,6 +126,7 @@ UNDECIDED = {
     "code_with_tag_at_line_start",
     "legacy_thinking",
     "legacy_thinking_never_closed",
+    "tags_named_between_channels",
 }
 
 

@@ -18,11 +18,13 @@ from typing import Literal, TypeAlias
 
 from stepline.protocol.parser.grammar import DECISION_CHANNELS, OUTER_TAG, TAG, ChannelSpec
 from stepline.protocol.parser.tags import (
+    MarkdownScanner,
     Step,
     Tag,
     judge,
     judge_in_ignored,
-    opening_or_drop,
+    judge_in_prose,
+    judge_in_span,
     read_tag,
     scanner_for,
 )
@@ -86,6 +88,7 @@ class ChannelParser:
         self._unknown: list[str] = []
         self._implicit_closes = 0
         self._closed = False
+        self._prose: MarkdownScanner | None = None  # of the text between two channels
 
     def feed(self, text: str) -> list[ChannelEvent]:
         """Take the next piece of the stream, return the events it completes."""
@@ -189,28 +192,30 @@ class ChannelParser:
         """Return the effect of `tag` at its place."""
         if not tag.name:
             return "literal" if final else "wait"
-        if tag.legacy or self._where == "legacy":
-            return self._judge_legacy(tag, final=final)
+        if self._where == "legacy":
+            return "show" if tag.legacy and tag.closing else "literal"
         if body := self._body:
             own = self._specs.get(tag.name) is body.spec
             if self._where == "suspended":
                 return "close" if own and tag.closing else "literal"
-            fresh = "".join(self._pieces[self._unread :])
-            self._pieces[self._unread :] = [fresh]
-            self._unread += 1
-            span = body.scanner.read(fresh)
+            span = body.scanner.read(self._fresh())
             step, overrides = judge(tag, text, span, own=own, declared=self._specs, final=final)
             if overrides:
                 body.forced, body.malformed = span != "string", span == "string"
             return step
         if self._where == "ignored":
             return judge_in_ignored(tag, self._ignored, self._specs)
-        return opening_or_drop(tag, self._specs)
+        self._prose = self._prose or MarkdownScanner()  # hardly ever needed
+        spans = self._prose.read(self._fresh()) == "inline"
+        named = judge_in_span(tag, text, final=final) if spans else None
+        return named or judge_in_prose(tag, self._specs, final=final)
 
-    def _judge_legacy(self, tag: Tag, *, final: bool) -> Step:
-        if self._where == "legacy":
-            return "show" if tag.legacy and tag.closing else "literal"
-        return "literal" if tag.closing or final else "hide"
+    def _fresh(self) -> str:
+        """Return the text since the last tag that the scanner has not read."""
+        fresh = "".join(self._pieces[self._unread :])
+        self._pieces[self._unread :] = [fresh]
+        self._unread += 1
+        return fresh
 
     def _take(self, step: Step, tag: Tag, text: str, events: list[ChannelEvent]) -> None:
         match step:
@@ -222,6 +227,7 @@ class ChannelParser:
                 self._enter("legacy")
             case "show":
                 self._pieces.append(text)
+                self._unread = len(self._pieces)
                 self._enter("outside")
             case "close" if self._body:
                 self._end_body("normal", events)
@@ -277,6 +283,8 @@ class ChannelParser:
         self._where = where
         outside = where in {"outside", "legacy"}
         self._search = OUTER_TAG.search if outside else TAG.search
+        if where == "outside":
+            self._prose = None
         body = self._body
         self._live = (body.spec.name, body.index) if body and where == "body" else None
 

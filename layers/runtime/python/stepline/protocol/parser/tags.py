@@ -138,6 +138,8 @@ def scanner_for(escape: Escape) -> Scanner:
 
 
 _BLANKS = re.compile(r"[ \t\r\n]{0,64}")
+_SPAN_REST = re.compile(r"[^`\n]{0,200}")
+"""The text between a tag in a span and the span's end; bounded, because it is held back."""
 
 
 Step: TypeAlias = Literal[
@@ -195,6 +197,25 @@ def judge(
     if meant is None:
         return "wait", False
     return ("close", True) if meant else ("literal", False)
+
+
+def judge_in_span(tag: Tag, text: str, *, final: bool) -> Step | None:
+    """Return the effect of `tag` in a code span between channels; None if the span does not end on its line.
+
+    A fence there makes no tag text, because models wrap a whole generation in one.
+    """
+    rest = _SPAN_REST.match(text, tag.end)
+    assert rest is not None
+    if rest.end() == len(text) and not final:
+        return "wait"
+    return "literal" if text[rest.end() : rest.end() + 1] == "`" else None
+
+
+def judge_in_prose(tag: Tag, declared: Container[str], *, final: bool) -> Step:
+    """Return the effect of `tag` between channels."""
+    if tag.legacy:
+        return "literal" if tag.closing or final else "hide"
+    return opening_or_drop(tag, declared)
 
 
 def opening_or_drop(tag: Tag, declared: Container[str]) -> Step:
