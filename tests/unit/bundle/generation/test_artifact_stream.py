@@ -15,10 +15,23 @@ VALUES = {
     "skipped": "no",
     "page": "<p>[[S:2]]</p> 🙂",
     "count": 3,
-    "nested": {"report": "not this one"},
+    "nested": {"report": "not [[S:1]]", "list": [1, {"a": "]}"}, None, "\\"]},
+    "rows": [],
+    "missing": None,
+    "done": True,
     "notes": "tail [[S:",
 }
-CONFIG = {"report": "markdown", "page": "html", "notes": "path.to.schema", "count": "text", "absent": "json"}
+CONFIG = {
+    "report": "markdown",
+    "page": "html",
+    "notes": "path.to.schema",
+    "nested": "path.to.schema",
+    "count": "text",
+    "rows": "markdown",
+    "missing": "json",
+    "done": "text",
+    "absent": "json",
+}
 
 
 def collect(text, size, aborted=""):
@@ -46,7 +59,7 @@ def texts(deltas):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_each_named_string_is_an_artifact_however_the_text_is_cut(size, ascii_only):
+def test_each_named_value_is_an_artifact_however_the_text_is_cut(size, ascii_only):
     text = "```json\n" + json.dumps(VALUES, ensure_ascii=ascii_only) + "\n```"
     deltas = collect(text, size)
     assert texts(deltas) == {
@@ -56,23 +69,29 @@ def test_each_named_string_is_an_artifact_however_the_text_is_cut(size, ascii_on
             ' rel="noopener noreferrer">[S:2]</a></sup></p> 🙂'
         ),
         "notes": "tail [[S:",
+        "nested": json.dumps(VALUES["nested"], ensure_ascii=ascii_only),
+        "count": "3",
+        "rows": "[]",
+        "done": "true",
     }
     assert {one["artifact_name"]: one["format"] for one in deltas} == {
         "report": "markdown",
         "page": "html",
         "notes": "markdown",
+        **dict.fromkeys(("nested", "count", "rows", "done"), "json"),
     }
-    for name in ("report", "page", "notes"):
+    for name in ("report", "page", "notes", "nested", "count", "rows", "done"):
         own = [one for one in deltas if one["artifact_name"] == name]
         assert [one["index"] for one in own] == list(range(len(own)))
         assert [one["completed"] for one in own] == [False] * (len(own) - 1) + [True]
         assert not any("aborted" in one for one in own)
 
 
+@pytest.mark.parametrize("begun", ['"half', '{"a": ["half", 1'])
 @pytest.mark.parametrize(("aborted", "told"), [("", "eof"), ("policy", "policy")])
-def test_a_value_whose_end_never_comes_is_closed_with_the_reason(aborted, told):
-    deltas = collect('{"report": "half', 3, aborted)
-    assert texts(deltas) == {"report": "half"}
+def test_a_value_whose_end_never_comes_is_closed_with_the_reason(begun, aborted, told):
+    deltas = collect(f'{{"report": {begun}', 3, aborted)
+    assert texts(deltas) == {"report": begun.removeprefix('"')}
     assert deltas[-1]["completed"]
     assert deltas[-1]["aborted"] == told
 

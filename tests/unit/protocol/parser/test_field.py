@@ -16,10 +16,12 @@ TOP = (("notes",), ("final_answer",))
 class Reader:
     """Takes the values at some paths, or all of them, and keeps what it is told, in order."""
 
-    def __init__(self, paths: tuple[Path, ...] | None = TOP) -> None:
+    def __init__(self, paths: tuple[Path, ...] | None = TOP, *, json_paths: tuple[Path, ...] = ()) -> None:
         self.told: list[tuple[Path, str | None]] = []
         self._paths = paths
-        self.stream = FieldStream(self._choose)
+        self.stream = FieldStream(
+            self._choose, (lambda path: Value(self.told, path) if path in json_paths else None)
+        )
 
     def _choose(self, path: Path) -> Any:
         if self._paths is not None and path not in self._paths:
@@ -252,3 +254,25 @@ def test_what_is_neither_a_string_nor_a_bracket_stands_alone_between_marks(text:
         reader = run(text, cuts)
         assert reader.stream.broken
         assert "b" not in reader.values.values()
+
+
+@given(decision=DECISIONS, cuts=CUTS, ascii_only=st.booleans(), indent=st.none() | st.integers(0, 2))
+@example(decision={"a": {"b": "\\"}, "notes": [[{"c": "]"}], 1]}, cuts=[], ascii_only=True, indent=None)
+@example(decision={"a": -1.5e-3, "notes": None, "action": False}, cuts=[], ascii_only=True, indent=1)
+def test_a_value_that_is_no_string_is_its_json_however_the_text_is_cut(
+    decision: dict[str, Any], cuts: list[int], ascii_only: bool, indent: int | None
+) -> None:
+    text = json.dumps(decision, ensure_ascii=ascii_only, indent=indent)
+    reader = Reader((), json_paths=tuple((key,) for key in decision))
+    for start, end in pairwise([0, *sorted({c for c in cuts if c < len(text)}), len(text)]):
+        reader.feed(text[start:end])
+    expected = {(key,): value for key, value in json.loads(text).items() if not isinstance(value, str | None)}
+    assert {path: json.loads(value) for path, value in reader.values.items()} == expected
+    assert reader.ended == list(expected)
+
+
+@pytest.mark.parametrize("text", ['{"a": tru, "b": [1]}', '{"a": 01, "b": [1]}', '{"a": 1 2, "b": [1]}'])
+def test_a_word_that_is_no_json_ends_the_stream_of_what_is_offered_as_json(text: str) -> None:
+    reader = Reader((), json_paths=(("a",), ("b",)))
+    reader.feed(text)
+    assert (reader.told, reader.stream.broken) == ([], True)

@@ -1,4 +1,4 @@
-"""Stream the top-level strings of a JSON channel as artifacts while the object is being written."""
+"""Stream the top-level values of a JSON channel as artifacts while the object is being written."""
 
 from __future__ import annotations
 
@@ -43,11 +43,16 @@ class _Artifact:
 
     def __init__(self, key: str, kind: str, sources: Mapping[int, Citation], queue: _Queue) -> None:
         self.key = key
-        self.format = cast("Format", kind) if kind in FORMATS else "markdown"
-        self.shown = ShownText(ChannelSpec("", self.format), sources)
         self.index = 0
         self.is_open = False
+        self._sources = sources
         self._queue = queue
+        self.show_as(cast("Format", kind) if kind in FORMATS else "markdown")
+
+    def show_as(self, form: Format) -> None:
+        """Set the format, before the first piece."""
+        self.format = form
+        self.shown = ShownText(ChannelSpec("", form), self._sources)
 
     def take(self, text: str, /) -> None:
         if text:
@@ -64,8 +69,8 @@ _Queue: TypeAlias = deque[tuple[_Artifact, str | None]]
 class CompositeJsonArtifactStreamer:
     """Streams the values of the keys in `artifacts_cfg`, a map of top-level key to format.
 
-    Unknown formats are treated as Markdown. Values that are not strings are not streamed; of a duplicate key
-    the first value is. Each key counts its own deltas from 0, which starts it anew, and ends with one that is
+    A format that is none of ours, such as the path of a schema, is Markdown. A value that is no string is streamed
+    as JSON, in this format; null is no value, and of a duplicate key the first one counts. Each key counts its own deltas from 0, which starts it anew, and ends with one that is
     `completed`. `emit_delta` is called with `text index marker agent format artifact_name completed`, and
     `aborted` for a value without an end; its result is awaited.
     """
@@ -86,7 +91,7 @@ class CompositeJsonArtifactStreamer:
         self._marker = channel
         self._agent = agent
         self._emit = emit_delta
-        self._fields = FieldStream(self._choose)
+        self._fields = FieldStream(self._choose, self._choose_json)
 
     async def feed(self, chunk: str) -> None:
         """Take the next piece of the JSON text."""
@@ -107,6 +112,12 @@ class CompositeJsonArtifactStreamer:
         artifact = self._artifacts.get(path[0]) if len(path) == 1 else None
         if artifact:
             artifact.is_open = True
+        return artifact
+
+    def _choose_json(self, path: Path) -> _Artifact | None:
+        artifact = self._choose(path)
+        if artifact:
+            artifact.show_as("json")
         return artifact
 
     async def _send(self) -> None:

@@ -1,7 +1,7 @@
 """Stream the string values of a JSON object while it is being written.
 
 Every string value, at most three keys deep, is offered by its path, and the text of those that are taken is
-passed on piece by piece, decoded. Text before the object, such as ```json, and after it is skipped. The JSON
+passed on piece by piece, decoded. On request other values are offered, too, and passed on as JSON. Text before the object, such as ```json, and after it is skipped. The JSON
 is read strictly: a quote ends a string, and after the first error nothing more is passed on (`broken`). Raw
 line breaks in strings are accepted, and half a surrogate pair becomes U+FFFD, as in `json_repair.py`, so the
 pieces joined are the recorded value. Only an incomplete escape is held back.
@@ -30,6 +30,7 @@ _CUT_ESCAPE = re.compile(rf"(?:{_HIGH})?(?:\\(?:u{_HEX}{{0,3}})?)?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _MARK = re.compile(r'["{}\[\]:,]')
 _DEEP_MARK = re.compile(r'["{}\[\]]')
+_LITERAL = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null", re.ASCII)
 _BEGINNINGS = '"{['
 _BEHIND_KEY, _BEHIND_VALUE = ":", ",}]"
 _BEHIND_ANY = _BEHIND_KEY + _BEHIND_VALUE
@@ -39,7 +40,7 @@ class Taker(Protocol):
     """Receives the text of one value."""
 
     def take(self, text: str, /) -> None:
-        """Take the next piece, decoded and never empty."""
+        """Take the next piece, never empty; that of a string is decoded."""
 
     def end(self) -> None:
         """End the value, which is complete."""
@@ -56,16 +57,25 @@ _Role: TypeAlias = Literal[
 class FieldStream:
     """Reads one object. `feed` every piece of the text that holds it; each character is read once.
 
-    `choose` is called at the start of every string value within reach, and returns its taker. Of a repeated
-    key the first value counts.
+    `choose` is called at the start of every string value within reach, and returns its taker; `choose_json`, if
+    given, for every other value but null, unless another one holds it that is taken. Of a repeated key the
+    first value counts.
     """
 
-    def __init__(self, choose: Callable[[Path], Taker | None]) -> None:
+    def __init__(
+        self,
+        choose: Callable[[Path], Taker | None],
+        choose_json: Callable[[Path], Taker | None] | None = None,
+    ) -> None:
         self.broken = False
         """True if the text is no JSON; the text passed on so far is a prefix of the values."""
         self.over = False
         """True if the object is complete, or broken."""
         self._choose = choose
+        self._choose_json = choose_json
+        self._json: Taker | None = None  # the taker of the list or object that we are in
+        self._depth = 0  # the brackets around that
+        self._word = ""  # a number, or another bare value
         self._plain = False  # in a string, with nothing held back
         self._take: Callable[[str], None] | None = None  # the taker of the current string
         self._held = ""
@@ -85,6 +95,8 @@ class FieldStream:
         if self._plain and '"' not in text and "\\" not in text:
             if self._take:
                 self._take(text)
+            if self._json:
+                self._json.take(text)
             return
         if self._held:
             text, self._held = self._held + text, ""
@@ -92,7 +104,12 @@ class FieldStream:
         if not self._open:
             at = self._begin(text)
         while at < end and not self.over:
-            at = self._string(text, at) if self._inside else self._between(text, at)
+            if not self._inside:
+                at = self._between(text, at)
+                continue
+            start, at = at, self._string(text, at)
+            if self._json and (read := text[start : at - len(self._held)]):
+                self._json.take(read)
         self._plain = self._inside and not self._held and not self.over
 
     def _begin(self, text: str) -> int:
@@ -107,12 +124,11 @@ class FieldStream:
         """Go to the next string, return the start of its body."""
         shallow = len(self._open) <= KEYS_MAX or self._follows
         found = (_MARK if shallow else _DEEP_MARK).search(text, at)
-        if self._follows:
-            gap = text[at : found.start()] if found else text[at:]
-            if gap.strip() or (found and found[0] not in self._follows):
-                self._break()
-        elif shallow and not self._fits(text, at, found):
+        fits = self._goes_on if self._follows else self._fits
+        if shallow and not fits(text, at, found):
             self._break()
+        if self._choose_json and not self.over:
+            self._copy(text[at : found.start()] if found else text[at:], found[0] if found else "")
         if found is None:
             return len(text)
         self._follows = ""
@@ -132,6 +148,11 @@ class FieldStream:
                 self._shut(found[0])
         return found.end()
 
+    def _goes_on(self, text: str, at: int, found: re.Match[str] | None) -> bool:
+        """Return True if a mark, with the text before it, is valid after a string."""
+        gap = text[at : found.start()] if found else text[at:]
+        return not gap.strip() and (found is None or found[0] in self._follows)
+
     def _fits(self, text: str, at: int, found: re.Match[str] | None) -> bool:
         """Return True if a mark, with the text before it, is valid where no string has just ended."""
         end = found.start() if found else len(text)
@@ -141,6 +162,34 @@ class FieldStream:
             return True
         bare, self._bare = self._bare, False
         return found[0] != ":" and not (bare and found[0] in _BEGINNINGS)
+
+    def _copy(self, gap: str, mark: str) -> None:
+        """Pass on what lies between strings: the next mark, and the text before it."""
+        if self._json:
+            if gap or mark:
+                self._json.take(gap + mark)
+            if mark in ("}", "]") and len(self._open) == self._depth + 1:
+                self._json.end()
+                self._json = None
+        elif self._value_next and len(self._open) == len(self._path) and "" not in self._path:
+            self._word += gap
+            if mark:
+                self._begin_json(self._word.strip(), mark)
+                self._word = ""
+
+    def _begin_json(self, word: str, mark: str) -> None:
+        """Begin a list or an object, or pass on a whole `word`."""
+        assert self._choose_json is not None
+        if word and not _LITERAL.fullmatch(word):
+            self._break()
+        elif mark in ("{", "["):
+            self._depth = len(self._open)
+            self._json = self._choose_json(tuple(self._path))
+            if self._json:
+                self._json.take(mark)
+        elif word not in ("", "null") and (taker := self._choose_json(tuple(self._path))):
+            taker.take(word)
+            taker.end()
 
     def _shut(self, bracket: str) -> None:
         if (self._open.pop() == "{") != (bracket == "}"):
