@@ -31,6 +31,16 @@ TWICE = tagged("answer", "One.") + tagged("answer", "Two.")
 CLIENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
+class Context:
+    """A tool's context that keeps what it is to tell the clients."""
+
+    def __init__(self):
+        self.told = []
+
+    def emit(self, kind, data):
+        self.told.append((kind, data))
+
+
 async def run_page(names, blocks=BLOCKS):
     """Run blocks of the page, and return the names after each of them."""
     after = []
@@ -45,8 +55,8 @@ async def run_page(names, blocks=BLOCKS):
 
 @pytest.fixture(scope="module")
 def blocks():
-    client = MemoryModelClient(SAID, SAID, OBJECT, TWICE)
-    after = asyncio.run(run_page({"client": client}))
+    client = MemoryModelClient(SAID, SAID, OBJECT, SAID, TWICE)
+    after = asyncio.run(run_page({"client": client, "context": Context()}))
     client.assert_read()
     return after
 
@@ -98,7 +108,11 @@ def test_a_key_of_an_object_is_an_artifact_on_the_canvas(blocks):
     assert '"other": "hidden"' in blocks[4]["results"]["answer"].raw
 
 
+def test_followups_are_passed_on_to_the_clients(blocks):
+    assert blocks[-1]["context"].told == [("chat.followups", {"items": ["Go on"]})]
+
+
 def test_every_instance_has_a_widget(blocks):
-    heard = [line for line in blocks[5]["recorded"] if line.endswith("over")]
+    heard = [line for line in blocks[6]["recorded"] if line.endswith("over")]
     assert heard == ["answer 0: over", "answer 1: over"]
-    assert blocks[5]["results"]["answer"].instances == ["One.", "Two."]
+    assert blocks[6]["results"]["answer"].instances == ["One.", "Two."]

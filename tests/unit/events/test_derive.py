@@ -340,9 +340,15 @@ def test_what_a_search_found_is_a_type_of_its_own():
     assert told.data == {**FOUND, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
 
 
+def test_the_followups_that_a_tool_suggests_are_those_of_clients():
+    (told,) = told_by("chat.followups", {"items": ["Compare"]})
+    assert (told.type, told.route, told.data) == ("chat.followups", "chat_step", {"items": ["Compare"]})
+
+
 @pytest.mark.parametrize(
     ("kind", "data"),
     [
+        ("chat.followups", {"items": ["a", 1]}),
         ("rows", {"count": 3}),
         ("web_search.filtered_results", {"results": "none"}),
         ("web_search.filtered_results", {**FOUND, "more": 1}),

@@ -3,9 +3,10 @@ import json
 
 import pytest
 
-from stepline.bundle.generation.artifact_stream import CompositeJsonArtifactStreamer
+from stepline.bundle.generation.artifact_stream import CompositeJsonArtifactStreamer, FollowupStreamer
 from stepline.bundle.generation.shown_text import read_sources
 from stepline.bundle.generation.subscriber import StreamPolicyViolation
+from stepline.protocol.parser.grammar import ChannelSpec
 from tests.support.generation import start_tag, tagged
 from tests.unit.bundle.generation.channel_call import SOURCES, Shown, StallingModel, stream
 
@@ -108,6 +109,40 @@ def test_in_a_stream_every_instance_has_artifacts_of_its_own():
         (1, 1, "", True),
     ]
     assert {one["channel"] for one in canvas} == {"usage"}
+
+
+FOLLOWUP = ChannelSpec("followup", "json", replace_citations=False, emit_marker="followup")
+
+
+SUGGESTED = json.dumps({"other": ["no"], "followups": ['Show "all"', " ", 3, ["no"], "Compare"]})
+
+
+def test_a_followup_channel_becomes_followups():
+    shown = Shown()
+    text = tagged("followup", SUGGESTED) + tagged("followup", '{"followups": ["Only this", "half')
+    stream(text, emit=shown.emit, channels=[FOLLOWUP], artifact_name="response")
+    told = {one["channel_instance"]: one for one in shown if one.get("type") == "chat.followups"}
+    assert [one["data"] for one in told.values()] == [
+        {"items": ['Show "all"', "Compare"]},
+        {"items": ["Only this"]},
+    ]
+    assert {(one["marker"], one["text"], one["artifact_name"]) for one in told.values()} == {
+        ("followup", "", "response")
+    }
+    assert shown.text("followup") == SUGGESTED
+
+
+def test_a_suggestion_is_told_as_soon_as_it_is_complete():
+    told = []
+
+    async def run():
+        streamer = FollowupStreamer(lambda *, index, data, **_: told.append((index, data["items"])))
+        for char in SUGGESTED:
+            await streamer.feed(char)
+        await streamer.finish()
+
+    asyncio.run(run())
+    assert told == [(0, ['Show "all"']), (1, ['Show "all"', "Compare"])]
 
 
 def test_a_stream_that_is_stopped_closes_the_artifacts_that_are_open():

@@ -24,6 +24,7 @@ from stepline.events.types import (
     EventData,
     Family,
     FilesOffered,
+    Followups,
     Noticed,
     OfferedFile,
     PlanShown,
@@ -264,7 +265,7 @@ def _file(block: Produced) -> OfferedFile:
     )
 
 
-TOLD: Final[Mapping[str, type[EventData]]] = {model.EVENT: model for model in (SearchFiltered,)}
+TOLD: Final[Mapping[str, type[EventData]]] = {model.EVENT: model for model in (SearchFiltered, Followups)}
 """Tool events with a type of their own; all others are `react.tool.event`."""
 
 
@@ -312,7 +313,8 @@ def tool_told(told: ToolEvent, entry: Resulted, turn: str) -> ClientEvent:
     model = TOLD.get(told.type)
     if model is not None:
         try:
-            return make_event(msgspec.convert({**told.data, **whose}, model), told.at, turn, "update")
+            named = {name: value for name, value in whose.items() if name in model.__struct_fields__}
+            return make_event(msgspec.convert({**told.data, **named}, model), told.at, turn, "update")
         except msgspec.ValidationError:
             pass  # the client gets it all the same, as an event of unknown type
     return make_event(ToolTold(type=told.type, data=told.data, **whose), told.at, turn, "update")

@@ -144,7 +144,7 @@ class Citations(EventData):
 
 
 class Followups(EventData):
-    """The answer suggests how to go on."""
+    """The answer suggests how to go on, or a tool does."""
 
     EVENT = "chat.followups"
     ROUTE = "chat_step"

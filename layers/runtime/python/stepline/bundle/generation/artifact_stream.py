@@ -1,4 +1,4 @@
-"""Stream the top-level values of a JSON channel as artifacts while the object is being written."""
+"""Stream the values of a JSON channel while its object is being written: as artifacts, or as suggested followups."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from stepline.protocol.parser.field import FieldStream, Path
 from stepline.protocol.parser.grammar import ChannelSpec, Format
 
 FORMATS: Final = frozenset(get_args(Format))
+FOLLOWUP_MARKER: Final = "followup"
+FOLLOWUPS: Final = "chat.followups"
+"""The type of a client event; also that of the payloads that hold its data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,3 +154,38 @@ class CompositeJsonArtifactStreamer:
         )
         if inspect.isawaitable(heard):
             await heard
+
+
+class FollowupStreamer:
+    """Tells the suggestions of `{"followups": […]}`, all that are known, as soon as each is complete."""
+
+    def __init__(self, emit: Consume) -> None:
+        """Prepare for one object. `emit` is called with the `type` and the `data` of the client event."""
+        self._emit = emit
+        self._index = -1
+        self._items: list[str] = []
+        self._told = 0
+        self._text: list[str] = []
+        self._fields = FieldStream(lambda path: self if path == ("followups", "") else None)
+
+    def take(self, text: str, /) -> None:
+        """Take the next piece of a suggestion."""
+        self._text.append(text)
+
+    def end(self) -> None:
+        """End the suggestion."""
+        self._items += filter(None, ["".join(self._text).strip()])
+        self._text.clear()
+
+    async def feed(self, chunk: str) -> None:
+        """Take the next piece of the JSON text."""
+        self._fields.feed(chunk)
+        if self._told < len(self._items):
+            self._told, self._index = len(self._items), self._index + 1
+            data = {"items": [*self._items]}
+            heard = self._emit(text="", index=self._index, completed=False, type=FOLLOWUPS, data=data)
+            if inspect.isawaitable(heard):
+                await heard
+
+    async def finish(self, aborted: str = "") -> None:
+        """End the text; a suggestion that was cut is not told."""

@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from stepline.bundle.generation.artifact_stream import ArtifactSetup, CompositeJsonArtifactStreamer
+from stepline.bundle.generation.artifact_stream import (
+    FOLLOWUP_MARKER,
+    ArtifactSetup,
+    CompositeJsonArtifactStreamer,
+    FollowupStreamer,
+)
 from stepline.bundle.generation.channel_result import ChannelResult, plain_bodies, read_model
 from stepline.bundle.generation.shown_text import ShownText
 from stepline.bundle.generation.subscriber import (
@@ -44,7 +49,7 @@ class _Live:
     instance: int
     shown: ShownText
     main: Consumer
-    artifacts: CompositeJsonArtifactStreamer | None
+    artifacts: CompositeJsonArtifactStreamer | FollowupStreamer | None
     others: list[Consumer] = field(default_factory=list)
     over: Payload | None = None
     rest: list[Consumer] = field(default_factory=list)
@@ -198,12 +203,17 @@ class Delivery:
 
     def _artifacts_of(
         self, spec: ChannelSpec, instance: int, main: Consumer
-    ) -> CompositeJsonArtifactStreamer | None:
+    ) -> CompositeJsonArtifactStreamer | FollowupStreamer | None:
         setup = self._artifacts
-        if setup is None or setup.channel != spec.name:
-            return None
         emit = partial(main.call, channel=spec.name, channel_instance=instance)
-        return CompositeJsonArtifactStreamer(setup.formats, self._sources, setup.marker, self._agent, emit)
+        if setup and setup.channel == spec.name:
+            return CompositeJsonArtifactStreamer(
+                setup.formats, self._sources, setup.marker, self._agent, emit
+            )
+        if spec.emit_marker != FOLLOWUP_MARKER or spec.format != "json":
+            return None
+        facts = {"marker": FOLLOWUP_MARKER, "agent": self._agent, "format": "json"}
+        return FollowupStreamer(partial(emit, artifact_name=self._artifact_name, **facts))
 
 
 async def _tell_all(

@@ -1,7 +1,8 @@
 """Stream the string values of a JSON object while it is being written.
 
 Every string value, at most three keys deep, is offered by its path, and the text of those that are taken is
-passed on piece by piece, decoded. On request other values are offered, too, and passed on as JSON. Text before the object, such as ```json, and after it is skipped. The JSON
+passed on piece by piece, decoded; a string in a list is offered by the list's path and "". On request other values
+are offered, too, and passed on as JSON. Text before the object, such as ```json, and after it is skipped. The JSON
 is read strictly: a quote ends a string, and after the first error nothing more is passed on (`broken`). Raw
 line breaks in strings are accepted, and half a surrogate pair becomes U+FFFD, as in `json_repair.py`, so the
 pieces joined are the recorded value. Only an incomplete escape is held back.
@@ -199,7 +200,7 @@ class FieldStream:
         self._value_next = False
 
     def _begin_string(self) -> None:
-        """Set the role of a string. Values in lists are not offered, nor any below a repeated key."""
+        """Set the role of a string. What is deeper in a list is not offered, nor any below a repeated key."""
         self._inside = True
         self._taker = self._take = None
         self._role = "skip"
@@ -207,13 +208,13 @@ class FieldStream:
             self._follows = _BEHIND_ANY
             return
         self._follows = _BEHIND_VALUE
-        if self._open[-1] != "{":
-            return
-        if not self._value_next:
+        listed = self._open[-1] == "["
+        if not listed and not self._value_next:
             self._role, self._take, self._follows = "key", self._key.append, _BEHIND_KEY
             return
         self._value_next = False
-        if "" not in self._path and (taker := self._choose(tuple(self._path))):
+        keys = self._path[:-1] if listed else self._path
+        if keys and "" not in keys and (taker := self._choose(tuple(self._path))):
             self._role, self._taker, self._take = "value", taker, taker.take
 
     def _string(self, text: str, at: int) -> int:
