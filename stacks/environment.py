@@ -47,8 +47,6 @@ def loop_environment(
         max_actions_per_round=stage.max_actions_per_round,
         protocol=stage.protocol,
         agent_version=stage.agent_version,
-        context_max_tokens=stage.context_max_tokens,
-        context_window_tokens=stage.context_window_tokens,
         cache_ttl_s=stage.cache_ttl_s,
         keep_recent_turns=stage.keep_recent_turns,
         keep_intact_turns=stage.keep_intact_turns,
@@ -85,6 +83,8 @@ def _shared(stage: Stage, state: StateStack, *, machine_arn: str, callback_url: 
         "redis_secret_arn": stage.redis_secret_arn,
         "max_iterations": stage.max_iterations,
         "event_credit": stage.event_credit,
+        "context_max_tokens": stage.context_max_tokens,
+        "context_window_tokens": stage.context_window_tokens,
         "bundle_props": stage.bundle_props,
         "assembly": stage.assembly,
     }

@@ -12,10 +12,11 @@ from stepline.events.filter import EventFilter
 from stepline.events.types import ROUTES, TABLE, TERMINAL
 from stepline.model.batch import Batch, State, decode_batch, encode_batch
 from stepline.model.decision import Notice
-from stepline.model.entry import Closed, Deferred, Entry, Resulted
+from stepline.model.entry import Closed, Decided, Deferred, Entry, Opened, Resulted
 from stepline.model.file.attachment import Attachment
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation
+from stepline.model.usage import Usage
 from stepline.model.wire.event import ClientEvent, encode_frame, frame_events
 from tests.support.log_builder import LogBuilder, logs, patient
 from tests.unit.events.any_entry import entries
@@ -201,7 +202,7 @@ def test_nothing_internal_leaves():
     log.result(
         status="error", error={"code": "tool_error", "message": "SECRET traceback"}, text="SECRET error"
     )
-    log.reject(raw="SECRET raw", thinking=("SECRET thought",))
+    log.reject(raw="SECRET raw")
     log.answer("done", summary="SECRET summary")
     log.close()
     dropped = Notice(
@@ -236,6 +237,8 @@ def test_a_result_is_previewed_and_its_files_are_offered():
                 "filename": "a.md",
                 "mime": "text/markdown",
                 "size_bytes": 42,
+                "sha256": log.file("a.md").body.sha256,
+                "call_id": call.data["call_id"],
             }
         ],
     }
@@ -265,6 +268,43 @@ def test_an_action_that_was_dropped_beside_others_is_rejected_by_its_number():
         "action_index": 2,
         "tool_id": "react.write",
         "parent_tool_call_id": "tc_2",
+    }
+
+
+def test_a_turn_begins_with_its_limits_where_they_are_recorded():
+    log = LogBuilder()
+    log.message("hello")
+    assert only(log, "chat.start").data == {"turn_id": log.turn, "prompts": [1]}
+    limited = Opened(turn="turn_1", at=BEGAN, prompts=(1,), rounds=15, max_tokens=80_000)
+    begun = next(event for event in derive(lone(limited)) if event.type == "chat.start")
+    assert (begun.data["rounds"], begun.data["max_tokens"]) == (15, 80_000)
+
+
+def test_a_decision_says_what_streamed_before_it_and_what_it_cost():
+    log = LogBuilder()
+    log.message()
+    seen = log.message("more")
+    log.act(
+        ("react.read", {}),
+        rendered=seen.n,
+        thinking=("First.", "Then."),
+        thinking_ms=((10, 250),),
+        rounds_left=13,
+        model="m-1",
+        usage=Usage(input_tokens=3, output_tokens=2),
+        lost=Usage(input_tokens=1, cache_read_tokens=9),
+    )
+    data = only(log, "solver.react.decision").data
+    entry = next(e for batch in log.batches for e in batch.entries if isinstance(e, Decided))
+    assert (data["started_at"], data["rendered"]) == (entry.started_at, seen.n)
+    assert (data["rounds_left"], data["model"]) == (13, "m-1")
+    assert data["thinking"] == [{"text": "First.", "began_ms": 10, "ended_ms": 250}, {"text": "Then."}]
+    assert data["usage"] == {
+        "input_tokens": 4,
+        "cache_read_tokens": 9,
+        "cache_write_5m_tokens": 0,
+        "cache_write_1h_tokens": 0,
+        "output_tokens": 2,
     }
 
 

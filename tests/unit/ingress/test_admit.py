@@ -69,6 +69,8 @@ def test_opening_names_the_turn_the_epoch_and_the_execution_by_the_batch() -> No
     state, (opening,) = conversation.state, conversation.entries(Opened)
     assert (state.epoch, state.claim, state.rendered, state.opened) == (n, n, n, n)
     assert opening.prompts == (n,)
+    policy = conversation.ports.policy
+    assert (opening.rounds, opening.max_tokens) == (policy.max_iterations, policy.context.budget)
     assert opening.turn == state.turn == turn_id(conversation.clock.now(), f"{LANE.key()}/m1")
     name, step = conversation.take()
     assert name == execution_name(LANE, n)

@@ -179,7 +179,9 @@ def test_a_failed_turn_never_defers_and_promotes_what_waits() -> None:
     conversation.send()
     conversation.send(id="second")
     conversation.close(error={"Error": "ContextLimit"})
-    assert [entry.prompts for entry in conversation.entries(Opened)] == [(1,), (2,)]
+    first, second = conversation.entries(Opened)
+    assert (first.prompts, second.prompts) == ((1,), (2,))
+    assert first.rounds == second.rounds == conversation.ports.policy.max_iterations
     assert conversation.entries(Deferred) == []
 
 

@@ -22,6 +22,7 @@ from stepline.protocol.stream.lane import CONTROL_LANE
 from tests.support.conversation import LANE, Conversation, of, text_of
 from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
 from tests.support.generation import BROKEN, answered, called, said, start_tag
+from tests.support.steered_conversation import SteeredConversation
 
 READ = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]}, notes="reading")
 
@@ -52,6 +53,19 @@ def test_a_call_is_recorded_before_it_runs() -> None:
     )
     assert entry.actions[0].params == {"paths": ["fi:turn_x.outputs/a.md"]}
     assert (entry.claim, conversation.state.rendered, entry.raw) == (1, 1, "")
+
+
+def test_a_decision_says_when_its_thinking_was_and_how_many_rounds_are_left() -> None:
+    conversation = SteeredConversation(called("react.read", {"paths": ["fi:x"]}), BROKEN)
+    conversation.at(3, lambda: conversation.clock.pause(1.5))
+    conversation.decide()
+    conversation.act()
+    conversation.decide()
+    first, second = conversation.decided
+    assert (first.thinking, first.thinking_ms) == (("Let me see.",), ((0, 1500),))
+    assert (second.thinking, second.thinking_ms) == ((), ())
+    most = conversation.ports.policy.max_iterations
+    assert [first.rounds_left, second.rounds_left] == [most - 1, most - 2]
 
 
 def test_how_the_answer_ended_is_recorded_unless_it_just_ended() -> None:

@@ -150,6 +150,18 @@ def test_a_stop_cuts_the_generation_off_and_the_turn_ends_with_what_was_shown(pi
     live.model.assert_read()
 
 
+def test_what_was_thought_before_a_cut_stays_and_the_model_reads_it_once() -> None:
+    live = SteeredConversation(SPOKEN, answered("Brief."))
+    live.at(3, lambda: live.clock.pause(0.5))
+    live.at(MIDST, live.steer)
+    live.decide()
+    (cut,) = live.decided
+    assert (cut.interrupted, cut.thinking, cut.thinking_ms) == (True, ("Let me see.",), ((0, 500),))
+    live.decide()
+    assert live.requested()[1].count("Let me see.") == 1
+    assert [entry.rounds_left for entry in live.decided] == [2, 1]
+
+
 def test_lanes_are_closed_as_cancelled() -> None:
     live = SteeredConversation(SPOKEN)
     inbox = live.listen()

@@ -58,7 +58,7 @@ class HeardGeneration:
             model=self.model,
             claim=1,
         )
-        return listen(attempt, request, rules)
+        return listen(attempt, request, rules, began=conversation.ports.clock.now())
 
     def pushed(self) -> list[tuple[str, str]]:
         """Return what went out of the stream, lane and text, in the order in which it did."""

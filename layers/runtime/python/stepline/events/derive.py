@@ -135,7 +135,7 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
     turn = batch.state.turn
     match entry:
         case Decided():
-            return decision_events(entry, batch.at, turn)
+            return decision_events(entry, batch)
         case Resulted():
             return result_events(entry, turn)
         case Started():
@@ -190,9 +190,10 @@ def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
 
 
 def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:
-    begun = make_event(
-        TurnStarted(turn_id=entry.turn, prompts=list(entry.prompts)), entry.at, entry.turn, "started"
+    data = TurnStarted(
+        turn_id=entry.turn, prompts=list(entry.prompts), rounds=entry.rounds, max_tokens=entry.max_tokens
     )
+    begun = make_event(data, entry.at, entry.turn, "started")
     if any(isinstance(other, Closed) for other in batch.entries):
         return [begun]  # the event of the turn before says already that the next one is in progress
     status = ConversationStatus(state="in_progress", updated_at=batch.at, current_turn_id=entry.turn)

@@ -35,11 +35,14 @@ from stepline.events.types import (
     ProgramStatus,
     ProgramTimings,
     PromisedFile,
+    RoundUsage,
     SearchFiltered,
+    Thought,
     ToolName,
     ToolTold,
     make_event,
 )
+from stepline.model.batch import Batch
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Resulted, Started
@@ -86,11 +89,13 @@ NEVER_BEGAN: Final = frozenset(
 _MISPLACED: Final = ("_not_first", "_not_second", "_not_third", "_not_fourth", "_not_fifth", "_not_sixth")
 
 
-def decision_events(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
+def decision_events(entry: Decided, batch: Batch) -> list[ClientEvent]:
     """Return the events of a decision: itself, its notices, its plan, its calls."""
+    at, turn = batch.at, batch.state.turn
     notes = linked(entry.notes, entry)
     ok = entry.accepted
-    events = [make_event(_decision(entry, notes), at, turn, "completed" if ok else "error")]
+    made = _decision(entry, notes, rendered=batch.state.rendered)
+    events = [make_event(made, at, turn, "completed" if ok else "error")]
     events += [_notice(entry, notice, at, turn) for notice in entry.notices]
     if entry.bust is not None:
         missed = CacheBust(
@@ -116,7 +121,7 @@ def result_events(entry: Resulted, turn: str) -> list[ClientEvent]:
     events += [tool_told(told, entry, turn) for told in entry.emitted]
     events += program_ended(entry, turn)
     events += [plan_event(plan, at, turn) for plan in entry.plans]
-    files = [_file(block) for block in entry.blocks if is_offered(block)]
+    files = [_file(block, entry.call_id) for block in entry.blocks if is_offered(block)]
     if files:
         events.append(make_event(FilesOffered(count=len(files), items=files), at, turn, "completed"))
     return events
@@ -153,8 +158,9 @@ def _summarise(name: str, value: Any) -> Any:
             return value
 
 
-def _decision(entry: Decided, notes: str) -> DecisionMade:
+def _decision(entry: Decided, notes: str, *, rendered: int) -> DecisionMade:
     bundle = _bundle(entry)
+    times = (*entry.thinking_ms, *((0, 0),) * len(entry.thinking))
     return DecisionMade(
         claim=entry.claim,
         iteration=entry.iteration,
@@ -166,7 +172,20 @@ def _decision(entry: Decided, notes: str) -> DecisionMade:
         bundle_size=len(bundle),
         bundle=bundle,
         declined=entry.declined is not None,
+        started_at=entry.started_at,
+        rendered=rendered,
+        rounds_left=entry.rounds_left,
+        model=entry.model,
+        thinking=[
+            Thought(text=text, began_ms=began, ended_ms=ended)
+            for text, (began, ended) in zip(entry.thinking, times, strict=False)
+        ],
+        usage=_usage(entry),
     )
+
+
+def _usage(entry: Decided) -> RoundUsage | None:
+    return RoundUsage(**msgspec.structs.asdict(entry.cost)) if entry.usage or entry.lost else None
 
 
 def _bundle(entry: Decided) -> list[BundleItem]:
@@ -254,7 +273,7 @@ def _preview(blocks: Iterable[Produced], own: str, *, ok: bool) -> str:
     return ""
 
 
-def _file(block: Produced) -> OfferedFile:
+def _file(block: Produced, call: str) -> OfferedFile:
     body = block.body
     assert body is not None
     return OfferedFile(
@@ -262,6 +281,8 @@ def _file(block: Produced) -> OfferedFile:
         filename=block.path.rpartition("/")[2],
         mime=body.mime,
         size_bytes=body.size_bytes,
+        sha256=body.sha256,
+        call_id=call,
     )
 
 

@@ -89,6 +89,8 @@ class TurnStarted(EventData):
 
     turn_id: Annotated[str, "its name"]
     prompts: Annotated[list[int], "numbers of the events that opened it"]
+    rounds: Annotated[int, "rounds that it may have; events that come meanwhile may add some"] = 0
+    max_tokens: Annotated[int, "tokens that a request of it may have"] = 0
 
 
 class RoundRestarted(EventData):
@@ -363,6 +365,25 @@ class BundleItem(Value):
     call_id: Annotated[str, "of a call"] = ""
 
 
+class Thought(Value):
+    """A thinking of the model before a decision."""
+
+    text: Annotated[str, "as it was written, without blanks around it"]
+    began_ms: Annotated[int, "when it began, after `started_at`; 0 if that was not measured"] = 0
+    ended_ms: Annotated[int, "when it ended"] = 0
+
+
+class RoundUsage(Value):
+    """Tokens of all model calls for one decision."""
+
+    input_tokens: Annotated[int, "neither read from nor written to a cache"]
+    cache_read_tokens: Annotated[int, "read from a cache"]
+    cache_write_5m_tokens: Annotated[int, "written to the cache of five minutes"]
+    cache_write_1h_tokens: Annotated[int, "written to the cache of an hour"]
+    output_tokens: Annotated[int, "written by the model"]
+    estimated: Annotated[bool, "a call was cut off before the provider counted it"] = False
+
+
 class DecisionMade(EventData):
     """The model decided; settles the delta stream `claim`."""
 
@@ -378,11 +399,17 @@ class DecisionMade(EventData):
     notes: Annotated[str, "its progress lines, with links for what they cite"]
     tools: Annotated[list[ToolName], "in the order in which they run"]
     interrupted: Annotated[bool, "it was cut off on purpose"]
+    started_at: Annotated[str, "when the model was asked"]
+    rendered: Annotated[int, "number of the newest batch that the model had seen: every message up to it"]
     bundle_size: Annotated[int, "how many actions it has, if several"] = 0
     bundle: Annotated[list[BundleItem], "one each, if several"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
     declined: Annotated[
         bool, "the model declined: its fallback is asked in the next round, or the turn ends"
     ] = False
+    rounds_left: Annotated[int | None, "rounds that the turn has behind this one"] = None
+    model: Annotated[str, "the model that decided"] = ""
+    thinking: Annotated[list[Thought], "what it thought first, a text each"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    usage: Annotated[RoundUsage | None, "what it cost"] = None
 
 
 class CallStarted(EventData):
@@ -571,6 +598,8 @@ class OfferedFile(Value):
     filename: Annotated[str, "the last part of it"]
     mime: Annotated[str, "its type"]
     size_bytes: Annotated[int, "its size"]
+    sha256: Annotated[str, "of its bytes"]
+    call_id: Annotated[str, "the call that wrote it"]
 
 
 class FilesOffered(EventData):

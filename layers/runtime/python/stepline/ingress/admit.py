@@ -21,7 +21,7 @@ from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import opened
-from stepline.loop.close import hand_back
+from stepline.loop.close import hand_back, open_turn
 from stepline.loop.programs.interrupt import interrupt
 from stepline.loop.sweep import revive
 from stepline.metrics import TURNS_STARTED
@@ -151,7 +151,7 @@ def draft_admission(ports: Ports, lane: Lane, arrival: Arrival, tail: Batch) -> 
             state = replace(state, credits=min(state.credits + _credit(ports, event), most))
     elif rule.idle == "opens":
         turn, opens = turn_id(now, f"{lane.key()}/{arrival.message_id}"), True
-        entries.append(Opened(turn=turn, at=utc(now), prompts=(n,)))
+        entries.append(open_turn(ports.policy, turn, utc(now), (n,)))
         state = opened(state, n, turn)
     elif rule.idle == "dropped":
         entries.append(hand_back(n, event, "nothing_to_steer"))

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from stepline.delivery.effect import project, publish, redo
-from stepline.log.bindings import Ports
+from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import ended, onward, owns, standing
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import closed, epoch_ms, next_round, opened, titled
@@ -266,9 +266,15 @@ def _end(
     if settled.promoted:
         now = ports.clock.now()
         turn = turn_id(now, f"{lane.key()}/{n}")
-        entries.append(Opened(turn=turn, at=utc(now), prompts=settled.promoted))
+        entries.append(open_turn(ports.policy, turn, utc(now), settled.promoted))
         state = opened(state, n, turn)
     return Draft(entries=tuple(entries), state=state)
+
+
+def open_turn(policy: Policy, turn: str, at: str, prompts: tuple[int, ...]) -> Opened:
+    """Return the entry that opens a turn, with its limits."""
+    limits = {"rounds": policy.max_iterations, "max_tokens": policy.context.budget}
+    return Opened(turn=turn, at=at, prompts=prompts, **limits)
 
 
 def _decision(suffix: Sequence[Batch], state: State) -> Decided | None:

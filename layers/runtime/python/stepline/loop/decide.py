@@ -217,12 +217,14 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
         if steer is not None:
             cut = replace(cut_off(taken), claim=claim, lost=lost)
             heeded = heeding(steer, ports.policy, state, at=utc(ports.clock.now()), phase="decision")
+            cut = replace(cut, rounds_left=_rounds_left(ports.policy, state, heeded.finalize + 1))
             over = interrupted(_billed(state, cut), at.n + 1, rendered=rendered)
             return Draft(entries=(cut, heeded), state=steered(over, heeded.n, finalize=heeded.finalize))
         if taken.decision.interrupted:
             raise UnknownOutcome("a watch saw a steer that is not in the log", n=timeline.n)
         entry = replace(settle(taken.decision, state, ports.policy, timeline), claim=claim, lost=lost)
         state = replace(state, finalize=finalize_left(timeline))
+        entry = replace(entry, rounds_left=_rounds_left(ports.policy, state, state.finalize))
         return Draft(entries=(entry,), state=_after(state, at.n + 1, entry, rendered=rendered))
 
     batch = journal.commit(plan, tail=timeline.tail)
@@ -233,6 +235,12 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
         accepted = taken.decision.accepted and not cut
         logger.info("round decided", extra={"round": step.iteration, "accepted": accepted, "cut": cut})
     return batch
+
+
+def _rounds_left(policy: Policy, state: State, finalize: int) -> int:
+    """Return the rounds behind the one in `state`; `finalize` bounds them, counting that one, if not 0."""
+    left = policy.max_iterations + state.credits - state.cursor.iteration - 1
+    return max(0, min(left, finalize - 1) if finalize else left)
 
 
 def _steer_before(journal: Journal, timeline: Timeline, at: Batch) -> Steer | None:

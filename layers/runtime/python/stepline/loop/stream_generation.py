@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 import msgspec
@@ -37,15 +37,16 @@ from stepline.model.ids import call_id, utc
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation
 from stepline.model.step import Step
+from stepline.ports.clock import Clock
 from stepline.ports.model import Completion, ModelRequest, ModelStream
 from stepline.ports.relay import RelayStream
-from stepline.ports.signal import Watch
 from stepline.protocol.citation.citation_stream import citable, cite
-from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.read import Verdict, read_decision, thoughts
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
 from stepline.protocol.parser.channel_parser import ChannelParser
-from stepline.protocol.parser.transcript import ChannelEvent, Transcript
+from stepline.protocol.parser.grammar import THINKING
+from stepline.protocol.parser.transcript import ChannelEvent, Opened, Text, Transcript
 from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
 from stepline.protocol.stream.show import Show
 from stepline.rendering.piece import byte_length, text_bytes
@@ -85,9 +86,11 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     last_round = is_last_round(ports, timeline, step)
     request = ask(ports, agent, timeline, step, last_round=last_round)
     rules = round_rules(agent, timeline, step, last_round=last_round)
-    heard = listen(attempt, request, rules)
+    heard = listen(attempt, request, rules, began=began)
     void = heard.steered or heard.completion.declined is not None
     verdict = UNHEARD if void else _judge(heard, rules)
+    if heard.steered:
+        verdict = replace(verdict, thinking=thoughts(heard.transcript))
     decision = _record(ports, timeline, step, verdict, heard, began=began, sources=rules.sources)
     decision = _measured(ports, agent, timeline, decision, began=began)
     decision = replace(decision, overhead_bytes=weigh_overhead(timeline, request))
@@ -107,6 +110,8 @@ def cut_off(taken: Sample) -> Decided:
         action="exit",
         started_at=made.started_at,
         accepted=False,
+        thinking=made.thinking,
+        thinking_ms=made.thinking_ms,
         answer=taken.shown,
         raw=taken.raw,
         interrupted=True,
@@ -206,6 +211,7 @@ def _record(
         started_at=utc(began),
         accepted=verdict.accepted,
         thinking=verdict.thinking,
+        thinking_ms=heard.thinking_ms if verdict.thinking else (),
         notes=notes,
         actions=verdict.actions,
         answer=answer,
@@ -258,6 +264,7 @@ class Heard:
 
     `stopped` is the code for which we ended the call; the transcript ends where that was found. A call that
     failed behind its answer has the stop reason `cut`. `steered`: the user steered before it came to its end.
+    `thinking_ms` is when each thinking began and ended.
     """
 
     transcript: Transcript
@@ -265,9 +272,35 @@ class Heard:
     answer: str = ""
     stopped: str = ""
     steered: bool = False
+    thinking_ms: tuple[tuple[int, int], ...] = ()
 
 
-def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
+class ThinkingTimes:
+    """Notes when each thinking begins and ends, in milliseconds after `began`."""
+
+    def __init__(self, clock: Clock, began: datetime) -> None:
+        self._clock = clock
+        self._began = began
+        self._spans: list[tuple[int, int]] = []
+
+    def note(self, events: Iterable[ChannelEvent]) -> None:
+        """Note the events of the parser as they come."""
+        for event in events:
+            if type(event) is Text or event.channel != THINKING.name:
+                continue
+            now = (self._clock.now() - self._began) // timedelta(milliseconds=1)
+            if type(event) is Opened:
+                self._spans.append((now, now))
+            else:
+                self._spans[-1] = (self._spans[-1][0], now)
+
+    def of(self, transcript: Transcript) -> tuple[tuple[int, int], ...]:
+        """Return the times of those that are not blank."""
+        bodies = transcript.bodies(THINKING.name)
+        return tuple(span for span, body in zip(self._spans, bodies, strict=False) if body.strip())
+
+
+def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began: datetime) -> Heard:
     """Stream one answer through the parser to the listeners, until it ends or a steer is seen.
 
     Raises what `ModelStream` raises.
@@ -276,12 +309,13 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
     aborted: AbortReason = "provider_error"
     stopped, steered = "", False
     ports, watch = attempt.ports, attempt.watch
+    times = ThinkingTimes(ports.clock, began)
     with closing(ports.relay.open(attempt.step.lane(), attempt.claim)) as stream:
         screen = Screen(stream, rules)
         try:
             with attempt.model.stream(request) as running, watch.calling(running.abort):
                 try:
-                    stopped = _hear(ports, running, parser, screen, guard=guard, watch=watch)
+                    stopped = _hear(attempt, running, parser, screen, guard=guard, times=times)
                 except SteplineError as error:
                     told_chars = len(running.completion().text)
                     steered = watch.requested and told_chars > 0
@@ -300,6 +334,7 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
                 aborted = "cancelled"
         finally:
             rest = parser.close(aborted or "eof")
+            times.note(rest)
             if guard is None or not guard.violation:  # else the text held back is void, like the rest
                 screen.show(rest)
             screen.close(aborted)
@@ -309,22 +344,24 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
         answer=screen.answer,
         stopped=stopped,
         steered=steered,
+        thinking_ms=times.of(parser.transcript()),
     )
 
 
 def _hear(
-    ports: Ports,
+    attempt: Attempt,
     running: ModelStream,
     parser: ChannelParser,
     screen: Screen,
     *,
     guard: PrefixGuard | None,
-    watch: Watch,
+    times: ThinkingTimes,
 ) -> str:
     """Follow the stream to its end; return the code for which we ended it, "" if we did not.
 
     A steer has no code.
     """
+    ports, watch = attempt.ports, attempt.watch
     asked_s, first = ports.clock.monotonic_s(), True
     stopped = ""
     for piece in running:
@@ -335,6 +372,7 @@ def _hear(
             running.abort()
             continue  # text in flight when the call was ended
         events = parser.feed(piece)
+        times.note(events)
         stopped = guard.feed(piece) if guard else ""
         if not stopped:
             screen.show(events)

@@ -173,11 +173,16 @@ class Inbound(Value, tag="in", tag_field="kind"):
 
 
 class Opened(Value, tag="opened", tag_field="kind"):
-    """The start of a turn. `prompts` are the batch numbers of the events that opened it."""
+    """The start of a turn. `prompts` are the batch numbers of the events that opened it.
+
+    `rounds` and the tokens of a request, `max_tokens`, are the turn's limits; 0 if not recorded.
+    """
 
     turn: str
     at: str
     prompts: tuple[int, ...]
+    rounds: int = 0
+    max_tokens: int = 0
 
 
 class Reopened(Value, tag="reopened", tag_field="kind"):
@@ -206,7 +211,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     the model's place. `system` is a digest of the request's system part, if it differs from that of the
     decision before; `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
     less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the call that
-    was heard, and `lost` that of calls of the same attempt which failed before it.
+    was heard, and `lost` that of calls of the same attempt which failed before it. `thinking_ms` is when each of
+    `thinking` began and ended, after `started_at`. `rounds_left` are those that the turn then had.
     """
 
     iteration: int
@@ -235,6 +241,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     overhead_bytes: int = 0
     lost: Usage | None = None
     declined: Declined | None = None
+    thinking_ms: tuple[tuple[int, int], ...] = ()
+    rounds_left: int | None = None
 
     @property
     def cost(self) -> Usage:

@@ -76,7 +76,7 @@ class Writer:
         layout, turn = self.layout, self.turn
         facts: dict[str, Any] = {"round": entry.iteration + 1}
         yield self.piece("round", n, layout.round(entry, unseen), **facts)
-        if entry.thinking:
+        if entry.thinking and not entry.interrupted:  # else it stands in the raw text
             text = "\n".join(entry.thinking)
             path = f"ar:{turn}.react.thinking.{entry.iteration}"
             yield self.piece("thinking", n, layout.thinking(text, path), text, path=path, **facts)

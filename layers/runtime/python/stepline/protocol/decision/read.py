@@ -239,12 +239,17 @@ def read_decision(
         accepted=bool(kept),
         decisions=tuple(one.decision for one in kept),
         actions=tuple(one.action for one in kept if one.action),
-        thinking=_texts(transcript, THINKING),
+        thinking=thoughts(transcript),
         code="\n".join(body for body in transcript.bodies(CODE.name) if body.strip()),
         summary="\n\n".join(_texts(transcript, SUMMARY)) if answers or salvages else "",
         notices=tuple(told),
         salvaged=salvages,
     )
+
+
+def thoughts(transcript: Transcript) -> tuple[str, ...]:
+    """Return the texts of thinking that are not blank."""
+    return _texts(transcript, THINKING)
 
 
 def _texts(transcript: Transcript, channel: ChannelSpec) -> tuple[str, ...]:
