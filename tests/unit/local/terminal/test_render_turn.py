@@ -282,7 +282,8 @@ def test_a_turn_that_failed_complains_with_its_code():
 def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(width):
     paper = RecordedSurface(width=width)
     with RichView(paper) as view:
-        for effect in effects():
+        thought = event("solver.react.decision", claim=1, thinking=[{"text": f"hm {EVIL}"}])
+        for effect in [EventsApplied(n=1, prev=0, events=(thought,)), *effects()]:
             view.show(effect)
     shown = paper.printed()
     assert "\x1b" not in shown
@@ -296,7 +297,7 @@ def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(
 def test_what_was_thought_stands_above_what_was_decided_and_only_once():
     paper = RecordedSurface(width=80)
     decided = (
-        event("solver.react.decision", claim=2, notes="n"),
+        event("solver.react.decision", claim=2, notes="n", thinking=[{"text": "I look."}]),
         event("react.tool.call", tool_id="react.read", call_id="tc_1", params={}),
     )
     with RichView(paper) as view:

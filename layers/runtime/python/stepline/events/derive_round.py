@@ -181,6 +181,7 @@ def _decision(entry: Decided, notes: str, *, rendered: int) -> DecisionMade:
             for text, (began, ended) in zip(entry.thinking, times, strict=False)
         ],
         usage=_usage(entry),
+        answer=linked(entry.answer, entry) if entry.interrupted else "",
     )
 
 

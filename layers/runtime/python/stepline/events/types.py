@@ -410,6 +410,7 @@ class DecisionMade(EventData):
     model: Annotated[str, "the model that decided"] = ""
     thinking: Annotated[list[Thought], "what it thought first, a text each"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
     usage: Annotated[RoundUsage | None, "what it cost"] = None
+    answer: Annotated[str, "if it was cut off: the part of its answer that was shown, with links"] = ""
 
 
 class CallStarted(EventData):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from stepline.local.client.change import HandedBack, Steered
-from stepline.local.safe_text import one_line
+from stepline.local.safe_text import clean, one_line
 from stepline.model.plan_steps import MARKS
 from stepline.model.wire.event import ClientEvent
 from stepline.model.wire.live_event import STEER
@@ -124,6 +124,12 @@ def render_rejection(index: object, code: object) -> str:
 def _decision(event: ClientEvent) -> list[str]:
     notes = one_line(str(event.data.get("notes") or ""))
     return [f"· {notes}"] if notes else []
+
+
+def render_thinking(event: ClientEvent) -> str:
+    """Return the thinking before a decision; its own lines are kept."""
+    texts = [str(one.get("text") or "") for one in _list(event, "thinking") if isinstance(one, Mapping)]
+    return clean("\n\n".join(texts)).strip()
 
 
 def _plan(event: ClientEvent) -> list[str]:

@@ -27,7 +27,13 @@ from stepline.local.client.change import (
     TurnEnded,
 )
 from stepline.local.safe_text import clean, one_line
-from stepline.local.terminal.render import render_error, render_event, render_footer, render_outcome
+from stepline.local.terminal.render import (
+    render_error,
+    render_event,
+    render_footer,
+    render_outcome,
+    render_thinking,
+)
 from stepline.local.terminal.surface import Surface
 from stepline.model.wire.event import ClientEvent
 from stepline.protocol.stream.lane import LaneFacts
@@ -131,6 +137,7 @@ class RichView:
         self._facts: dict[str, LaneFacts] = {}
         self._ended: set[str] = set()
         self._footer: list[str] = []
+        self._cut = ""
 
     def __enter__(self) -> Self:
         self._surface.show(self._content())
@@ -174,7 +181,7 @@ class RichView:
 
     def _interrupt(self, steered: Steered) -> None:
         """Keep the streamed part of an answer; a stopped turn ends with it, and shows it again."""
-        answer = self._text("answer")
+        answer = self._cut or self._text("answer")
         if answer and steered.finalize_rounds:
             self._print(_markdown(answer))
         self._lanes = {lane: text for lane, text in self._lanes.items() if _kind(lane) != "answer"}
@@ -196,11 +203,19 @@ class RichView:
                 self._ended.add(lane)
 
     def _tell(self, event: ClientEvent) -> None:
-        if event.type == "solver.react.decision" and event.data.get("claim") == self._claim:
-            self._settle()  # the thinking is printed above its results
+        if event.type == "solver.react.decision":
+            self._decide(event)
         self._footer += render_footer(event)
         for line in render_event(event):
             self._print(Text(line, style=_style(line)))
+
+    def _decide(self, event: ClientEvent) -> None:
+        """Print the recorded thinking permanently, above its results; the panel keeps a streamed answer."""
+        if thinking := render_thinking(event):
+            self._print(Text(thinking, style="dim italic"))
+        self._cut = str(event.data.get("answer") or "")
+        if event.data.get("claim") == self._claim:
+            self._settle()
 
     def _forget(self) -> None:
         self._lanes, self._facts = {}, {}
@@ -218,9 +233,7 @@ class RichView:
         self._footer = []
 
     def _settle(self) -> None:
-        """Print the thinking permanently; decisions and files arrive as events."""
-        if thinking := self._text("thinking"):
-            self._print(Text(clean(thinking).strip(), style="dim italic"))
+        """Remove all but the answer from the panel; thinking, decisions and files arrive as events."""
         self._lanes = {lane: text for lane, text in self._lanes.items() if _kind(lane) == "answer"}
 
     def _print(self, what: RenderableType) -> None:
