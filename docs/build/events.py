@@ -41,7 +41,8 @@ end, in this order: `chat.citations`, `chat.followups`, `chat.conversation.turn.
 wait, the same batch opens the next turn, and its `chat.start` comes last.
 
 The answer of the terminal event replaces whatever text was streamed. In it, in notes and in deferred answers
-`[[S:1]]` has become a link; the log keeps what the model wrote. A number that no source has is left out of the text
+`[[S:1]]` has become a link, `[title](url "S:1")`, whose title tells a citation from a link of the text's own; a file
+without a URL has its logical path there. The log keeps what the model wrote. A number that no source has is left out of the text
 and told in `unresolved_sids`; in a conversation without any source a text stays as it was written.
 
 There are no prices here. `weighted_tokens` counts

@@ -83,7 +83,7 @@ def test_an_address_cannot_leave_its_place(url):
     assert link["rel"] == "noopener noreferrer"
     assert link["href"] == safe_url(url)
     shown = markdown_link(sources[1])
-    assert shown == f"[T]({safe_url(url)})"
+    assert shown == f'[T]({safe_url(url)} "S:1")'
     assert not set(safe_url(url)) & set(" ()<>\"'`|\\")
 
 
@@ -106,8 +106,9 @@ def test_a_title_cannot_be_markup(title):
         "[[S:1]]", {1: Citation(sid=1, title=title, url="https://e.example/")}, "markdown"
     )
     assert shown.startswith("[")
-    assert shown.endswith("](https://e.example/)")
-    label = shown[1 : -len("](https://e.example/)")]
+    end = '](https://e.example/ "S:1")'
+    assert shown.endswith(end)
+    label = shown[1 : -len(end)]
     assert not _bare(label) & set("[]<>`|\n\r\u202e")
     assert not Reader(f"<div>{shown}</div>").tags[1:], "within HTML that stands in Markdown"
 
@@ -137,7 +138,7 @@ NO_PAGE = {
         ("<[[S:1]]>", "< javascript:alert(1)>"),
         ("[see][[S:2]]", "[see]\\(javascript:alert(1))"),
         ("[see][[S:3]]", "[see]\\: javascript:alert(1)"),
-        ("see (so [[S:4]])", "see (so [One](https://e.example/a%20b))"),
+        ("see (so [[S:4]])", 'see (so [One](https://e.example/a%20b "S:4"))'),
     ],
 )
 def test_a_title_never_becomes_the_address_of_a_link(text, shown):
@@ -266,12 +267,16 @@ def test_a_raised_citation_is_never_nested_and_leads_nowhere_else(text):
     assert len(links) <= depth + 1
 
 
-def test_a_source_of_the_pool_that_is_no_page_gives_no_link():
+def test_a_source_of_the_pool_that_is_no_page_gives_no_address_on_the_web():
     pool = {
         1: Source(sid=1, title="T", url="javascript:alert(1)", source_type="manual"),
-        2: Source(sid=2, title="C", source_type="file", mime="image/png", path="fi:turn_1.outputs/c.png"),
+        2: Source(sid=2, title="C", source_type="file", mime="image/png", path="fi:turn_1.outputs/a b).png"),
+        3: Source(sid=3, title="D", source_type="file", path="javascript:alert(1)"),
+        4: Source(sid=4, title="E", source_type="file", path="fi:turn_1.outputs/a\n](x"),
     }
-    assert render_citations("[[S:1,2]]", citable(pool), "markdown") == "T C"
+    assert render_citations("[[S:1-4]]", citable(pool), "markdown") == (
+        'T [C](fi:turn_1.outputs/a%20b%29.png "S:2") D E'
+    )
 
 
 def test_what_a_source_says_is_data_in_the_request():

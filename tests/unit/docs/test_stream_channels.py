@@ -83,7 +83,7 @@ def test_an_answer_is_shown_with_links_and_kept_with_tokens(blocks, block):
     assert names["results"]["answer"].used_sources == [1, 2]
     assert names["service_err"] is None
     shown = text_of(names, channel="answer")
-    assert "[Quarterly report](https://example.com/q3)" in shown
+    assert '[Quarterly report](https://example.com/q3 "S:1")' in shown
     assert "[[S:" not in shown
 
 

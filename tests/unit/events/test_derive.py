@@ -363,12 +363,12 @@ def test_notes_and_a_deferred_answer_are_shown_with_links_and_stay_as_they_were_
     log = LogBuilder()
     log.message()
     log.act(("react.read", {}), notes="found [[S:1]]", citations=CITED[:1])
-    assert only(log, "solver.react.decision").data["notes"] == "found [One](https://example.com/1)"
+    assert only(log, "solver.react.decision").data["notes"] == 'found [One](https://example.com/1 "S:1")'
     assert log.batches[-1].entries[0].notes == "found [[S:1]]"
     log.result()
     deferred = Deferred(turn=log.turn, iteration=1, answer="so [[S:2]]", citations=CITED)
     batch = log.put(log.state, deferred)
-    assert derive(batch)[0].data["answer"] == "so [Two](https://example.com/2)"
+    assert derive(batch)[0].data["answer"] == 'so [Two](https://example.com/2 "S:2")'
 
 
 FOUND = {"search_id": "s1", "objective": "o", "queries": ["q"], "results": [{"sid": 1, "title": "One"}]}

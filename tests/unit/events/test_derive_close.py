@@ -67,8 +67,8 @@ def test_what_does_not_apply_is_not_there():
 def test_the_answer_has_links_and_says_what_it_cites():
     events = ended(answer="so [[S:1,3,9]].", citations=CITED, model="m-1", followups=("More?",))
     assert data(events, "chat.complete") == {
-        "final_answer": "so [One](https://example.com/1) A file.",
-        "answer": "so [One](https://example.com/1) A file.",
+        "final_answer": 'so [One](https://example.com/1 "S:1") A file.',
+        "answer": 'so [One](https://example.com/1 "S:1") A file.',
         "followups": ["More?"],
         "suggested_followups": ["More?"],
         "reason": "complete",

@@ -114,7 +114,7 @@ def test_the_answer_heard_is_the_answer_as_it_was_written() -> None:
     source = Citation(sid=1, title="One", url="https://example.com/1")
     generation = HeardGeneration(answered("See [[S:1]]."), sources={1: source})
     assert generation.listen().answer == "See [[S:1]]."
-    assert generation.texts()["answer.0"] == "See [One](https://example.com/1)."
+    assert generation.texts()["answer.0"] == 'See [One](https://example.com/1 "S:1").'
 
 
 @pytest.mark.parametrize("error", [ModelOverloaded("busy"), ModelStreamBroken("gone", code="stream_cut")])

@@ -64,7 +64,7 @@ def test_each_named_value_is_an_artifact_however_the_text_is_cut(size, ascii_onl
     text = "```json\n" + json.dumps(VALUES, ensure_ascii=ascii_only) + "\n```"
     deltas = collect(text, size)
     assert texts(deltas) == {
-        "report": 'Up [One](https://example.com/1) "quoted"\n',
+        "report": 'Up [One](https://example.com/1 "S:1") "quoted"\n',
         "page": (
             '<p><sup class="cite" data-sids="2"><a href="https://example.com/2" target="_blank"'
             ' rel="noopener noreferrer">[S:2]</a></sup></p> 🙂'

@@ -64,7 +64,7 @@ def test_both_kinds_of_token_may_stand_side_by_side():
     shown = ShownText(ChannelSpec("answer"), read_sources(SOURCES))
     text = "a [[USAGE:1]][[S:1]][[S:[[USAGE:2]]2]] ["
     assert "".join([*map(shown.feed, text), shown.close()]) == (
-        "a [One](https://example.com/1)[Two](https://example.com/2) ["
+        'a [One](https://example.com/1 "S:1")[Two](https://example.com/2 "S:2") ['
     )
 
 

@@ -43,7 +43,7 @@ TEXT = (
 SHOWN = {
     ("thinking", 0): "Hm, `</channel:thinking>` and [[S:1]].",
     ("answer", 0): (
-        "Up 7 % [One](https://example.com/1); see [Two](https://example.com/2) and `a[[S:1]]`. List ["
+        'Up 7 % [One](https://example.com/1 "S:1"); see [Two](https://example.com/2 "S:2") and `a[[S:1]]`. List ['
     ),
     ("code", 0): '\nx = "</channel:answer>"  # [[USAGE:1]]\n',
     ("usage", 0): '\n```json\n{"sids": [1, 2], "t": "<channel:code>"}\n```\n',

@@ -59,9 +59,9 @@ PARTS = (
 """What a text is cut from in which anything may be a token, or nearly one."""
 
 ONE, TWO, THREE = (
-    "[One](https://one.example/a)",
-    "[Two](https://two.example/)",
-    "[Three](https://three.example/)",
+    '[One](https://one.example/a "S:1")',
+    '[Two](https://two.example/ "S:2")',
+    '[Three](https://three.example/ "S:3")',
 )
 
 
@@ -387,7 +387,7 @@ def test_the_citations_of_texts_are_known_rows_in_their_order():
     assert found.citations == (
         Citation(sid=3, title="Odd"),
         Citation(sid=1, title="One", url="https://one.example/a"),
-        Citation(sid=2, title="Chart"),
+        Citation(sid=2, title="Chart", path="fi:turn_1.outputs/c.png"),
     )
     assert found.unresolved == (9,)
     assert cite({}, ["[[S:1]]"]) == ((), ())

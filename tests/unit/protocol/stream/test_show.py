@@ -98,7 +98,7 @@ def test_only_what_may_become_a_tag_is_held_back(written, shown):
         ("a [", "a "),
         ("a [1", "a [1"),
         ("a [[S:1", "a "),
-        ("a [[S:1]] b", "a [One](https://example.com/1) b"),
+        ("a [[S:1]] b", 'a [One](https://example.com/1 "S:1") b'),
         ("a [[Sure", "a [[Sure"),
         ("a \\", "a "),
         ("a \\n", "a \n"),
@@ -283,13 +283,13 @@ def test_no_tail_of_a_text_is_ever_lost(tail):
 def test_text_around_citations_stays_as_it_was_written():
     text = "pages 1\u20133 \u2014 \uff3bnote\uff3d\uff1a [[S:1]] \u201cquoted\u201d"
     shown = show_alike(answer(text), sources=SOURCES)
-    assert shown.texts["answer.0"] == text.replace("[[S:1]]", "[One](https://example.com/1)")
+    assert shown.texts["answer.0"] == text.replace("[[S:1]]", '[One](https://example.com/1 "S:1")')
     assert shown.answer == text
 
 
 def test_citations_become_links_in_notes_answers_and_drawn_files_and_nowhere_else():
     cited = "see [[S:3]]"
-    link = "[Three](https://example.com/3)"
+    link = '[Three](https://example.com/3 "S:3")'
     shown = show_alike(
         thinking(cited)
         + write("outputs/a.md", cited, notes=cited)

@@ -93,8 +93,9 @@ class Source(Value):
 
 
 class Citation(Value):
-    """The part of a cited source that a client needs."""
+    """The part of a cited source that a client needs; `path` is that of a file without a URL."""
 
     sid: int
     title: str = ""
     url: str = ""
+    path: str = ""

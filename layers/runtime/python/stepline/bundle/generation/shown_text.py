@@ -41,10 +41,9 @@ def read_sources(rows: Iterable[SourceLike]) -> dict[int, Citation]:
 
 def _read_source(row: Source | Mapping[str, Any]) -> Citation:
     if isinstance(row, Source):
-        return Citation(sid=row.sid, title=row.title, url=row.url)
-    return Citation(
-        sid=int(row.get("sid") or 0), title=str(row.get("title") or ""), url=str(row.get("url") or "")
-    )
+        return Citation(sid=row.sid, title=row.title, url=row.url, path=row.path)
+    title, url, path = (str(row.get(name) or "") for name in ("title", "url", "path"))
+    return Citation(sid=int(row.get("sid") or 0), title=title, url=url, path=path)
 
 
 class UsageFilter:

@@ -176,8 +176,11 @@ class Cited(NamedTuple):
 
 
 def citable(pool: Mapping[int, Source]) -> dict[int, Citation]:
-    """Return the sources that a text may cite. Only the URL of a web page becomes a link."""
-    return {sid: Citation(sid=sid, title=row.title, url=row.url) for sid, row in pool.items()}
+    """Return the sources that a text may cite: a web page by its URL, a file by its path."""
+    return {
+        sid: Citation(sid=sid, title=row.title, url=row.url, path="" if web_url(row.url) else row.path)
+        for sid, row in pool.items()
+    }
 
 
 def cite(known: Mapping[int, Citation], texts: Iterable[str], *, pooled: bool = False) -> Cited:

@@ -58,13 +58,21 @@ def plain_title(source: Citation) -> str:
     return title or f"Source {source.sid}"
 
 
+def safe_path(path: str) -> str:
+    """Return the logical path of a file, encoded like a URL; "" for any other."""
+    return path.translate(_IN_URL) if path.startswith("fi:") and not CONTROLS.search(path) else ""
+
+
 def markdown_link(source: Citation) -> str:
-    """Return `[title](url)`, or only the title without a URL."""
-    title, url = plain_title(source), safe_url(source.url)
+    """Return `[title](url "S:1")`, whose title tells a citation from a link of the text's own.
+
+    A file without a URL has its logical path in that place, anything else is only its title.
+    """
+    title, url = plain_title(source), safe_url(source.url) or safe_path(source.path)
     if not url:
         title = _ACTIVE.sub(lambda mark: f"{mark[0]}\0", title)
     title = _ENTITY.sub("&amp;", title).translate(_IN_MARKDOWN).replace("\0", "\\")
-    return f"[{title}]({url})" if url else title
+    return f'[{title}]({url} "S:{source.sid}")' if url else title
 
 
 def markdown_links(sources: Sequence[Citation], place: Place) -> str:
