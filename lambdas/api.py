@@ -32,14 +32,15 @@ def handler(event: Event) -> Event:
     except AuthError as error:
         return _refuse(HTTPStatus.UNAUTHORIZED, error.reason, str(error))
     except DependencyError as error:
-        return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, error.reason, "Please try again in a moment.")
+        again = "Please try again in a moment."
+        return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, error.reason, again, retryable=True)
     logger.info("ticket issued")
     return _answer(HTTPStatus.CREATED, msgspec.json.encode(grant))
 
 
-def _refuse(status: HTTPStatus, code: str, message: str) -> Event:
+def _refuse(status: HTTPStatus, code: str, message: str, *, retryable: bool = False) -> Event:
     logger.info("refused", extra={"code": code})
-    return _answer(status, encode_frame(ErrorFrame(code=code, message=message)))
+    return _answer(status, encode_frame(ErrorFrame(code=code, message=message, retryable=retryable)))
 
 
 def _answer(status: HTTPStatus, body: bytes) -> Event:

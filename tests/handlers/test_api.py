@@ -77,6 +77,7 @@ def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(runtim
     runtime.use(replace(runtime.app, ports=ports))
     answer = ask_for_ticket(runtime, ADA)
     assert (answer["statusCode"], read(answer)["code"]) == (503, "dependency")
+    assert json.loads(answer["body"])["retryable"]
     assert "AWS" not in answer["body"]
 
 

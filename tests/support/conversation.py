@@ -23,6 +23,7 @@ from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUTER, TASKS, WAIT
 from stepline.loop.programs.execute import execute
+from stepline.loop.turn import caught
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
 from stepline.model.ids import Lane
@@ -139,12 +140,7 @@ class Conversation:
             except SteplineError as error:
                 if state == "close":
                     raise
-                step = Step(
-                    **{
-                        **{name: getattr(step, name) for name in step.__struct_fields__},
-                        "error": {"Error": type(error).__name__, "Cause": "{}"},
-                    }
-                )
+                step = caught(step, error)
                 state = "close"
                 continue
             if step.route in ("stop", "done"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepline.events.derive import derive
-from stepline.events.derive_close import ERROR_TYPES, closing_events, linked, weigh
+from stepline.events.derive_close import ERROR_TYPES, FINAL, closing_events, linked, weigh
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
@@ -168,7 +168,14 @@ def test_a_turn_that_fails_ends_with_its_code_and_what_it_consumed(code, kind, c
 def test_every_kind_of_error_is_one_that_a_turn_can_end_with():
     from stepline.loop.close import MESSAGES
 
-    assert ERROR_TYPES.keys() <= MESSAGES.keys()
+    assert ERROR_TYPES.keys() | FINAL <= MESSAGES.keys()
+
+
+@pytest.mark.parametrize(("code", "retryable"), [("model_overloaded", True), ("context_limit", False)])
+def test_a_failure_says_whether_the_message_may_be_sent_again_and_when(code, retryable):
+    error = data(failed(code), "chat.error")
+    assert (error["retryable"], "retry_after_s" in error) == (retryable, False)
+    assert data(failed(code, retry_after_s=30), "chat.error")["retry_after_s"] == 30
 
 
 @pytest.mark.parametrize(

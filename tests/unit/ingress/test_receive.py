@@ -322,6 +322,7 @@ def test_beyond_the_limit_a_message_does_not_reach_the_log_and_is_told_when_to_c
     assert len(conversation.batches()) == 2
     (error,) = of(ErrorFrame, inbox)
     assert (error.code, error.message_id, error.retry_after_s) == ("rate_limited", "m3", 15)
+    assert error.retryable
     assert error.message == "You may send 2 messages a minute. Please send this one again in 15 s."
     conversation.clock.pause(15)
     say(conversation, body(message_id="m3"))
@@ -351,7 +352,10 @@ def test_an_event_counts_also_one_that_is_refused_for_what_it_is() -> None:
     inbox = conversation.connect("k1")
     for fields in ({"kind": "prompt"}, {"message_id": "m2"}, {"message_id": "m3"}):
         say(conversation, body("event", **fields))
-    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["bad_event", "rate_limited"]
+    assert [(frame.code, frame.retryable) for frame in of(ErrorFrame, inbox)] == [
+        ("bad_event", False),
+        ("rate_limited", True),
+    ]
     assert len(conversation.batches()) == 1
 
 
@@ -380,7 +384,7 @@ def test_a_contended_conversation_asks_to_be_sent_to_again() -> None:
     log.contended = True
     inbox = conversation.connect("k1")
     say(conversation, body())
-    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["busy"]
+    assert [(frame.code, frame.retryable) for frame in of(ErrorFrame, inbox)] == [("busy", True)]
 
 
 class Failing(MemoryLog):
@@ -450,7 +454,7 @@ def test_a_failure_of_ours_is_told_without_saying_which() -> None:
     inbox = conversation.connect("k1")
     report_internal(conversation.ports, "k1", body())
     ((error,), frame) = (of(ErrorFrame, inbox), inbox[0])
-    assert (error.code, error.message_id) == ("internal", "m1")
+    assert (error.code, error.message_id, error.retryable) == ("internal", "m1", True)
     assert b"Error" not in frame.replace(b'"frame":"error"', b"")
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Fail
 from stepline.errors import ModelOverloaded, ModelRateLimited, SteplineError
+from stepline.events.derive import derive
 from stepline.loop.decide import decide
 from stepline.loop.stream_generation import Sample
 from stepline.loop.sweep import replace_owner
@@ -120,9 +121,10 @@ def test_a_provider_that_always_asks_for_a_wait_ends_the_turn() -> None:
     conversation.run()
     conversation.model.assert_read()
     assert len(waits(conversation)) == 3
-    assert [(entry.outcome, entry.code) for entry in closings(conversation)] == [
-        ("error", "model_rate_limited")
-    ]
+    (closing,) = closings(conversation)
+    assert (closing.outcome, closing.code, closing.retry_after_s) == ("error", "model_rate_limited", 60)
+    told = next(event for event in derive(conversation.tail) if event.type == "chat.error")
+    assert (told.data["retryable"], told.data["retry_after_s"]) == (True, 60)
 
 
 def test_each_round_has_its_own_count_of_waits() -> None:

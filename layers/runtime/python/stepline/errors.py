@@ -27,7 +27,8 @@ Step Functions matches on the class name, clients and the model on `code`; both 
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
+from typing import ClassVar, Final
 
 
 class SteplineError(Exception):
@@ -43,6 +44,18 @@ class SteplineError(Exception):
         super().__init__(message)
         self.reason = code or type(self).code
         self.context = context
+
+
+RETRY_AFTER: Final = "[retry_after_s=%d]"
+"""The end of a message that says how long to wait: Step Functions passes on nothing else of an error."""
+
+_RETRY_AFTER: Final = re.compile(r"\[retry_after_s=([0-9]{1,6})\]")
+
+
+def retry_after_of(cause: str) -> int:
+    """Return the seconds in the cause of a failed state; 0 for none."""
+    found = _RETRY_AFTER.search(cause)
+    return int(found[1]) if found else 0
 
 
 class InputError(SteplineError):

@@ -36,6 +36,8 @@ ERROR_TYPES: Final[Mapping[str, ErrorType]] = {
     INTERRUPTED: "turn_interrupted",
     "step_timeout": "task_watchdog_timeout",
 }
+FINAL: Final = frozenset({"context_limit", "model_refused", "model_declined", "model_token_limit"})
+"""Codes of turns that would fail again."""
 WEIGHTS: Final = {
     "input_tokens": 1.0,
     "cache_read_tokens": 0.1,
@@ -141,7 +143,13 @@ def _answered(entry: Closed) -> TurnAnswered:
 
 
 def _failed(entry: Closed) -> TurnFailed:
-    return TurnFailed(code=entry.code, error=entry.message, error_type=ERROR_TYPES.get(entry.code, ""))
+    return TurnFailed(
+        code=entry.code,
+        error=entry.message,
+        retryable=entry.code not in FINAL,
+        error_type=ERROR_TYPES.get(entry.code, ""),
+        retry_after_s=entry.retry_after_s,
+    )
 
 
 def _standing(entry: Closed, next_turn: str) -> ConversationStatus:

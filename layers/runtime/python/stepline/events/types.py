@@ -248,7 +248,9 @@ class TurnFailed(EventData):
 
     code: Annotated[str, "stable, see [errors](errors.md)"]
     error: Annotated[str, "what to tell the user"]
+    retryable: Annotated[bool, "whether the same message, sent again under a new id, may be answered"]
     error_type: Annotated[ErrorType, "set for `execution_lost` and for `step_timeout`"] = ""
+    retry_after_s: Annotated[int, "the wait that the model's provider asked for last"] = 0
 
 
 class AttachedFile(Value):

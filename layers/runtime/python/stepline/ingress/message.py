@@ -63,7 +63,7 @@ def receive(ports: Ports, connection: str, body: str) -> None:
         refuse(ports, connection, body, error.reason, str(error), retry_after_s=_retry_after_s(error))
     except PASSING as error:
         logger.warning("message not taken", extra={"code": error.reason, **error.context})
-        refuse(ports, connection, body, error.reason, SEND_AGAIN)
+        refuse(ports, connection, body, error.reason, SEND_AGAIN, retryable=True)
 
 
 def recognise(ports: Ports, connection: str) -> Principal:
@@ -121,8 +121,20 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
     )
 
 
-def refuse(ports: Ports, connection: str, body: str, code: str, text: str, *, retry_after_s: int = 0) -> None:
-    """Post one error frame about a message, with the message and conversation ids found in it."""
+def refuse(
+    ports: Ports,
+    connection: str,
+    body: str,
+    code: str,
+    text: str,
+    *,
+    retry_after_s: int = 0,
+    retryable: bool = False,
+) -> None:
+    """Post one error frame about a message, with the message and conversation ids found in it.
+
+    One that may be taken after a known time is retryable, too.
+    """
     names = read_names(body)
     frame = ErrorFrame(
         code=code,
@@ -130,13 +142,15 @@ def refuse(ports: Ports, connection: str, body: str, code: str, text: str, *, re
         message_id=names.message_id,
         conversation=names.conversation,
         retry_after_s=retry_after_s,
+        retryable=retryable or retry_after_s > 0,
     )
     _post(ports, connection, frame)
 
 
 def report_internal(ports: Ports, connection: str, body: str) -> None:
     """Tell the client that a message failed for an internal reason, without saying which."""
-    refuse(ports, connection, body, "internal", "Something went wrong here. Please send it again.")
+    sorry = "Something went wrong here. Please send it again."
+    refuse(ports, connection, body, "internal", sorry, retryable=True)
 
 
 def _retry_after_s(error: SteplineError) -> int:

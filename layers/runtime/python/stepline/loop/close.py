@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from stepline.delivery.effect import project, publish, redo
+from stepline.errors import retry_after_of
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import ended, onward, owns, standing
 from stepline.log.journal import Draft, Journal
@@ -127,6 +128,9 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
             return _defer(suffix, tail, state)
         decision = None if failed and not stop else decision
         closing = _closed(decision, ports, state, failed, stop)
+        if closing.code and step.error is not None:
+            asked_s = retry_after_of(str(step.error.get("Cause", "")))
+            closing = replace(closing, retry_after_s=asked_s)
         before = [*_unended(suffix, closing), *_named(decision, state, closing)]
         return _end(ports, lane, tail, closing, before=before, settled=settled)
 

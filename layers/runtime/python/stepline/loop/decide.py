@@ -27,7 +27,14 @@ from msgspec.structs import replace
 from stepline.context.estimate import surely_fits
 from stepline.context.pruning import plan_pruning
 from stepline.delivery.effect import publish
-from stepline.errors import ContextLimit, ModelOverloaded, ModelRateLimited, SteplineError, UnknownOutcome
+from stepline.errors import (
+    RETRY_AFTER,
+    ContextLimit,
+    ModelOverloaded,
+    ModelRateLimited,
+    SteplineError,
+    UnknownOutcome,
+)
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import check_attempt, check_claim, elsewhere, onward
 from stepline.log.journal import Draft, Journal
@@ -174,6 +181,7 @@ def _wait(attempt: Attempt, error: SteplineError) -> Step:
     ports, step, asked_s = attempt.ports, attempt.step, error.context.get("retry_after_s")
     if not (isinstance(asked_s, int | float) and asked_s > 0):
         raise error
+    error.args = (f"{error} {RETRY_AFTER % math.ceil(min(asked_s, 999_999))}",)
     until = ports.clock.now() + timedelta(seconds=min(asked_s, ports.policy.turn_deadline_s))
     until_ms = epoch_ms(utc(until))
 

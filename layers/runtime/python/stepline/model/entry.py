@@ -305,7 +305,8 @@ class Deferred(Value, tag="deferred", tag_field="kind"):
 class Closed(Value, tag="closed", tag_field="kind"):
     """The end of a turn, with the recorded answer and its citations, as in `Decided`.
 
-    `usage`, `rounds`, `files` and the times are for the whole turn; `model` gave the answer.
+    `usage`, `rounds`, `files` and the times are for the whole turn; `model` gave the answer. `retry_after_s` is the
+    wait that the provider asked for last, if the turn failed for it.
     """
 
     turn: str
@@ -326,6 +327,7 @@ class Closed(Value, tag="closed", tag_field="kind"):
     model_ms: int = 0
     tools_ms: int = 0
     model: str = ""
+    retry_after_s: int = 0
 
 
 class Dropped(Value, tag="dropped", tag_field="kind"):

@@ -81,7 +81,8 @@ class ErrorFrame(Value, tag="error", tag_field="frame"):
     """The answer to a message we could not take. `code` is stable; `message` is a sentence for people.
 
     `message_id` and `conversation` are those of the message whenever they could be read in it, whatever else is wrong.
-    `retry_after_s` is there where the server knows when the same message will be taken.
+    `retryable`: the same message, under the same id, may be taken later; `retry_after_s` is there where the server
+    knows when.
     """
 
     code: str
@@ -89,6 +90,7 @@ class ErrorFrame(Value, tag="error", tag_field="frame"):
     message_id: str = ""
     conversation: str = ""
     retry_after_s: int = 0
+    retryable: bool = False
 
 
 class PongFrame(Value, tag="pong", tag_field="frame"):
