@@ -86,6 +86,8 @@ def test_a_program_is_shown_by_its_size_its_first_line_and_its_start():
     assert render_event(code) == ["  3 lines of python: import pandas"]
     assert render_event(event("code_exec.status", status="exec")) == ["  … running"]
     assert render_event(event("code_exec.status", status="done")) == []
+    log = event("code_exec.log", text="\n".join(f"row {n}" for n in range(9)))
+    assert render_event(log) == [f"  row {n}" for n in range(4, 9)]
 
 
 def test_what_a_tool_says_on_its_way_is_a_line():

@@ -11,7 +11,7 @@ from stepline.loop.programs.make_outcome import NOT_STARTED, RESULT, STARTED, cl
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Run, ToolEvent
-from tests.support.conversation import LANE, Conversation, closings, event_types, tool
+from tests.support.conversation import LANE, Conversation, closings, durable, event_types, tool
 from tests.support.generation import answered, called, coded
 
 HELLO = "print('hello')"
@@ -25,7 +25,9 @@ def wrote(text, *, events=()):
         sha256 = hashlib.sha256(body).hexdigest()
         (job.spool / sha256).write_bytes(body)
         file = CollectedFile(path=job.request.contract[0].filename, sha256=sha256, size_bytes=len(body))
-        return Run(returncode=0, seconds=0.5, program_log="hello\n", files=(file,), events=events)
+        return Run(
+            returncode=0, seconds=0.5, program_log="hello\n", log_bytes=6, files=(file,), events=events
+        )
 
     return run
 
@@ -245,9 +247,12 @@ def test_clients_see_the_program_start_and_end_and_what_its_tools_said():
         "code_exec.status",
         "react.tool.result",
         "react.tool.event",
+        "code_exec.log",
         "code_exec.status",
     ]
     assert "chat.files" in kinds
+    (log,) = [event for _, events in durable(inbox) for event in events if event.type == "code_exec.log"]
+    assert log.data == {"execution_id": result(play).call_id, "text": "hello\n", "log_bytes": 6}
 
 
 def test_an_event_of_an_ordinary_tool_reaches_the_clients_too():

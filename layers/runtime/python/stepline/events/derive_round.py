@@ -30,6 +30,7 @@ from stepline.events.types import (
     PlanShown,
     ProgramCode,
     ProgramContract,
+    ProgramLog,
     ProgramName,
     ProgramObjective,
     ProgramStatus,
@@ -326,7 +327,11 @@ def program_ended(entry: Resulted, turn: str) -> list[ClientEvent]:
         timings=ProgramTimings(exec=entry.duration_ms),
         error=None if ok else ErrorCode(code=str((entry.error or {}).get("code", entry.status))),
     )
-    return [make_event(status, entry.at, turn, "completed" if ok else "error")]
+    events = [make_event(status, entry.at, turn, "completed" if ok else "error")]
+    if entry.log:
+        log = ProgramLog(execution_id=entry.call_id, text=entry.log, log_bytes=entry.log_bytes)
+        events.insert(0, make_event(log, entry.at, turn, "update"))
+    return events
 
 
 def tool_told(told: ToolEvent, entry: Resulted, turn: str) -> ClientEvent:

@@ -556,6 +556,14 @@ class ProgramContract(EventData):
     contract: Annotated[list[PromisedFile], "a file each"]
 
 
+class ProgramLog(ProgramText):
+    """A program that printed something has ended: the end of its output."""
+
+    EVENT = "code_exec.log"
+
+    log_bytes: Annotated[int, "the size of all of it"]
+
+
 class ErrorCode(Value):
     """The code of a failure."""
 
@@ -684,6 +692,7 @@ MODELS: Final[tuple[Model, ...]] = (
     ProgramName,
     ProgramCode,
     ProgramContract,
+    ProgramLog,
     ProgramStatus,
     PlanShown,
     FilesOffered,

@@ -273,7 +273,8 @@ class Resulted(Value, tag="result", tag_field="kind"):
 
     `unverified`: it may have happened and must not be run again.
 
-    `program` is set for a run of generated code; `emitted` are the tools' messages to the user. `sources` are
+    `program` is set for a run of generated code, `log` is the end of what that printed, `log_bytes` the size of all
+    of it; `emitted` are the tools' messages to the user. `sources` are
     the rows of the pool that it added or changed, `hides` the overlays it adds.
     """
 
@@ -290,6 +291,8 @@ class Resulted(Value, tag="result", tag_field="kind"):
     emitted: tuple[ToolEvent, ...] = ()
     sources: tuple[Source, ...] = ()
     hides: tuple[Hide, ...] = ()
+    log: str = ""
+    log_bytes: int = 0
 
 
 class Deferred(Value, tag="deferred", tag_field="kind"):

@@ -12,6 +12,7 @@ from stepline.model.plan_steps import MARKS
 from stepline.model.wire.event import ClientEvent
 from stepline.model.wire.live_event import STEER
 
+LOG_LINES: Final = 5
 ADVICE: Final = "`stepline logs` has the cause"
 EXPLAINED: Final = frozenset({"step_failed", "step_timeout", "execution_lost", "model_refused", "internal"})
 """Codes that say less than the functions' logs do."""
@@ -167,6 +168,11 @@ def _program(event: ClientEvent) -> list[str]:
     return [f"  {len(lines)} lines of {one_line(str(event.data.get('language')))}: {one_line(first, 80)}"]
 
 
+def _log(event: ClientEvent) -> list[str]:
+    lines = [line for line in str(event.data.get("text", "")).splitlines() if line.strip()]
+    return [f"  {one_line(line, 100)}" for line in lines[-LOG_LINES:]]
+
+
 def _status(event: ClientEvent) -> list[str]:
     return ["  … running"] if event.data.get("status") == "exec" else []
 
@@ -207,6 +213,7 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "react.tool.event": _told,
     "web_search.filtered_results": _found,
     "code_exec.code": _program,
+    "code_exec.log": _log,
     "code_exec.status": _status,
     "react.plan": _plan,
     "chat.compaction": _compaction,

@@ -221,6 +221,8 @@ def _result(
         program=True,
         emitted=envelope.events,
         sources=run_sources(envelope, context),
+        log=envelope.user_out_tail,
+        log_bytes=envelope.log_bytes,
     )
 
 
