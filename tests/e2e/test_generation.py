@@ -98,7 +98,7 @@ def test_an_answer_cites_what_a_search_found_and_the_terminal_shows_the_link(scr
     assert ended["used_sources"] == [item["sid"] for item in told["data"]["items"]]
     assert ended["unresolved_sids"] == []
     for item in told["data"]["items"]:
-        assert f"[{item['title']}]({item['url']})" in ended["final_answer"]
+        assert f'[{item["title"]}]({item["url"]} "S:{item["sid"]}")' in ended["final_answer"]
     assert "[[S:" not in ended["final_answer"]
     (closed,) = scripted.entries(conversation, "closed")
     assert "[[S:1" in closed["answer"]

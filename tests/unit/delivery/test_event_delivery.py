@@ -148,7 +148,7 @@ def test_an_answer_that_cites_what_a_search_found_ends_with_links_and_its_source
     (cited,) = told["chat.citations"]["items"]
     assert cited == {name: found[name] for name in ("sid", "title", "url")}
     answer = told["chat.complete"]
-    assert f"[{cited['title']}]({cited['url']})" in answer["answer"]
+    assert f'[{cited["title"]}]({cited["url"]} "S:{cited["sid"]}")' in answer["answer"]
     assert (answer["used_sources"], answer["unresolved_sids"]) == ([1], [77])
     assert conversation.entries(Closed)[0].answer == "So it is [[S:1]], not [[S:77]]."
 
