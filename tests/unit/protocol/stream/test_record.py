@@ -122,6 +122,7 @@ def test_a_renderer_needs_no_channel():
     assert lanes(call(PDF, path="a.pdf", content="re")) == {"canvas.0": "re"}
     assert lanes(call(PDF, content="before its path", path="a.pdf")) == {"canvas.0": "before its path"}
     assert lanes(call(PDF, content="# Without a path")) == {"canvas.0": "# Without a path"}
+    assert lanes(call(PDF, content="ref:outputs/a.md")) == {}
 
 
 def test_whether_it_names_another_file_is_known_after_four_characters():
