@@ -106,6 +106,12 @@ _INTERRUPTS: Final = (
 _TELLS: Final = _right("secretsmanager", "GetSecretValue", "Redis's URL")
 """For roles that notify followers."""
 
+_ASKS: Final = (
+    _right("secretsmanager", "GetSecretValue", "model key"),
+    _right("bedrock", "InvokeModel InvokeModelWithResponseStream", "models"),
+)
+"""For roles that ask the model."""
+
 _LOG: Final = "GetItem Query PutItem"
 _OPENS: Final = f"{_LOG} UpdateItem"
 
@@ -144,8 +150,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_objects(reads="att out seg", writes="out seg"),
         _POSTS,
         _TELLS,
-        _right("secretsmanager", "GetSecretValue", "model key"),
-        _right("bedrock", "InvokeModel InvokeModelWithResponseStream", "models"),
+        *_ASKS,
     ),
     "act": (
         *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem"),
@@ -153,6 +158,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_objects(reads="att out exec seg", writes="out exec", finds="exec"),
         _POSTS,
         _TELLS,
+        *_ASKS,  # a tool of the bundle may ask the model
         *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
         _right("secretsmanager", "CreateSecret DeleteSecret", "handovers", only=TASKS),
         _right("ecs", "RunTask", "task definition", only=TASKS),

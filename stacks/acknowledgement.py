@@ -156,12 +156,12 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:bedrock:*::foundation-model/anthropic.*]",
-        places=_policies(_DECIDE),
+        places=_policies(_DECIDE, _ACT),
         reason="An inference profile calls its models in any region it spans, so each must be allowed there.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:bedrock:…:inference-profile/*anthropic.*]",
-        places=_policies(_DECIDE),
+        places=_policies(_DECIDE, _ACT),
         reason="Roles of the agent are mapped to models by settings; one provider's profiles.",
     ),
     # --- AWS offers no resource for it; tests/stacks/test_access.py names these actions

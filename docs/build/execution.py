@@ -289,7 +289,7 @@ def _descriptors() -> list[str]:
         "## Descriptors",
         "",
         f"Five YAML files in the folder of `{FOLDER_VARIABLE}`, each at most {MAX_BYTES // MIB} MiB; one that is absent is empty.",
-        'Tools read them through their context, programs never: `settings.get_plain("a.b")`, `secrets.get_secret("a.b")`,',
+        'Tools read them through their context, in a round and in a program, and programs never: `settings.get_plain("a.b")`, `secrets.get_secret("a.b")`,',
         "and of the active bundle with `b:` in front.",
         "",
         "| file | holds | payload variable | path variable |",

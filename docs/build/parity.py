@@ -179,6 +179,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "programs/outcome.py", "user_out_tail", "unit/programs/test_envelope.py"),
         done("`execution.runtime`: profiles, selection, precedence", "bootstrap/runtime_profile.py", "SELECTORS", "unit/bootstrap/test_runtime_profile.py"),
         done("five descriptors, `get_plain`, `get_secret`, `descriptor_payload_scope`", "bundle/descriptor_set.py", "get_secret", "unit/bundle/test_descriptor_set.py"),
+        done("descriptors, `get_plain`, `get_secret` and the model for tools called in a round, as for those of programs", "loop/attempt.py", "services", "unit/loop/test_tool_services.py"),
         done("`fetch_ctx`", "tools/fetch.py", "fetch_ctx", _EXECUTOR),
     ),
     "Files": (

@@ -115,8 +115,8 @@ def readers(synthesis, secret):
     }
 
 
-def test_only_decide_reads_the_model_key(prod):
-    assert readers(prod, "model-AbCdEf") == {"decide"}
+def test_only_those_who_ask_the_model_read_its_key(prod):
+    assert readers(prod, "model-AbCdEf") == {"decide", "act"}
 
 
 def test_only_those_who_have_something_to_tell_read_the_url_of_redis(prod, dev):
@@ -133,8 +133,8 @@ def test_only_those_who_may_read_the_url_of_redis_hear_where_it_is(prod):
     assert told == readers(prod, "redis-AbCdEf")
 
 
-def test_only_decide_calls_the_model_on_bedrock(bedrock):
-    assert holders(bedrock, "bedrock:InvokeModelWithResponseStream") == {"decide"}
+def test_only_a_round_and_its_tools_call_the_model_on_bedrock(bedrock):
+    assert holders(bedrock, "bedrock:InvokeModelWithResponseStream") == {"decide", "act"}
 
 
 def test_only_those_who_start_turns_may(any_stage):

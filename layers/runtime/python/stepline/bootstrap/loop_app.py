@@ -50,7 +50,7 @@ class LoopApp(App):
         """Return the agent that this deployment makes of a bundle's parts."""
         from stepline.bundle.assembly import build_agent  # noqa: PLC0415 - Execute seldom needs the tools: 12 ms of CPU
 
-        agent = build_agent(
+        made = build_agent(
             read_caps(self.settings),
             parts=parts,
             runtime=execution_runtime(
@@ -62,6 +62,7 @@ class LoopApp(App):
             strict=self.settings.protocol == "strict",
             version=agent_version(self.settings),
         )
+        agent = replace(made, services=DeploymentServices(self))
         return replace(agent, execution=self._placed(agent.execution)) if agent.execution else agent
 
     def _placed(self, execution: Execution) -> Execution:
@@ -78,7 +79,7 @@ class LoopApp(App):
 
     @cached_property
     def descriptors(self) -> Descriptors:
-        """The deployment's descriptors, as tools that programs call read them."""
+        """The deployment's descriptors, as tools read them."""
         return parse_descriptors(self.descriptor_texts)
 
     @cached_property
@@ -98,6 +99,25 @@ class LoopApp(App):
 
     def provider_model(self) -> AnthropicModelClient:
         """Return a client of the provider; nothing that reaches it is loaded yet."""
-        from stepline.bootstrap.model_choice import model_of  # noqa: PLC0415 - Act and Execute ask none: 4 ms of CPU
+        from stepline.bootstrap.model_choice import model_of  # noqa: PLC0415 - Act and Execute seldom ask one: 4 ms of CPU
 
         return model_of(self.settings)
+
+
+@dataclass(frozen=True)
+class DeploymentServices:
+    """The services of an app for its tools (`ToolServices`), made when the first one asks."""
+
+    app: LoopApp
+
+    @property
+    def settings(self) -> Descriptors:
+        return self.app.descriptors
+
+    @property
+    def secrets(self) -> Descriptors:
+        return self.app.descriptors
+
+    @cached_property
+    def model(self) -> ModelClient:
+        return self.app.given or self.app.provider_model()

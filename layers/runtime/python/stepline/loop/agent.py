@@ -9,7 +9,7 @@ from typing import Final
 
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, Placement, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.tools.context import ReadCaps, Shelf
+from stepline.tools.context import NO_SERVICES, ReadCaps, Shelf, ToolServices
 from stepline.tools.registry import Registry
 from stepline.tools.spec import ToolSpec
 
@@ -60,8 +60,8 @@ class Agent:
     call whose JSON had to be repaired. `gate` holds the instructions of the stage that names a new
     conversation; if empty, there is no such stage. `summariser` holds the instructions for summaries of what
     the context has no room for. `shelves` hold content outside the conversation that the agent can read, by
-    the family of the paths. `announced` returns the lines that a bundle's code adds to the announce of one
-    request.
+    the family of the paths. `services` are the deployment's, for its tools. `announced` returns the lines that
+    a bundle's code adds to the announce of one request.
     """
 
     system: str
@@ -74,6 +74,7 @@ class Agent:
     fanout: FanoutRule = field(default_factory=FanoutRule)
     strict: bool = True
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
+    services: ToolServices = field(default=NO_SERVICES, repr=False)
     gate: str = ""
     summariser: Summariser = NO_SUMMARISER
     announced: Callable[[], Sequence[str]] = tuple

@@ -119,6 +119,7 @@ class Attempt:
             artifacts=self.ports.artifacts,
             timeline=timeline,
             caps=self.agent.caps,
+            services=self.agent.services,
             search=self.ports.search,
             sources=SourcePool(timeline.sources),
             shelves=self.agent.shelves,

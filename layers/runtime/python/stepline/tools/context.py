@@ -111,12 +111,45 @@ class NoDescriptors:
         raise ToolError(f"there is no secret {path[:80]!r} here", code="secret_missing")
 
 
+class ToolServices(Protocol):
+    """The deployment's services for tools, the same in a round and in a program.
+
+    Each is made when a tool asks for it: most calls need none.
+    """
+
+    @property
+    def settings(self) -> SettingsReader:
+        """The descriptors without secrets."""
+        ...
+
+    @property
+    def secrets(self) -> SecretReader:
+        """The descriptors of secrets."""
+        ...
+
+    @property
+    def model(self) -> ModelClient | None:
+        """The model; None where there is none."""
+        ...
+
+
+class NoServices:
+    """The services of a deployment without descriptors and without a model."""
+
+    settings: Final = NoDescriptors()
+    secrets: Final = NoDescriptors()
+    model: Final = None
+
+
+NO_SERVICES: Final = NoServices()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """One call, and what its tool may use. `ts` is the time of the call, ISO-8601.
 
-    `events` collects the events that the tool emits. `model`, `settings`, `secrets` and `sources` are for the
-    tools of a bundle, `search` is for search tools; a deployment may lack any of them. `sources` is the
+    `events` collects the events that the tool emits. `services` and `sources` are for the tools of a bundle,
+    `search` is for search tools; a deployment may lack any of them. `sources` is the
     conversation's pool, shared by the calls of a run. `shelves` hold a bundle's content beside the
     conversation, by the family of the paths. `rules` are the limits of the model's context. `cancel` asks a
     cancellable tool to end the call early.
@@ -131,14 +164,27 @@ class ToolContext:
     timeline: Resolver
     caps: ReadCaps
     events: list[ToolEvent] = field(default_factory=list)
-    model: ModelClient | None = None
-    settings: SettingsReader = field(default_factory=NoDescriptors)
-    secrets: SecretReader = field(default_factory=NoDescriptors)
+    services: ToolServices = field(default=NO_SERVICES, repr=False)
     search: WebSearch | None = None
     sources: SourcePool = field(default_factory=SourcePool)
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
     rules: ContextRules = field(default_factory=ContextRules)
     cancel: Cancel = field(default_factory=NeverCancelled)
+
+    @property
+    def settings(self) -> SettingsReader:
+        """The deployment's settings, by path (`get_plain`)."""
+        return self.services.settings
+
+    @property
+    def secrets(self) -> SecretReader:
+        """The deployment's secrets, by path (`get_secret`)."""
+        return self.services.secrets
+
+    @property
+    def model(self) -> ModelClient | None:
+        """The model; None where there is none."""
+        return self.services.model
 
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
         """Return the rows with the numbers by which a text cites them, for the call's output.
