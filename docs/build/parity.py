@@ -132,6 +132,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         planned("`web_tools.web_fetch`"),
         done("tools of bundles", "bundle/parts.py", "def load_tools", "unit/docs/test_write_a_bundle.py"),
         planned("MCP tools"),
+        done("`ref:<path>` in parameters of `react.write` and of external tools", "protocol/decision/reference.py", "def check_references", "unit/loop/test_referred_content.py", "but for a call that runs a program; bound with the decision, so that a retry gets the same"),
         done("large results shown by their beginning", "rendering/excerpt.py", "RESULT_PREVIEW_CHARS", _RENDER),
     ),
     "Timeline and context": (

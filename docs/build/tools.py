@@ -23,6 +23,33 @@ result that the model reads and can mend. How paths are written: [paths](paths.m
 Effect: `pure` may run again, `keyed` repeats under the same name, `once` is recorded before it starts and never
 runs twice. A deployment that runs no programs has none of the tools that are for programs, and an agent whose
 [bundle](../how-to/write-a-bundle.md) has no documents has no `react.search_knowledge`.
+
+## References
+
+A parameter `ref:<path>` of `react.write`, or of a tool outside `react.*`, stands for the content at that path. The content is put in
+its place before the tool runs, so the model writes no text twice. A value that begins with `ref:` is a reference, at any depth; a text
+that is to begin so begins with something else. `exec_tools.execute_code_python` takes none: its contract is shown before it runs.
+
+| written | stands for |
+|---|---|
+| `ref:fi:<turn>.outputs/a.md`, `ref:tc:<turn>.<call>.result`, any path of the log | its text; where the tool takes no text, what its JSON says |
+| `ref:so:sources_pool[1,3]` | these rows, as a list; `sources_list` takes nothing else |
+| `ref:<turn>/outputs/a.md`, `ref:outputs/a.md`, `ref:files/…`, `ref:attachments/…` | the same, by the logical path; the notice `protocol_warning.ref_path_normalized` names it |
+
+A reference reads this conversation's log, and of it what the model has in view: a path of a piece that it reads, an open plan, a row
+of the pool. Skills and documents of a bundle are not read, nor is any folder. A decision with any other reference is refused, with the
+notice `protocol_violation.param_ref_not_visible`, whose `violations` begin with a code:
+
+| code | |
+|---|---|
+| `ref_not_visible` | no path, nothing stands there, or it is not in view |
+| `ref_internal_not_visible` | a file of channel `internal`, for `rendering_tools.write_*` |
+| `sources_list_requires_sources_pool` | `sources_list` takes rows of the pool |
+| `ref_not_text`, `content_too_large` | bytes, or more than 16 MiB |
+
+The decision records the content of each reference by its hash (`bound`), before anything runs. A call that is tried again gets that
+content, whatever stands at the path by then. What a reference brings is not searched for others. A write by reference shows clients
+nothing while it is generated; its file comes with its result.
 """
 
 

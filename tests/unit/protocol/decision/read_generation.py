@@ -6,6 +6,7 @@ from typing import Any
 
 from stepline.protocol.decision.fanout import FanoutRule, Reads, Strategy
 from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.reference import Referred
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.tools.execute_code import promised_files
@@ -31,7 +32,7 @@ class Spec:
             return promised_files(params)
         return (params["path"],) if "path" in params else ()
 
-    def validate(self, params: Any) -> list[str]:
+    def validate(self, params: Any, *, unbound: Any = ()) -> list[str]:
         unknown = [f"{key} is unknown" for key in params if key not in self.known]
         return unknown + [f"{key} is missing" for key in sorted(self.required) if key not in params]
 
@@ -85,8 +86,14 @@ CONTRACT = [{"filename": "outputs/a.csv", "description": "the table"}]
 RUN = {"tool_id": EXEC, "params": {"contract": CONTRACT}}
 
 
+def anywhere(written: str) -> Referred:
+    """Let every reference stand for something."""
+    return Referred(path=written)
+
+
 def judge(text: str, *, stop_reason: str = "end_turn", streamed_answer: str = "", **rules: Any) -> Verdict:
     made: dict[str, Any] = {"tools": TOOLS, "allowed": ALLOWED, "call_id": "tc_{}".format, "turn": "turn_1"}
+    made["refer"] = anywhere
     return read_decision(
         read_channels(text),
         RoundRules(**{**made, **rules}),

@@ -20,6 +20,7 @@ from tests.unit.protocol.decision.read_generation import (
     EXEC,
     FANOUT,
     TOOLS,
+    anywhere,
     call,
     codes,
     complete,
@@ -470,6 +471,12 @@ def test_a_verdict_does_not_depend_on_how_the_stream_was_cut(
         at, turn = at + size, turn + 1
     parser.close()
     rules = RoundRules(
-        tools=TOOLS, allowed=ALLOWED, call_id="tc_{}".format, turn="turn_1", fanout=rule, strict=strict
+        tools=TOOLS,
+        allowed=ALLOWED,
+        call_id="tc_{}".format,
+        turn="turn_1",
+        fanout=rule,
+        strict=strict,
+        refer=anywhere,
     )
     assert read_decision(parser.transcript(), rules) == judge(text, fanout=rule, strict=strict)

@@ -27,6 +27,8 @@ ELSEWHERE = {
     "last_round_requires_answer",
     "answer_kept_from_stream",
     "params_out_of_order",
+    "protocol_violation.param_ref_not_visible",
+    "protocol_warning.ref_path_normalized",
 }
 """Codes that a test of their own meets."""
 

@@ -109,9 +109,19 @@ def test_what_a_renderer_draws_is_shown_unless_it_only_names_another_file():
     assert lanes(call(PDF, path="a.pdf", channel="canvas", content="ref:fi:turn_1.outputs/a.md")) == {}
     assert lanes(call(PDF, path="a.pdf", channel="canvas", content="re")) == {"canvas.0": "re"}
     assert lanes(call(PDF, path="a.pdf", channel="timeline_text", content="text")) == {"canvas.0": "text"}
-    assert lanes(write("a.md", "ref: is how a sentence may begin")) == {
-        "canvas.0": "ref: is how a sentence may begin"
-    }
+
+
+@pytest.mark.parametrize("channel", ["canvas", "timeline_text", "internal"])
+def test_a_write_by_reference_shows_nothing_while_it_is_generated(channel):
+    assert lanes(write("a.md", "ref:fi:turn_1.outputs/a.md", channel=channel)) == {}
+    assert lanes(call("react.write", path="a.md", content="ref:fi:turn_1.outputs/a.md")) == {}
+    assert lanes(call("react.write", content="ref:outputs/a.md", path="a.md", channel=channel)) == {}
+
+
+def test_a_text_about_references_is_a_text():
+    assert lanes(write("a.md", "As ref: says")) == {"canvas.0": "As ref: says"}
+    assert lanes(write("a.md", "re")) == {"canvas.0": "re"}
+    assert lanes(call("react.write", path="a.md", content="re")) == {"canvas.0": "re"}
 
 
 def test_a_renderer_needs_no_channel():

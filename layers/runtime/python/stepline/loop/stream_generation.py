@@ -30,8 +30,10 @@ from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
+from stepline.loop.referred_content import References
 from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
 from stepline.metrics import FIRST_DELTA_MS
+from stepline.model.decision import Action
 from stepline.model.entry import Decided
 from stepline.model.ids import call_id, utc
 from stepline.model.plan_steps import Plan
@@ -55,6 +57,7 @@ from stepline.tools.plan import apply_acks, parse_acks
 
 logger = logging.getLogger(__name__)
 
+_NO_CALL = Action(call_id="", tool_id="", params={})
 UNHEARD = Verdict(accepted=False)
 """The verdict on a generation that was cut off, or in which the model declined."""
 
@@ -85,10 +88,13 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
     request = ask(ports, agent, timeline, step, last_round=last_round)
-    rules = round_rules(agent, timeline, step, last_round=last_round)
+    references = References(timeline, attempt.context(timeline, _NO_CALL, utc(began)))
+    rules = dataclasses.replace(
+        round_rules(agent, timeline, step, last_round=last_round), refer=references.refer
+    )
     heard = listen(attempt, request, rules, began=began)
     void = heard.steered or heard.completion.declined is not None
-    verdict = UNHEARD if void else _judge(heard, rules)
+    verdict = UNHEARD if void else _pinned(_judge(heard, rules), references, agent)
     if heard.steered:
         verdict = replace(verdict, thinking=thoughts(heard.transcript))
     decision = _record(ports, timeline, step, verdict, heard, began=began, sources=rules.sources)
@@ -130,6 +136,14 @@ def _judge(heard: Heard, rules: RoundRules) -> Verdict:
     return read_decision(
         heard.transcript, rules, stop_reason=heard.completion.stop_reason, streamed_answer=heard.answer
     )
+
+
+def _pinned(verdict: Verdict, references: References, agent: Agent) -> Verdict:
+    """Return the verdict with the contents that its actions refer to."""
+    actions = tuple(
+        references.pin(action, runs_code=agent.tools[action.tool_id].runs_code) for action in verdict.actions
+    )
+    return replace(verdict, actions=actions)
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:

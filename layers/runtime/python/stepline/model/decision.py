@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from stepline.model.base import Value
+from stepline.model.block import Body
 
 ActionName: TypeAlias = Literal["call_tool", "complete", "exit"]
 
@@ -20,12 +21,16 @@ class ToolCall(Value):
 
 
 class Action(Value):
-    """One action of a round, recorded before it runs. A repeated run has the same id."""
+    """One action of a round, recorded before it runs. A repeated run has the same id.
+
+    `bound` are the contents of the references in its parameters, by path: every run gets the same.
+    """
 
     call_id: str
     tool_id: str
     params: dict[str, Any]
     code: str | None = None
+    bound: dict[str, Body] = msgspec.field(default_factory=dict)
 
 
 class Notice(Value):

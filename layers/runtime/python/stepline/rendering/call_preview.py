@@ -36,7 +36,7 @@ def render_params(params: dict[str, Any]) -> tuple[str, bool]:
 def _cut(name: str, value: Any) -> Any:
     match value:
         case str():
-            most = CONTENT_CHARS if name in BODIES else LONG_CHARS
+            most = CONTENT_CHARS if name in BODIES and not value.startswith("ref:") else LONG_CHARS
             if len(value) <= most:
                 return value
             return f"{value[:CONTENT_CHARS]}… [{len(value) - CONTENT_CHARS} more characters]"

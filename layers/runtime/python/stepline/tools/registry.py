@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from stepline.errors import PathError, ToolError
+import msgspec
+
+from stepline.errors import NotFoundError, PathError, ToolError
+from stepline.model.block import Body
 from stepline.model.decision import Action
+from stepline.ports.artifacts import Artifacts
 from stepline.protocol.decision.call_check import new_name
+from stepline.protocol.decision.reference import binds, replace_references
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.spec import Effect, ToolSpec
 
@@ -67,10 +72,45 @@ def run_tool(registry: Registry, action: Action, context: ToolContext) -> ToolOu
     """
     try:
         tool = registry.find(action.tool_id)
-        check_call(tool.spec, action.params)
-        return tool.run(action.params, context)
+        params = bind_references(tool.spec, action, context.artifacts)
+        check_call(tool.spec, params)
+        return tool.run(params, context)
     except (ToolError, PathError) as refused:
         return refusal(refused, action.tool_id, context)
+
+
+def bind_references(spec: ToolSpec, action: Action, artifacts: Artifacts) -> Mapping[str, Any]:
+    """Return the action's parameters with the content of each reference in its place.
+
+    Rows of the pool are a list. Anything else is its text, or what its JSON says where the tool takes no text.
+
+    Raises ToolError `ref_not_bound`, `body_missing`, `content_not_text`.
+    """
+    if not binds(spec.tool_id, runs_code=spec.runs_code):
+        return action.params
+
+    def content(path: str, schema: Mapping[str, Any]) -> Any:
+        text = _text_of(path, action.bound.get(path), artifacts)
+        if not path.startswith("so:") and "string" in schema.get("type", "string"):
+            return text
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return text  # which the tool's contract refuses
+
+    bound: dict[str, Any] = replace_references(action.params, content, spec.schema)
+    return bound
+
+
+def _text_of(path: str, body: Body | None, artifacts: Artifacts) -> str:
+    if body is None:
+        raise ToolError(f"{path[:200]} was not bound when the call was decided", code="ref_not_bound")
+    try:
+        return artifacts.get(body.key).decode()
+    except NotFoundError as error:
+        raise ToolError(f"the bytes of {path[:200]} are gone from the store", code="body_missing") from error
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{path[:200]} is no text", code="content_not_text") from error
 
 
 def check_call(spec: ToolSpec, params: Mapping[str, Any]) -> None:

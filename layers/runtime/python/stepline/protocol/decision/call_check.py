@@ -11,6 +11,7 @@ from stepline.errors import DecisionError
 from stepline.model.decision import Notice, ToolCall
 from stepline.protocol.decision.fanout import ToolTraits
 from stepline.protocol.decision.notice import NOTHING_RAN, NOTICES, cap, make_notice
+from stepline.protocol.decision.reference import binds, find_references
 
 
 class ToolSpecLike(ToolTraits, Protocol):
@@ -27,8 +28,8 @@ class ToolSpecLike(ToolTraits, Protocol):
     def documented(self) -> tuple[str, ...]:
         """All parameters, in the order in which the catalogue shows them."""
 
-    def validate(self, params: Mapping[str, Any], /) -> list[str]:
-        """Return the errors in the parameters, one sentence each."""
+    def validate(self, params: Mapping[str, Any], /, *, unbound: Collection[str] = ()) -> list[str]:
+        """Return the errors in the parameters, one sentence each; those in `unbound` have no value yet."""
 
     def misplaced(self, params: Mapping[str, Any], /) -> list[str]:
         """Return `<param>_not_<ordinal>` for every parameter of `key_order` out of its order."""
@@ -73,7 +74,9 @@ def check_call(call: ToolCall, tools: Mapping[str, ToolSpecLike], allowed: Colle
         )
     if spec.runs_code:
         _check_contract(call)
-    if problems := spec.validate(call.params):
+    bound_later = binds(tool_id, runs_code=spec.runs_code)
+    unbound = [name for name, value in call.params.items() if bound_later and any(find_references(value))]
+    if problems := spec.validate(call.params, unbound=unbound):
         raise DecisionError(
             f"The parameters of {tool_id} were refused: {cap('; '.join(problems), 500)}. {NOTHING_RAN} "
             "Correct them by the catalogue and call again.",

@@ -43,6 +43,8 @@ NOTICES: dict[str, str] = {
     "kind_not_fourth": "refused: `kind` must be the fourth parameter",
     "params_out_of_order": "refused: the parameters are not in the tool's documented order",
     "params_not_as_documented": "tolerated: the parameters are not in the order of the tool's card, which nothing depends on here",
+    "protocol_violation.param_ref_not_visible": "refused: a parameter `ref:<path>` that cannot be bound; `violations` says which, by its code",
+    "protocol_warning.ref_path_normalized": "tolerated: a reference by a physical path, or one below the turn; it runs with the logical path",
     "missing_contract": "refused: a call that runs code without a contract",
     "invalid_contract": "refused: the contract of a call that runs code is no list of objects, nor JSON text of one",
     "code_channel_without_single_exec": "program text without one call that runs it; refused for call_tool, else dropped",

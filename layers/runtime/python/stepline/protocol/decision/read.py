@@ -38,13 +38,11 @@ from stepline.protocol.decision.fanout import (
 )
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
 from stepline.protocol.decision.program_channel import Programs, bind_programs, check_program
+from stepline.protocol.decision.reference import binds, check_references, find_references
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import check_decisions, check_shape
 from stepline.protocol.parser.grammar import CODE, DECISION, SUMMARY, THINKING, ChannelSpec
 from stepline.protocol.parser.transcript import INTERRUPTED, Instance, Transcript
-
-REFERENCE: Final = "ref:"
-"""The prefix of a parameter that refers to a file's content."""
 
 WORD_CHARS: Final = 4
 """The length from which a word of a search says what it is about."""
@@ -64,24 +62,20 @@ class Collisions:
         self._calls: dict[bytes, int] = {}
         self._writers: dict[str, int] = {}
 
-    def take(self, call: ToolCall, number: int, code: str | None = None) -> None:
-        """Add the next call, of the round's decision `number`.
-
-        Its contract is checked, `code` is its program.
+    def check(self, call: ToolCall, code: str | None = None) -> None:
+        """Check the next call, whose contract is checked; `code` is its program.
 
         Raises DecisionError `multi_action_bundle_duplicate`, `…_strategy_incompatible`,
-        `…_same_file_collision` or `…_render_consumes_same_round_source`; then the call is not added.
+        `…_same_file_collision` or `…_render_consumes_same_round_source`.
         """
-        identity = msgspec.json.encode([call.tool_id, call.params, code], order="sorted")
-        if first := self._calls.get(identity):
+        if first := self._calls.get(_identity(call, code)):
             raise DecisionError(
                 f"it asks for exactly what action {first} of this round does.",
                 code="multi_action_bundle_duplicate",
                 same_as=first,
             )
         self._check_apart(call)
-        files = self._files(call)
-        for file in files:
+        for file in self._files(call):
             if writer := self._writers.get(file):
                 raise DecisionError(
                     f"action {writer} of this round writes the same file, {cap(file, 200)}. "
@@ -90,7 +84,7 @@ class Collisions:
                     path=file,
                     same_as=writer,
                 )
-        for used in self._references(call.params):
+        for used in (self._file(path) for _, path in find_references(call.params)):
             if writer := self._writers.get(used):
                 raise DecisionError(
                     f"it uses {cap(used, 200)}, which action {writer} of this round only writes. "
@@ -99,9 +93,12 @@ class Collisions:
                     path=used,
                     same_as=writer,
                 )
-        self._calls[identity] = number
+
+    def add(self, call: ToolCall, number: int, code: str | None = None) -> None:
+        """Add a call that was checked, of the round's decision `number`."""
+        self._calls[_identity(call, code)] = number
         self._taken.append((number, call))
-        self._writers |= dict.fromkeys(files, number)
+        self._writers |= dict.fromkeys(self._files(call), number)
 
     def _check_apart(self, call: ToolCall) -> None:
         """Raise DecisionError if a call may depend on an earlier one that was taken to be independent of it.
@@ -138,16 +135,9 @@ class Collisions:
         except PathError:
             return ""
 
-    def _references(self, value: Any) -> Iterator[str]:
-        match value:
-            case str() if value.startswith(REFERENCE):
-                yield self._file(value.removeprefix(REFERENCE).strip())
-            case dict():
-                for one in value.values():
-                    yield from self._references(one)
-            case list():
-                for one in value:
-                    yield from self._references(one)
+
+def _identity(call: ToolCall, code: str | None) -> bytes:
+    return msgspec.json.encode([call.tool_id, call.params, code], order="sorted")
 
 
 def _texts_in(value: Any) -> Iterator[str]:
@@ -455,7 +445,10 @@ class _Judge:
         candidate = make_candidate(decision.action, call.tool_id if call else "", rules.tools)
         if call is None:
             return Kept(decision=decision, candidate=candidate)
-        self._collisions.take(call, number, program)
+        self._collisions.check(call, program)
+        if binds(call.tool_id, runs_code=candidate.runs_code):
+            call = check_references(call, rules.refer, notices)
+        self._collisions.add(call, number, program)
         action = Action(
             call_id=rules.call_id(instance.instance), tool_id=call.tool_id, params=call.params, code=program
         )

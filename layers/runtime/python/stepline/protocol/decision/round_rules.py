@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from stepline.model.source import Citation
 from stepline.protocol.decision.call_check import ToolSpecLike
 from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.decision.reference import Refer, refers_to_nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +16,7 @@ class RoundRules:
     """The actions that may run in a round, and the names of its lanes.
 
     `tools` are the contracts by id, `allowed` the ids that the model itself may call. `sources` are those its
-    texts may cite, `call_id` names the call of a decision's instance. `strict` ends a generation that does
+    texts may cite, `refer` finds what their references stand for, `call_id` names the call of a decision's instance. `strict` ends a generation that does
     not begin with its thinking, and runs no call whose JSON was repaired by a guess.
     """
 
@@ -26,5 +27,6 @@ class RoundRules:
     iteration: int = 0
     fanout: FanoutRule = field(default_factory=FanoutRule)
     sources: Mapping[int, Citation] = field(default_factory=dict)
+    refer: Refer = refers_to_nothing
     last_round: bool = False
     strict: bool = True

@@ -14,13 +14,13 @@ from typing import Any, Final
 from stepline.errors import PathError
 from stepline.model.base import Value
 from stepline.model.path import artifact_path
+from stepline.protocol.decision.reference import REFERENCE
 from stepline.protocol.parser.field import Taker
 from stepline.protocol.stream.lane import LaneFacts, LaneWriter, Marker
 
 OpenLane = Callable[[str, LaneFacts], LaneWriter]
 """Opens a lane of this decision by its kind and facts."""
 
-_REF: Final = "ref:"
 _NAME_CHARS: Final = 300
 
 _FORMATS: Final = {
@@ -61,7 +61,7 @@ class RecordTool(Value):
 
 
 _TOOLS: Final = {
-    "react.write": RecordTool(timeline=True),
+    "react.write": RecordTool(timeline=True, refs=True),
     "react.patch": RecordTool(content="patch", format="markdown"),
 }
 _RENDERER: Final = "rendering_tools.write_"
@@ -161,11 +161,11 @@ class Record:
         if self._chosen or not self._tool or not self._traits.keys() >= self._tool.needed:
             return
         held = "".join(self._held)
-        if self._tool.refs and len(held) < len(_REF) and _REF.startswith(held) and not self._ended:
+        if self._tool.refs and len(held) < len(REFERENCE) and REFERENCE.startswith(held) and not self._ended:
             return
         self._chosen = True
         where = _MARKERS.get(self._traits.get("channel", "canvas"))
-        if where is None or (self._tool.refs and held.startswith(_REF)):
+        if where is None or (self._tool.refs and held.startswith(REFERENCE)):
             return
         kind, marker = where if self._tool.timeline else _MARKERS["canvas"]
         self.lane = self._open_lane(kind, self._facts(self._tool, marker))

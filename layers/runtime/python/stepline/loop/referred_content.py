@@ -1,0 +1,99 @@
+"""The references of one round: the content that a parameter `ref:<path>` may stand for, and is bound to.
+
+    while the decision is judged   a path leads to what stands in this conversation, in the model's view
+    before it is put               `pin`: the content is stored, and the action names it by its hash
+    when the action runs           its parameters get that content, on every try the same
+
+Only the conversation's own log is read: no other conversation, no folder, and nothing that a bundle keeps.
+Source: docs/reference/tools.md#references.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.errors import ToolError
+from stepline.model.block import Body
+from stepline.model.decision import Action
+from stepline.model.file.mime import is_text
+from stepline.model.ids import TURN
+from stepline.model.path import LogicalPath, PlanPath, SourcesPath, from_physical, out_key, parse_path
+from stepline.protocol.decision.reference import Referred, binds, find_references
+from stepline.timeline.fold import Timeline
+from stepline.tools.content import READABLE, Content, check_whole, load_content
+from stepline.tools.context import ToolContext
+
+_SHORT: Final = ("files", "outputs", "attachments")
+"""The first segments of a path below the current turn."""
+
+
+class References:
+    """Finds what the references of a round stand for, in the timeline that the model was shown."""
+
+    def __init__(self, timeline: Timeline, context: ToolContext) -> None:
+        self._timeline = timeline
+        self._context = context
+        self._found: dict[str, Content] = {}
+
+    def refer(self, written: str) -> Referred:
+        """Return the target of a path: logical, physical, or below the current turn.
+
+        Raises:
+            PathError: it is no path.
+            ToolError: `ref_not_visible`, `ref_not_text`, `content_too_large`.
+        """
+        path = self._parse(written)
+        name = str(path)
+        if not isinstance(path, (SourcesPath, *READABLE)):
+            raise ToolError("only what stands in the conversation can be referred to", code="ref_not_visible")
+        try:
+            content = load_content(path, self._context)
+        except ToolError as missing:
+            raise ToolError(str(missing), code="ref_not_visible") from missing
+        if not self._is_visible(path) or content.block.meta.get("missing_sids"):
+            raise ToolError("it is not in view; react.read shows it", code="ref_not_visible")
+        if not is_text(content.mime):
+            raise ToolError(f"{content.mime} is no text", code="ref_not_text")
+        if content.body is not None:
+            check_whole(content.body)
+        self._found[name] = content
+        return Referred(path=name, internal=content.block.meta.get("visibility") == "internal")
+
+    def pin(self, action: Action, *, runs_code: bool) -> Action:
+        """Return the action with the content of each of its references, stored.
+
+        Raises DependencyError if it cannot be stored now.
+        """
+        if not binds(action.tool_id, runs_code=runs_code):
+            return action
+        paths = dict.fromkeys(path for _, path in find_references(action.params))
+        return replace(action, bound={path: self._stored(self._found[path]) for path in paths})
+
+    def _parse(self, written: str) -> LogicalPath:
+        head = written.partition("/")[0]
+        if head in _SHORT:
+            return from_physical(f"{self._context.turn}/{written}")
+        return from_physical(written) if TURN.fullmatch(head) else parse_path(written)
+
+    def _is_visible(self, path: LogicalPath) -> bool:
+        """Return True if the model reads the path now: in the timeline, among the open plans, in the pool."""
+        if isinstance(path, SourcesPath):
+            return True
+        if isinstance(path, PlanPath) and self._timeline.plans[path.plan].is_open():
+            return True
+        name = str(path)
+        return any(
+            piece.text and (piece.path == name or name in piece.text) for piece in self._timeline.pieces
+        )
+
+    def _stored(self, content: Content) -> Body:
+        if content.body is not None:
+            return content.body
+        context, data = self._context, content.written.encode("utf-8", "surrogatepass")
+        digest = hashlib.sha256(data).hexdigest()
+        key = out_key(context.lane, context.turn, digest)
+        context.artifacts.put(key, data, mime=content.mime)
+        return Body(key=key, sha256=digest, size_bytes=len(data), mime=content.mime)
