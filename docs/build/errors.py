@@ -96,6 +96,7 @@ TOOLS = {
     "family_not_available": "paths of this family cannot be read here",
     "body_missing": "the log names bytes that are gone from the store",
     "read_nothing_requested": "`react.read` without a path",
+    "read_nothing_attached": "`react.read` shows nothing that was asked for: it is not there, or it is bytes; each row says why",
     "range_ambiguous": "lines and an offset were asked for at once",
     "range_outside": "the range begins behind the end of the text",
     "content_type_mismatch": "the name says that the file is no text, and what is written is one; `react.read` says it of a picture that is none",

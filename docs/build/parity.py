@@ -114,7 +114,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`chat.compaction` on `chat_compaction`", "events/types.py", "chat.compaction", "unit/loop/test_make_room.py"),
     ),
     "Tools": (
-        partial("`react.read`", "tools/read/run.py", "react.read", _READ, "families `ar tc fi ws so`; `sk ks` are refused as not available, and no `su` exists yet"),
+        partial("`react.read`", "tools/read/run.py", "react.read", _READ, "families `ar tc fi ws so`; `sk ks` are refused as not available, and no `su` exists yet; pictures, PDFs and other bytes are named, never attached, and the row and the call say so"),
         done("`react.read` ranges, caps, `stats_only`", "tools/read/run.py", "stats_only", _READ),
         done("`react.write` with `canvas`, `timeline_text`, `internal`, `display`, `file`", "tools/write.py", "timeline_text", _WRITE),
         done("`scratchpad` notes (`react.note`)", "tools/write.py", "react.note", _WRITE),

@@ -150,7 +150,8 @@ def test_what_asks_for_an_answer_behind_the_steer_calls_it_off(
     live = cut(READ, answered("Both."))
     live.send(**{"text": "and that", "id": "m2", **event})
     live.run()
-    assert [entry.status for entry in live.entries(Resulted)] == (["ok"] if called_off else [])
+    codes = [entry.error["code"] for entry in live.entries(Resulted)]
+    assert codes == (["read_nothing_attached"] if called_off else [])
     assert (live.model.requests[1].max_tokens == live.agent.max_tokens) is called_off
     assert live.closed.reason == ("complete" if called_off else "steer")
 

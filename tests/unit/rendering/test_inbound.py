@@ -279,10 +279,11 @@ def test_a_text_that_came_with_an_event_is_read_as_a_text():
     assert output.blocks[-1].text == FLOOR.decode()
 
 
-def test_a_picture_that_came_with_an_event_is_shown_by_its_bytes():
+def test_a_picture_that_came_with_an_event_is_found_and_named():
     conversation = EventConversation()
     output = conversation.use_tool(run_read, [f"{conversation.prefix}/floor.png"])
-    assert output.blocks[-1].body.key == attachment_key(LANE, conversation.files[1].sha256)
+    (row,) = msgspec.json.decode(output.blocks[0].text)["paths"]
+    assert (row["mime"], row["bytes"], row["status"]) == ("image/png", len(PNG), "metadata_only")
 
 
 def test_an_event_is_read_with_its_payload():

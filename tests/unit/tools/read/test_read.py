@@ -282,16 +282,39 @@ def test_a_call_that_names_nothing_is_refused_with_a_status(conversation, params
     assert read_status(output)["status"] == "error"
 
 
-def test_bytes_that_a_model_can_look_at_are_shown_whole_or_not_at_all(conversation):
+@pytest.mark.parametrize(
+    ("name", "data", "mime"),
+    [("a.png", b"\x89PNG\r\n\x1a\n...", "image/png"), ("a.pdf", b"%PDF-1.7", "application/pdf")],
+)
+def test_a_picture_or_a_pdf_is_not_attached_and_the_read_does_not_say_ok(conversation, name, data, mime):
+    block = conversation.keep(f"fi:{TURN}.user.attachments/{name}", data, mime)
+    output = read(conversation, paths=[block.path])
+    assert row(output)["status"] == "metadata_only"
+    assert output.blocks[-1].body is None
+    assert (output.status, output.error["code"]) == ("error", "read_nothing_attached")
+
+
+def test_a_read_that_attaches_some_of_what_it_was_asked_is_ok_and_each_row_says_which(conversation):
     png = conversation.keep(f"fi:{TURN}.user.attachments/a.png", b"\x89PNG\r\n\x1a\n...", "image/png")
-    shown = read(conversation, paths=[png.path])
-    assert shown.blocks[-1].body == png.body
-    assert shown.blocks[-1].mime == "image/png"
-    conversation.caps = ReadCaps(max_bytes=3)
-    conversation.visible = lambda _: None
-    kept = read(conversation, paths=[png.path])
-    assert row(kept)["status"] == "too_large_for_visible_context_bytes"
-    assert kept.blocks[-1].body is None
+    conversation.call("react.write", {"path": "report.md", "content": "x"})
+    output = read(conversation, paths=[png.path, FILE, f"fi:{TURN}.outputs/gone.md"])
+    assert output.status == "ok"
+    assert [answer.get("status") or answer.get("reason") for answer in rows(output)] == [
+        "metadata_only",
+        None,
+        "not_found",
+    ]
+
+
+def test_a_read_of_which_nothing_is_there_is_no_success(conversation):
+    output = read(conversation, paths=[FILE, "nonsense"])
+    assert (output.status, output.error["code"]) == ("error", "read_nothing_attached")
+
+
+def test_what_is_in_view_already_and_mere_statistics_are_a_success(conversation):
+    conversation.call("react.write", {"path": "report.md", "content": "x"})
+    assert read(conversation, paths=[FILE], stats_only=True).status == "ok"
+    assert [read(conversation, paths=[FILE]).status for _ in range(2)] == ["ok", "ok"]
 
 
 def test_a_picture_that_is_none_is_not_shown_and_says_so(conversation):

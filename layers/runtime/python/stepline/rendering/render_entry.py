@@ -18,6 +18,7 @@ from typing import Any, Final
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, Steered
+from stepline.model.file.mime import is_text
 from stepline.model.plan_steps import Plan
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
 from stepline.rendering.call_preview import render_params
@@ -265,7 +266,7 @@ def _body(block: Produced, tool_id: str) -> str:
     facts = f"mime: {clip(body.mime, 100)}\nsize_bytes: {body.size_bytes}\n{hidden}"
     if tool_id in UNPREVIEWED:
         return f"{facts}[BINARY FILE NOT ATTACHED]\n"
-    return f"{facts}content: stored, not shown here; react.read shows it\n"
+    return f"{facts}content: stored, not shown here{'; react.read shows it' if is_text(body.mime) else ''}\n"
 
 
 def _summary(block: Produced) -> str:

@@ -19,7 +19,7 @@ from stepline.rendering.piece import Shown
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.read.read_request import Request, parse_requests
-from stepline.tools.read.shown_content import TOO_LARGE, TRUNCATED, View, show
+from stepline.tools.read.shown_content import METADATA_ONLY, TOO_LARGE, TRUNCATED, View, show
 from stepline.tools.read.source_rows import show_sources
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -88,7 +88,7 @@ READ: Final = ToolSpec(
         },
     },
     returns=(
-        "a status with a row per request, then what is shown, each at a path of its own; a piece that was cut "
+        "a status with a row per request, and an error if it can show none; of pictures, PDFs and other bytes the facts alone; then what is shown, each at a path of its own; a piece that was cut "
         "ends with the request that continues it"
     ),
     effect="pure",
@@ -111,6 +111,7 @@ READ: Final = ToolSpec(
 
 
 VISIBLE: Final = "exists_in_visible_context"
+NOTHING_ATTACHED: Final = "read_nothing_attached"
 
 
 def run_read(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -129,7 +130,16 @@ def run_read(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
             views.append(replace(view, path=path))
         rows.append(row)
     status = context.result(READ.tool_id, _status(rows, context, params, stats_only=stats_only))
-    return ToolOutput(blocks=(*_missing_notice(rows, context), status, *views))
+    blocks = (*_missing_notice(rows, context), status, *views)
+    if any(_is_served(row) for row in rows):
+        return ToolOutput(blocks=blocks)
+    error = {"code": NOTHING_ATTACHED, "message": "nothing that was asked for is shown; each row says why"}
+    return ToolOutput(status="error", blocks=blocks, error=error)
+
+
+def _is_served(row: Mapping[str, Any]) -> bool:
+    """Return True if the model has what it asked for: in this result, or in its view already."""
+    return not ("missing" in row or "invalid" in row or row.get("status") in (METADATA_ONLY, TOO_LARGE))
 
 
 def _serve(

@@ -15,9 +15,6 @@ from stepline.tools.context import ReadCaps, render_json
 from stepline.tools.read.read_request import Request
 from stepline.tools.window import Found, Place, Window, fit_window
 
-ATTACHED_MIMES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
-"""Types of bytes that a model can look at: shown whole or not at all."""
-
 TRUNCATED: Final = "truncated_for_visible_context"
 TOO_LARGE: Final = "too_large_for_visible_context_bytes"
 METADATA_ONLY: Final = "metadata_only"
@@ -36,7 +33,7 @@ class View(Value):
 def show(request: Request, content: Content, found: Found | None, caps: ReadCaps) -> View:
     """Return the view of a content that is not empty. Raises ToolError for a range it does not have."""
     if found is None:
-        return _show_bytes(content, caps)
+        return _name_bytes(content)
     part = request.check(found)
     max_bytes = min(caps.max_bytes, int(caps.max_tokens * BYTES_PER_TOKEN))
     if not request.is_range:
@@ -120,14 +117,10 @@ def _next(request: Request, content: Content, window: Window, end: Place) -> dic
     return item
 
 
-def _show_bytes(content: Content, caps: ReadCaps) -> View:
-    if content.mime not in ATTACHED_MIMES:
-        return _not_shown(content)
-    if content.size_bytes > caps.max_bytes:
-        return _marker(content, caps)
-    if mismatch := find_mismatch(content.head(), content.mime):
-        return _not_shown(content, f"{MISMATCH}: {mismatch}")
-    return View(body=content.body, whole=True, row={})
+def _name_bytes(content: Content) -> View:
+    """Return the facts of bytes: a request carries text alone, so they are never attached."""
+    mismatch = find_mismatch(content.head(), content.mime)
+    return _not_shown(content, f"{MISMATCH}: {mismatch}" if mismatch else "")
 
 
 def _not_shown(content: Content, flaw: str = "") -> View:
