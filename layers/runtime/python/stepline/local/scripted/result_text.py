@@ -27,7 +27,7 @@ def report(saying: Saying, call: Call, view: View) -> str:
     """Report one call; "" if there is nothing to report."""
     if saying.tool == EXEC:
         return report_run(call)
-    if not call.done:
+    if not call.done and saying.tool != READ:  # a read that shows nothing names its path
         return f"`{saying.tool}` did not succeed: {quote(call.result)}."
     told = ""
     match saying.tool:
