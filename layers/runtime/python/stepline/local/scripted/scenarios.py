@@ -107,7 +107,7 @@ SCENARIOS: Final = (
     Scenario(
         "Search for grey herons and for prompt caching and write a file lake.md with the word reed in it, in one round.",
         re.compile(
-            rf"{_LEAD}search for (?P<query>[^.!?]+?) and for (?P<other>[^.!?]+?) and write a file (?P<name>\S+) with the "
+            rf"{_LEAD}search for (?P<query>[^.!?]{{1,80}}?) and for (?P<other>[^.!?]{{1,80}}?) and write a file (?P<name>\S+) with the "
             r"word (?P<word>\S+) in it, in one round",
             _FLAGS,
         ),

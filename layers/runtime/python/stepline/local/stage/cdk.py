@@ -80,6 +80,8 @@ def deploy(
         return known
     install_cdk(home, progress)
     cdk = partial(_cdk, home, endpoint)
+    # The CDK asks first who it is, and takes an answer that is late for missing credentials; the emulator's first one may be.
+    client("sts", _probe(endpoint, home)).get_caller_identity()
     if known is None or not _bootstrapped(endpoint, home):
         progress("preparing the emulated account (cdk bootstrap, some seconds)")
         # Away from cdk.json, or the CDK would synthesize the app first.
