@@ -38,7 +38,9 @@ def write_plots(rows: Iterable[Row], folder: Path = FOLDER) -> list[Path]:
             "Input cost of a long conversation, over a transcript compacted at 180k", _cost(known)
         ),
         "speed": plot_bars("Characters a second of CPU time, MB/s", _speed(known)),
-        "growth": plot_lines("CPU time of a resumed round, ms, by the blocks before it", _growth(known)),
+        "growth": plot_lines(
+            "CPU time of a resumed round, ms, by the blocks before it (both axes logarithmic)", _growth(known)
+        ),
     }
     paths = []
     for name, svg in made.items():

@@ -80,8 +80,6 @@ def deploy(
         return known
     install_cdk(home, progress)
     cdk = partial(_cdk, home, endpoint)
-    # The CDK asks first who it is, and takes an answer that is late for missing credentials; the emulator's first one may be.
-    client("sts", _probe(endpoint, home)).get_caller_identity()
     if known is None or not _bootstrapped(endpoint, home):
         progress("preparing the emulated account (cdk bootstrap, some seconds)")
         # Away from cdk.json, or the CDK would synthesize the app first.
@@ -207,6 +205,8 @@ def _cdk(home: Path, endpoint: str, arguments: list[str], *, cwd: Path, log: Pat
         CDK_HOME=str(home / "cdk"),
         CI="true",
     )
+    # The CDK asks first who it is, and takes an answer that is late for missing credentials; the emulator's first one may be.
+    client("sts", _probe(endpoint, home)).get_caller_identity()
     _run([str(CDK), *arguments, "--no-notices", "--no-version-reporting"], environment, cwd=cwd, log=log)
 
 
