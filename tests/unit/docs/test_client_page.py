@@ -70,7 +70,10 @@ class FarEnd:
                 assert self._resumed.wait(WAIT_S)
                 return
             self._left -= 1
-        self._open[connection].send(frame.decode())
+        try:
+            self._open[connection].send(frame.decode())
+        except ConnectionClosed as closed:  # the client has all it asked for
+            raise Gone("the connection no longer exists", connection=connection) from closed
 
     def serve(self, websocket):
         self.connections += 1

@@ -340,6 +340,13 @@ def test_an_answer_to_our_message_tells_of_its_batch():
     assert not fold_frame(EMPTY, replace(ack, conversation="c2"))[0].behind()
 
 
+def test_an_answer_to_a_message_sent_again_tells_of_the_newest_batch():
+    ack = AckFrame(message_id="m1", conversation=C, n=1, kind="prompt", duplicate=True)
+    seen, _ = fold_frame(EMPTY, batch(1, 0, event("chat.start")))
+    assert not fold_frame(seen, ack)[0].behind()
+    assert fold_frame(seen, replace(ack, newest=4))[0].behind()
+
+
 def test_a_refusal_in_another_conversation_changes_nothing():
     noted = note_message(EMPTY, "m1", Said(text="hi"))
     foreign = ErrorFrame(code="not_found", message="", conversation="c2")

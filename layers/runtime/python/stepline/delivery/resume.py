@@ -73,6 +73,11 @@ def pong(ports: Ports, lane: Lane, *, user: str, connection: str) -> None:
     deliver(ports, lane, connection, [encode_frame(frame)])
 
 
+def newest(ports: Ports, lane: Lane) -> int:
+    """Return the newest event number of a conversation."""
+    return newest_event(Journal(ports, lane, "ack").tail(consistent=True))
+
+
 def check_readable(tail: Batch, user: str) -> None:
     """Raise NotFoundError unless the conversation exists and is this user's; both look alike on purpose."""
     if not tail.n:

@@ -7,7 +7,7 @@ import logging
 import msgspec
 
 from stepline.delivery.effect import deliver
-from stepline.delivery.resume import pong, resume
+from stepline.delivery.resume import newest, pong, resume
 from stepline.errors import (
     AuthError,
     BusyError,
@@ -168,11 +168,10 @@ def _admit(ports: Ports, connection: str, lane: Lane, principal: Principal, mess
         n=admitted.batch.n,
         kind=admitted.event,
         duplicate=admitted.duplicate,
+        newest=newest(ports, lane) if admitted.duplicate else 0,
         turn_id=admitted.batch.state.turn,
     )
     deliver(ports, lane, connection, [encode_frame(ack)])
-    if admitted.duplicate:  # what came behind it, this connection was not yet subscribed to
-        pong(ports, lane, user=principal.user, connection=connection)
 
 
 def _post(ports: Ports, connection: str, frame: Frame) -> None:

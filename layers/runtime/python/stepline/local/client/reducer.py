@@ -105,7 +105,7 @@ def _fold_ack(state: ClientState, frame: AckFrame) -> Folded:
     """Forget the answered message; its batch has events, so a client that lacks them has missed them."""
     state = forget_message(state, frame.message_id)
     if frame.conversation == state.conversation:
-        state = replace(state, newest=max(state.newest, frame.n))
+        state = replace(state, newest=max(state.newest, frame.n, frame.newest))
     return state, (Acknowledged(frame=frame),)
 
 

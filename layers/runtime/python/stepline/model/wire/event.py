@@ -67,7 +67,10 @@ class SyncFrame(Value, tag="sync", tag_field="frame"):
 
 
 class AckFrame(Value, tag="ack", tag_field="frame"):
-    """The answer to one message: its place in the log."""
+    """The answer to one message: its place in the log.
+
+    For a duplicate, `newest` is the newest event number: what was sent before this connection was subscribed is missing.
+    """
 
     message_id: str
     conversation: str
@@ -75,6 +78,7 @@ class AckFrame(Value, tag="ack", tag_field="frame"):
     kind: str
     duplicate: bool = False
     turn_id: str = ""
+    newest: int = 0
 
 
 class ErrorFrame(Value, tag="error", tag_field="frame"):
@@ -94,7 +98,7 @@ class ErrorFrame(Value, tag="error", tag_field="frame"):
 
 
 class PongFrame(Value, tag="pong", tag_field="frame"):
-    """The answer to a ping, and behind the `ack` of a duplicate: the newest event number, so that a client notices what it lost."""
+    """The answer to a ping: the newest event number, so that a client notices a lost last frame."""
 
     conversation: str
     n: int
