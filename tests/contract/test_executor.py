@@ -172,7 +172,7 @@ def test_at_the_deadline_it_is_stopped_and_what_it_wrote_so_far_is_kept(bench):
         print("so far")
         time.sleep(600)
         """,
-        limits=msgspec.structs.replace(LIMITS, timeout_s=2),
+        limits=msgspec.structs.replace(LIMITS, timeout_s=4),
     )
     assert (run.error, run.returncode) == ("timeout", 124)
     assert run.program_log == "so far\n"

@@ -57,7 +57,7 @@ class Device:
     def __init__(self, stage, conversation, *, dial=None, fails=False):
         deployed, user = stage.deployed, stage.user
         dial = dial or dial_gateway(deployed.socket_url, lambda: mint(deployed, user))
-        self._clock = Impatience()
+        self._clock, self._stored = Impatience(), lambda: stored_events(stage, conversation)
         self.session = Session(dial, ClientState(conversation=conversation), self._clock)
         self._fails = fails
         self.told, self.events, self.texts = [], [], defaultdict(str)
@@ -119,10 +119,15 @@ class Device:
         return ended > said and resting and terminals == len(self.ends())
 
     def sync(self):
-        """Ask for everything that stands in the log, and wait until it is here."""
+        """Ask for everything that stands in the log, and wait until it is here; an earlier answer does not count."""
+        newest = self._stored()[-1][0]
         self._clock.hope()
         self.session.listen()
-        self.until(lambda effect: isinstance(effect, Synced) and not self.state.behind())
+        self.until(
+            lambda effect: (
+                isinstance(effect, Synced) and not self.state.behind() and self.events[-1][0] >= newest
+            )
+        )
 
     def ends(self):
         return [told for told in self.told if isinstance(told, TurnEnded)]
@@ -175,7 +180,9 @@ def check_devices(stage, conversation, *devices):
     ]
     for device in devices:
         numbers = [n for n, _ in device.events]
-        assert numbers == [n for n, _ in expected], "an event is lost, repeated or out of order"
+        assert numbers == [n for n, _ in expected], (
+            f"lost, repeated or out of order: {numbers} of {expected[-1][0]}"
+        )
         assert device.events == expected
         assert [end.answer for end in device.ends()] == recorded
     for one, other in itertools.pairwise(devices):
