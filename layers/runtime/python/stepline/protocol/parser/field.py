@@ -76,7 +76,7 @@ class FieldStream:
         self._choose_json = choose_json
         self._json: Taker | None = None  # the taker of the list or object that we are in
         self._depth = 0  # the brackets around that
-        self._word = ""  # a number, or another bare value
+        self._word: list[str] = []  # the pieces of a number, or another bare value
         self._plain = False  # in a string, with nothing held back
         self._take: Callable[[str], None] | None = None  # the taker of the current string
         self._held = ""
@@ -173,10 +173,10 @@ class FieldStream:
                 self._json.end()
                 self._json = None
         elif self._value_next and len(self._open) == len(self._path) and "" not in self._path:
-            self._word += gap
+            self._word.append(gap)
             if mark:
-                self._begin_json(self._word.strip(), mark)
-                self._word = ""
+                self._begin_json("".join(self._word).strip(), mark)
+                self._word.clear()
 
     def _begin_json(self, word: str, mark: str) -> None:
         """Begin a list or an object, or pass on a whole `word`."""
