@@ -317,7 +317,8 @@ def _artifacts(blocks: Iterable[Block]) -> list[Row]:
         if block.path.startswith("fi:"):
             mime = block.body.mime if block.body else block.mime
             kind, visibility = (str(block.meta.get(name, "")) for name in ("kind", "visibility"))
-            tags = [tag for tag in NOTE_TAGS if tag in str(block.meta.get("note_tags", ""))]
+            noted = block.meta.get("note_tags")  # a bundle's may hold anything
+            tags = [tag for tag in NOTE_TAGS if isinstance(noted, list | tuple) and tag in noted]
             facts = {
                 "mime": mime,
                 "kind": kind,
