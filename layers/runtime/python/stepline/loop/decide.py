@@ -152,7 +152,7 @@ def _count_lost(attempt: Attempt, timeline: Timeline) -> None:
 
 
 def _lost(attempt: Attempt) -> Usage | None:
-    """Return what the failed calls of an attempt have used; None for nothing."""
+    """Return the tokens that the failed calls of an attempt have used; None for none."""
     lost = sum_usages((Usage(), *attempt.lost))
     return lost if lost.prompt_tokens or lost.output_tokens else None
 

@@ -74,7 +74,7 @@ class Piece(Row):
 
 
 class Shown(Value):
-    """Where the model sees the whole of a path now. `digest` is `ALL`, or 16 hex of the content's SHA-256."""
+    """The place at which the model sees the whole of a path now. `digest` is `ALL`, or 16 hex of the content's SHA-256."""
 
     path: str
     n: int

@@ -75,7 +75,7 @@ class Window(Value):
 
     @property
     def end(self) -> Place:
-        """Where the part ends."""
+        """The place behind the part."""
         return _pass(self.start, self.text)
 
     @property

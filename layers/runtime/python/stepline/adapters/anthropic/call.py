@@ -172,7 +172,7 @@ def plan_thinking(role: ModelRole, family: Family, text_tokens: int) -> Thinking
 
 
 def find_refusals(role: ModelRole) -> list[str]:
-    """Return what the model of a role refuses of what was chosen for it, a sentence each."""
+    """Return the choices for a role that its model refuses, a sentence each."""
     family, name, thinking = family_of(role.model), role.model, role.thinking
     if family is UNKNOWN:
         return []
