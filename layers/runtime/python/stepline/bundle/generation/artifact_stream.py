@@ -10,13 +10,14 @@ from typing import Any, Final, TypeAlias, cast, get_args
 
 from stepline.bundle.generation.shown_text import ShownText
 from stepline.bundle.generation.subscriber import Consume
+from stepline.events.types import Followups
 from stepline.model.source import Citation
 from stepline.protocol.parser.field import FieldStream, Path
 from stepline.protocol.parser.grammar import ChannelSpec, Format
 
 FORMATS: Final = frozenset(get_args(Format))
 FOLLOWUP_MARKER: Final = "followup"
-FOLLOWUPS: Final = "chat.followups"
+FOLLOWUPS: Final = Followups.EVENT
 """The type of a client event; also that of the payloads that hold its data."""
 
 
