@@ -16,6 +16,7 @@ from stepline.model.path import (
     CallPath,
     CodePath,
     FilePath,
+    ForeignPath,
     KnowledgePath,
     LogicalPath,
     PlanPath,
@@ -24,6 +25,7 @@ from stepline.model.path import (
     TurnPath,
     artifact_path,
     from_physical,
+    name_foreign,
     out_key,
     parse_path,
     physical,
@@ -80,8 +82,25 @@ EXAMPLES: list[tuple[str, LogicalPath]] = [
     ),
     ("sk:public.pdf-press", SkillPath(skill="public.pdf-press")),
     ("sk:SK3", SkillPath(skill="SK3")),
+    ("sk:public.3d-print", SkillPath(skill="public.3d-print")),
+    ("sk:public.pdf-press/references/a b.md", SkillPath(skill="public.pdf-press", rel="references/a b.md")),
+    ("sk:SK3/scripts/x.py", SkillPath(skill="SK3", rel="scripts/x.py")),
     ("sk:hidden-guidance-0123456789", SkillPath(skill="hidden-guidance-0123456789")),
     ("ks:docs/architecture.md", KnowledgePath(rel="docs/architecture.md")),
+    (
+        f"fi:conv_c-2.{T}.files/a.conv_x/b.md",
+        ForeignPath(conversation="c-2", path=FilePath(turn=T, space="files", rel="a.conv_x/b.md")),
+    ),
+    (
+        f"ar:conv_{T}.{OTHER}.user.prompt",
+        ForeignPath(conversation=T, path=TurnPath(family="ar", turn=OTHER, name="user.prompt")),
+    ),
+    ("ar:conv_c2.plan.latest:p1", ForeignPath(conversation="c2", path=PlanPath(plan="p1"))),
+    (
+        f"ws:conv_c2.{T}.conv.working.summary",
+        ForeignPath(conversation="c2", path=TurnPath(family="ws", turn=T, name="conv.working.summary")),
+    ),
+    ("ks:conv_c2.md", KnowledgePath(rel="conv_c2.md")),
 ]
 
 
@@ -99,6 +118,8 @@ def test_every_family_is_read_and_printed_alike(text: str, path: LogicalPath) ->
         ("so:sources_pool[5-3, 1]", "so:sources_pool[3-5,1]"),
         ("sk:pdf-press", "sk:public.pdf-press"),
         ("sk:7", "sk:SK7"),
+        ("sk:7/a.md", "sk:SK7/a.md"),
+        ("sk:pdf-press/SK3", "sk:public.pdf-press/SK3"),
         (f"fi:{T}.files/U\u0308ber.md", f"fi:{T}.files/\u00dcber.md"),
     ],
 )
@@ -173,7 +194,13 @@ HOSTILE = [
     (f"so:sources_pool[{','.join(['1'] * 201)}]", "path_too_long"),
     ("so:other", "path_bad_form"),
     ("sk:", "path_bad_form"),
-    ("sk:a/../b", "path_bad_form"),
+    ("sk:a/../b", "path_dot_segment"),
+    ("sk:a//b", "path_absolute"),
+    ("sk:a/b//c", "path_empty_segment"),
+    ("sk:a/C:/boot.ini", "path_drive"),
+    ("sk:a/", "path_bad_form"),
+    ("sk:/a", "path_bad_form"),
+    ("sk:a.b.c", "path_bad_form"),
     ("ks:../secret", "path_dot_segment"),
     ("ks:", "path_empty_segment"),
     (f"{T}/files/a.md", "path_unknown_family"),
@@ -181,6 +208,14 @@ HOSTILE = [
     ("http://169.254.169.254/latest", "path_unknown_family"),
     ("FI:x", "path_unknown_family"),
     ("conv:conv:fi:x", "path_unknown_family"),
+    (f"fi:conv_c2.{T}.files/../x", "path_dot_segment"),
+    (f"fi:conv_.{T}.files/x", "path_bad_form"),
+    (f"fi:conv_c2/{T}.files/x", "path_bad_form"),
+    (f"fi:conv_c.2.{T}.files/x", "path_bad_form"),
+    (f"fi:conv_{'c' * 65}.{T}.files/x", "path_bad_form"),
+    (f"ar:conv_c2.conv_c3.{T}.user.prompt", "path_bad_form"),
+    ("ar:conv_c2.x", "path_bad_form"),
+    ("so:conv_c2.sources_pool[1]", "path_bad_form"),
 ]
 
 
@@ -256,6 +291,24 @@ def test_where_a_file_lies_and_what_it_is_called_follow_from_each_other(
         place = physical(path)
         assert place is not None
         assert from_physical(place) == path
+
+
+conversations = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", fullmatch=True)
+logged = st.one_of(
+    *(st.builds(f"{form}".format, turns, words) for form in ("tc:{}.{}.result", "ar:{}.user.prompt.{}")),
+    st.builds("fi:{}.files/{}".format, turns, rels),
+)
+
+
+@given(conversations, logged)
+def test_a_path_of_another_conversation_is_the_path_and_its_name(conversation: str, text: str) -> None:
+    path = accepted(text)
+    if path is not None:
+        named = name_foreign(text, conversation)
+        assert parse_path(named) == ForeignPath(conversation=conversation, path=path)
+        assert physical(parse_path(named)) is None
+        with pytest.raises(PathError):
+            artifact_path(T, named)
 
 
 ROOTS = ("files", "outputs", "attachments", "external")

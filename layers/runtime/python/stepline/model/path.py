@@ -9,24 +9,27 @@
     ar:plan.latest:<plan>                                   the newest snapshot of a plan
     tc:<turn>.<call>.{call,result,notice[.<n>],view.<i>}
     so:sources_pool[<sids>]     su:<turn>.conv.range.summary[.<n>]     ws:<turn>.conv.working.summary[.attempt.<n>]
-    sk:<skill>                  ks:<rel>
+    sk:<skill>[/<rel>]          ks:<rel>                    <namespace>:<rel>
+    {ar,tc,fi,su,ws}:conv_<conversation>.<the rest of a path above>     the same in another conversation
 
 Every pattern is matched against the whole text. A turn is one segment and the namespace follows it, so no
 text deeper in a path is ever taken for either. Nothing is looked up and nothing is repaired: a path is
-accepted unchanged (after Unicode NFC, and without the prefix `conv:`) or refused with a PathError.
+accepted unchanged (after Unicode NFC, and without the prefix `conv:`) or refused with a PathError. A namespace is a bundle's
+own, and exists where its name is given to the parser.
 
 Source: docs/reference/paths.md.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Literal, TypeAlias
 
 from stepline.errors import PathError
 from stepline.model.base import Value
-from stepline.model.ids import SEGMENT, TURN, Lane
+from stepline.model.ids import SEGMENT, TURN, Lane, check_segment
 from stepline.model.traversal import check_relative, clean_text, refuse
 
 Space = Literal["files", "outputs"]
@@ -109,12 +112,16 @@ class SourcesPath(Value):
 
 
 class SkillPath(Value):
-    """A skill: `<namespace>.<id>`, a number of the rendered list (`SK3`), or `hidden-guidance-<10 hex>`."""
+    """A skill: `<namespace>.<id>`, a number of the rendered list (`SK3`), or `hidden-guidance-<10 hex>`.
+
+    `rel` is a file of its folder; "" is the skill itself.
+    """
 
     skill: str
+    rel: str = ""
 
     def __str__(self) -> str:
-        return f"sk:{self.skill}"
+        return f"sk:{self.skill}/{self.rel}" if self.rel else f"sk:{self.skill}"
 
 
 class KnowledgePath(Value):
@@ -126,17 +133,32 @@ class KnowledgePath(Value):
         return f"ks:{self.rel}"
 
 
-LogicalPath: TypeAlias = (
-    FilePath
-    | AttachmentPath
-    | CodePath
-    | TurnPath
-    | PlanPath
-    | CallPath
-    | SourcesPath
-    | SkillPath
-    | KnowledgePath
-)
+class NamespacePath(Value):
+    """A path of a bundle's own, whose content a function of the bundle returns."""
+
+    namespace: str
+    rel: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}:{self.rel}"
+
+
+LoggedPath: TypeAlias = FilePath | AttachmentPath | CodePath | TurnPath | PlanPath | CallPath
+"""A path that leads to blocks of one conversation's log."""
+
+
+class ForeignPath(Value):
+    """A path in a named conversation, which may be another one than the reader's."""
+
+    conversation: str
+    path: LoggedPath
+
+    def __str__(self) -> str:
+        family, _, rest = str(self.path).partition(":")
+        return f"{family}:conv_{self.conversation}.{rest}"
+
+
+LogicalPath: TypeAlias = LoggedPath | SourcesPath | SkillPath | KnowledgePath | NamespacePath | ForeignPath
 
 
 SID_RANGES_MAX: Final = 200
@@ -148,6 +170,14 @@ _WORD = r"[A-Za-z0-9_-]{1,128}"
 _PLAN = r"[A-Za-z0-9_:-]{1,200}"
 _NUMBER = r"(?:0|[1-9][0-9]{0,8})"
 
+_NAMESPACE = re.compile(r"(?!sources_pool)[a-z][a-z0-9_-]{2,31}")
+"""A family has two letters."""
+_NO_NAMESPACES: Final = frozenset(
+    {"conv", "ref", "skill", "skills", "http", "https", "ftp", "file", "data", "blob", "mailto", "javascript"}
+)
+"""Prefixes that mean something else: of a path, of a reference, of an address."""
+
+_FOREIGN = re.compile(rf"conv_(?P<conversation>{SEGMENT.pattern})\.(?P<rest>.+)")
 _FILE = re.compile(
     rf"{_TURN}\.(?:(?P<space>files|outputs)/(?P<rel>.+)"
     r"|user\.attachments/(?P<name>.+)"
@@ -178,13 +208,14 @@ _WORKING_SUMMARY = re.compile(rf"{_TURN}\.(?P<name>conv\.working\.summary(?:\.at
 _SOURCES = re.compile(r"sources_pool(?:\[(?P<sids>[0-9,\- ]+)\])?")
 _SIDS = re.compile(r"([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
 _SKILL = re.compile(
-    r"(?P<number>(?:SK)?[1-9][0-9]{0,3})|(?P<hidden>hidden-guidance-[0-9a-f]{10})"
-    r"|(?P<name>(?:[A-Za-z0-9_-]{1,64}\.)?[A-Za-z][A-Za-z0-9_-]{0,127})"
+    r"(?:(?P<number>(?:SK)?[1-9][0-9]{0,3})|(?P<hidden>hidden-guidance-[0-9a-f]{10})"
+    r"|(?P<name>[A-Za-z0-9_-]{1,64}\.[A-Za-z0-9][A-Za-z0-9_-]{0,127}|[A-Za-z][A-Za-z0-9_-]{0,127}))"
+    r"(?:/(?P<rel>.+))?"
 )
 
 
-def parse_path(text: str) -> LogicalPath:
-    """Parse a logical path.
+def parse_path(text: str, namespaces: Collection[str] = ()) -> LogicalPath:
+    """Parse a logical path; `namespaces` are those of the bundle.
 
     Raises:
         PathError: with one of the codes of docs/reference/paths.md.
@@ -193,14 +224,33 @@ def parse_path(text: str) -> LogicalPath:
     if text.startswith("sources_pool"):
         text = f"so:{text}"
     family, colon, rest = text.partition(":")
+    if colon and family in namespaces:
+        return NamespacePath(namespace=family, rel=check_relative(rest))
     parse = _PARSERS.get(family) if colon else None
     if parse is None:
         refuse(
             "path_unknown_family",
-            f"a logical path begins with one of {', '.join(FAMILIES)} and a colon",
+            f"a logical path begins with one of {', '.join((*FAMILIES, *namespaces))} and a colon",
             text,
         )
+    if family in _LOGGED and (found := _FOREIGN.fullmatch(rest)):
+        logged = parse(found["rest"])
+        if isinstance(logged, LoggedPath):
+            return ForeignPath(conversation=found["conversation"], path=logged)
     return parse(rest)
+
+
+def is_namespace(name: str) -> bool:
+    """Return True if a bundle's own paths may begin with this name."""
+    return _NAMESPACE.fullmatch(name) is not None and name not in _NO_NAMESPACES
+
+
+def name_foreign(path: str, conversation: str) -> str:
+    """Return a path as it is written in another conversation. Raises PathError if it is not of one conversation."""
+    found = parse_path(path)
+    if not isinstance(found, LoggedPath):
+        refuse("path_bad_form", f"only paths of {', '.join(_LOGGED)} name a conversation", path)
+    return str(ForeignPath(conversation=conversation, path=found))
 
 
 def exec_key(lane: Lane, turn: str, call: str, name: str) -> str:
@@ -267,12 +317,24 @@ def artifact_path(turn: str, raw: str) -> FilePath:
     return path
 
 
+def store_key(lane: Lane, user: str, name: str, *, bundle: str = "") -> str:
+    """Return the object key of a value that a bundle stores for a user. Raises InputError `bad_name`."""
+    owner = hashlib.sha256(user.encode()).hexdigest()[:32]
+    own = f"{bundle}/" if bundle else ""
+    return f"store/{lane.tenant}/{lane.project}/{owner}/{own}{check_segment(name, 'name')}"
+
+
 def out_key(lane: Lane, turn: str, sha256: str) -> str:
     """Return the artifact key of bytes produced by a tool: `out/<lane>/<turn>/<sha256>`. Raises PathError."""
     parts_fit = all(SEGMENT.fullmatch(part) for part in (lane.tenant, lane.project, lane.conversation))
     if not (parts_fit and TURN.fullmatch(turn) and re.fullmatch(r"[0-9a-f]{64}", sha256)):
         refuse("invalid_key", "an artifact key is built from a lane, a turn and 64 hex digits", turn)
     return f"out/{lane.prefix()}/{turn}/{sha256}"
+
+
+def version_ref(lane: Lane, turn: str) -> str:
+    """Return the git ref of the project that a turn left."""
+    return f"refs/stepline/{lane.prefix()}/versions/{turn}"
 
 
 def _name(name: str) -> str:
@@ -343,17 +405,24 @@ def _parse_so(rest: str) -> LogicalPath:
 
 
 def _parse_sk(rest: str) -> LogicalPath:
-    found = _match(_SKILL, rest, "sk:<namespace>.<id>, sk:<id> or sk:SK<n>")
+    found = _match(
+        _SKILL, rest, "sk:<namespace>.<id>, sk:<id> or sk:SK<n>, and /<rel> for a file of its folder"
+    )
+    rel = check_relative(found["rel"]) if found["rel"] else ""
     if found["number"]:
-        return SkillPath(skill=f"SK{found['number'].removeprefix('SK')}")
+        return SkillPath(skill=f"SK{found['number'].removeprefix('SK')}", rel=rel)
     if found["hidden"]:
-        return SkillPath(skill=found["hidden"])
-    return SkillPath(skill=found["name"] if "." in found["name"] else f"public.{found['name']}")
+        return SkillPath(skill=found["hidden"], rel=rel)
+    name = found["name"] if "." in found["name"] else f"public.{found['name']}"
+    return SkillPath(skill=name, rel=rel)
 
 
 def _parse_ks(rest: str) -> LogicalPath:
     return KnowledgePath(rel=check_relative(rest))
 
+
+_LOGGED: Final = ("ar", "tc", "fi", "su", "ws")
+"""The families whose paths may name a conversation: `so` has numbers of its own in each, `sk` and `ks` are of none."""
 
 _SPACES: Final[dict[str, Space]] = {"files": "files", "outputs": "outputs"}
 _PARSERS: Final[dict[str, Callable[[str], LogicalPath]]] = {
