@@ -99,6 +99,7 @@ def test_the_pool_takes_pages_what_a_person_entered_and_images():
     assert is_eligible(image())
     assert not is_eligible(replace(image(), mime="text/csv"))
     assert not is_eligible(replace(image(), path=""))
+    assert is_eligible(Source(source_type="file", path="ks:docs/a.md"))
     assert merge_sources({}, [page("a", url="ftp://e.example"), page("b")]).sids == (0, 1)
 
 

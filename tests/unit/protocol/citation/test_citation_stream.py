@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,9 @@ SOURCES = {
     2: Citation(sid=2, title="Two", url="https://two.example/"),
     3: Citation(sid=3, title="Three", url="https://three.example/"),
     4: Citation(sid=4, title="A chart"),
+    5: Citation(sid=5, title="A file", path="fi:turn_1.files/a.csv"),
 }
+DOCUMENT = {1: Citation(sid=1, title="A page", path="ks:docs/a (1).md")}
 PARTS = (
     *(
         "[[S:1]]",
@@ -58,10 +62,11 @@ PARTS = (
 )
 """What a text is cut from in which anything may be a token, or nearly one."""
 
-ONE, TWO, THREE = (
+ONE, TWO, THREE, FILE = (
     '[One](https://one.example/a "S:1")',
     '[Two](https://two.example/ "S:2")',
     '[Three](https://three.example/ "S:3")',
+    '[A file](fi:turn_1.files/a.csv "S:5")',
 )
 
 
@@ -136,6 +141,12 @@ def test_a_token_becomes_its_links(token, shown):
 @pytest.mark.parametrize("kind", ["markdown", "text", "html"])
 def test_what_is_no_token_is_text(text, kind):
     assert render_citations(text, SOURCES, kind) == text
+
+
+def test_a_document_is_linked_by_its_path():
+    shown = render_citations("See [[S:1]] and [it]([[S:1]]).", DOCUMENT, "markdown")
+    address = 'ks:docs/a%20%281%29.md "S:1"'
+    assert shown == f"See [A page]({address}) and [it]({address})."
 
 
 @pytest.mark.parametrize("kind", ["json", "yaml", "xml", "mermaid", "python", ""])
@@ -220,8 +231,8 @@ def test_a_raised_citation_of_nothing_known_goes():
 # A range was walked before anybody looked what is there.
 def test_a_huge_range_is_the_known_part_of_it():
     shown, stream = fed(["[[S:1-999999999]]"])
-    assert "".join(shown) == f"{ONE} {TWO} {THREE} A chart"
-    assert stream.used == (1, 2, 3, 4)
+    assert "".join(shown) == f"{ONE} {TWO} {THREE} A chart {FILE}"
+    assert stream.used == (1, 2, 3, 4, 5)
     assert stream.unresolved == (999_999_999,)
     assert expand(parse_ids("2-999999999"), [1, 2, 10**8]) == ((2, 10**8), (999_999_999,))
 
@@ -306,8 +317,56 @@ def test_a_citation_is_no_address_that_a_reader_would_load(picture):
 
 
 @pytest.mark.parametrize("link", ["[x](", "[![a](b.png)](", "! [x](", "![a](b.png) [x]("])
-def test_a_citation_is_the_address_of_a_link(link):
-    assert markdown(f"{link}[[S:1]])") == f"{link}https://one.example/a)"
+def test_a_citation_as_the_address_of_a_link_is_told_from_a_link(link):
+    assert markdown(f"{link}[[S:1]])") == f'{link}https://one.example/a "S:1")'
+    assert markdown(f"{link}[[S:9,2]] \t)") == f'{link}https://two.example/ "S:2" \t)'
+    assert markdown(f"{link}[[S:5]])") == f'{link}fi:turn_1.files/a.csv "S:5")'
+    assert markdown(f"{link}[[S:4]])") == f"{link})"
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("[x](", ' "mine")'),
+        ("[x](", ""),
+        ("[x](", "\n)"),
+        ("[x](", f"{' ' * 16})"),
+        ("[x](", "#top)"),
+        ("[x](<", ">)"),
+        ("[x]: <", ">"),
+        ("[x]: ", ' "mine"'),
+        ("[x]: ", " )"),
+    ],
+)
+def test_where_no_title_fits_a_citation_is_the_address_alone(before, behind):
+    assert markdown(f"{before}[[S:1]]{behind}") == f"{before}https://one.example/a{behind}"
+    assert markdown(f"{before}[[S:5]]{behind}") == f"{before}{behind}"
+    assert "".join(fed(list(f"{before}[[S:1]]{behind}"))[0]) == f"{before}https://one.example/a{behind}"
+
+
+@pytest.mark.parametrize("behind", ["", "\n", " \t\nmore"])
+def test_a_citation_that_defines_a_link_is_told_from_a_link(behind):
+    assert markdown(f"[x]: [[S:1]]{behind}") == f'[x]: https://one.example/a "S:1"{behind}'
+
+
+@given(
+    st.lists(
+        st.sampled_from(("[x](", "[x]: ", "![x](", "[[S:1]]", "[[S:5]]", "[[S:9]]", " ", "\t", *')<>\n"a'))
+    )
+    .map("".join)
+    .flatmap(lambda text: st.tuples(st.just(text), st.lists(st.integers(0, len(text))))),
+)
+def test_an_address_does_not_depend_on_how_its_text_is_cut(made):
+    text, cuts = made
+    at = sorted({0, len(text), *cuts})
+    pieces = [text[start:end] for start, end in itertools.pairwise(at)]
+    assert "".join(fed(pieces)[0]) == markdown(text) == "".join(fed(list(text))[0])
+
+
+def test_an_address_is_held_back_for_no_more_than_a_few_blanks():
+    pieces, _ = fed(["[x](", "[[S:1]]", *[" "] * 16, ")"])
+    assert pieces[:2] == ["[x](", ""]
+    assert pieces[17:] == [f"https://one.example/a{' ' * 16}", ")", ""]
 
 
 def test_text_is_shown_as_soon_as_it_can_be_no_token():

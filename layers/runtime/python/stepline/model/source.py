@@ -69,7 +69,8 @@ class Source(Value):
     """One row of a conversation's pool. `sid` never changes and is never reused; 0 means: not in a pool yet.
 
     `text` is a snippet, `content` the whole text if it was fetched. A source is `url`, or a file of ours at
-    the logical `path`; only http(s) ones are evidence, images are for display. Relevances are 0 to 1.
+    the logical `path`; http(s) ones and a bundle's documents (`ks:`) are evidence, images are for display. Relevances
+    are 0 to 1.
     """
 
     sid: int = 0

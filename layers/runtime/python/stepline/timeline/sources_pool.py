@@ -54,12 +54,14 @@ def source_key(source: Source) -> str:
 
 
 def is_eligible(source: Source) -> bool:
-    """Return True if the pool takes a row: web pages, sources entered by a person, and images among files."""
+    """Return True if the pool takes a row: web pages, what a person entered, documents (`ks:`), and images of files."""
     match source.source_type:
         case "web":
             return bool(web_url(source.url))
         case "manual":
             return bool(source.title or source.text or source.url)
+        case "file" if source.path.startswith("ks:"):
+            return True
         case _:
             return bool(source.path) and source.mime.startswith("image/")
 

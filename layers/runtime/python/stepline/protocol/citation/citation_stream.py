@@ -2,7 +2,9 @@
 
 In HTML a whole `<sup class="cite" data-sids="1,3">…</sup>` is a token, too. Other text passes unchanged. A
 possible start of a token is held back until it is known to be one: never more than the longest token, which
-is some hundred characters, or two thousand with an element's content. Nothing is replaced inside code.
+is some hundred characters, or two thousand with an element's content. Nothing is replaced inside code. A
+token in the place of a link's address waits for the character behind it: only before the link's end does the
+title fit that tells a citation from a link.
 
 A sid without a source is left out of the shown text, and so is a token in which no known sid remains;
 `unresolved` lists both. Without any sources nothing is replaced: no token could be meant as a citation.
@@ -30,6 +32,8 @@ CITED_FORMATS: Final = frozenset(get_args(CitedFormat))
 
 _PIECES_MAX: Final = 4_000
 _MARK = re.compile(MARK)
+_BLANKS_MAX: Final = 16
+_BLANKS: Final = re.compile(rf"[ \t]{{0,{_BLANKS_MAX}}}")
 
 
 class _Scanner(Protocol):
@@ -127,6 +131,13 @@ class CitationStream:
             if token is None:
                 self._held = text[start:]
                 return "".join(shown)
+            if place.closes:
+                behind = _BLANKS.match(text, token.end())
+                assert behind
+                if behind.end() == len(text) and not final and len(behind[0]) < _BLANKS_MAX:
+                    self._held = text[start:]
+                    return "".join(shown)
+                place = place._replace(titled=_closes(place, behind))
             shown.append(self._render(ranges, place))
             self._scanner.skip(shown[-1])
             done = at = token.end()
@@ -155,6 +166,15 @@ class CitationStream:
         if not known:
             return ""
         return (html_links if self._html else markdown_links)([self._sources[sid] for sid in known], place)
+
+
+def _closes(place: Place, behind: re.Match[str]) -> bool:
+    """Return True if the blanks `behind` an address lead to its end, so that a title fits between the two.
+
+    A title of the model's own leaves room for no other.
+    """
+    next_char = behind.string[behind.end() : behind.end() + 1] or "\n"
+    return len(behind[0]) < _BLANKS_MAX and next_char == place.closes
 
 
 def _may_raise(text: str) -> bool:

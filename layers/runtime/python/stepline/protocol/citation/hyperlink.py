@@ -1,6 +1,6 @@
 """Render citations as links. Titles and URLs come from the web, so none of them may act as markup.
 
-The form of a link depends on its place: behind `](` only a URL fits, within a link none does.
+The form of a link depends on its place: behind `](` only a URL and its title fit, within a link none does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from stepline.model.source import CONTROLS, Citation, web_url
 
 TITLE_CHARS: Final = 300
 
+_FILES: Final = ("fi:", "ks:")
 _UNSAFE: Final = " \"'()<>\\^`{|}"
 _IN_URL: Final = {ord(char): f"%{ord(char):02X}" for char in _UNSAFE}
 # Angle brackets as entities: a backslash does not escape them in HTML within Markdown.
@@ -36,6 +37,7 @@ class Place(NamedTuple):
 
     `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked`
     within `<a>`. `address`: Markdown reads the following text as the URL of a link, `picture`: of an image.
+    `closes` is the character behind that URL if a title may stand before it, and `titled` is true if it comes.
     `edge` is the preceding character.
     """
 
@@ -44,6 +46,8 @@ class Place(NamedTuple):
     linked: bool = False
     address: bool = False
     picture: bool = False
+    closes: str = ""
+    titled: bool = False
     edge: str = ""
 
 
@@ -59,8 +63,8 @@ def plain_title(source: Citation) -> str:
 
 
 def safe_path(path: str) -> str:
-    """Return the logical path of a file, encoded like a URL; "" for any other."""
-    return path.translate(_IN_URL) if path.startswith("fi:") and not CONTROLS.search(path) else ""
+    """Return the logical path of a file or a document, encoded like a URL; "" for any other."""
+    return path.translate(_IN_URL) if path.startswith(_FILES) and not CONTROLS.search(path) else ""
 
 
 def markdown_link(source: Citation) -> str:
@@ -68,19 +72,32 @@ def markdown_link(source: Citation) -> str:
 
     A file without a URL has its logical path in that place, anything else is only its title.
     """
-    title, url = plain_title(source), safe_url(source.url) or safe_path(source.path)
-    if not url:
+    title, address = plain_title(source), markdown_address(source, titled=True)
+    if not address:
         title = _ACTIVE.sub(lambda mark: f"{mark[0]}\0", title)
     title = _ENTITY.sub("&amp;", title).translate(_IN_MARKDOWN).replace("\0", "\\")
-    return f'[{title}]({url} "S:{source.sid}")' if url else title
+    return f"[{title}]({address})" if address else title
+
+
+def markdown_address(source: Citation, *, titled: bool) -> str:
+    """Return `url "S:1"`, or the URL alone where no title fits; "" for a source without a URL.
+
+    A file's logical path stands for its URL, but not without the title: that would be a link to nowhere.
+    """
+    url = safe_url(source.url)
+    if not titled:
+        return url
+    url = url or safe_path(source.path)
+    return f'{url} "S:{source.sid}"' if url else ""
 
 
 def markdown_links(sources: Sequence[Citation], place: Place) -> str:
-    """Return links to the sources; only the first one where just a URL fits, none where it would be loaded."""
+    """Return links to the sources; only the first one where one URL fits, none where it would be loaded."""
     if place.picture:
         return ""
     if place.address:
-        return next(filter(None, (safe_url(source.url) for source in sources)), "")
+        addresses = (markdown_address(source, titled=place.titled) for source in sources)
+        return next(filter(None, addresses), "")
     links = " ".join(map(markdown_link, sources))
     # Without the blank, the preceding character would turn the link into an image, an autolink or an escaped
     # bracket.

@@ -118,8 +118,12 @@ class ProseScanner:
         if "\n\n" in tail[len(before) :]:
             return Place(edge=edge)
         if before.endswith("]("):
-            return Place(address=True, picture=self._paragraph.is_picture, edge=edge)
-        return Place(address=self._is_definition(before), edge=edge)
+            picture = self._paragraph.is_picture
+            closes = "" if picture or edge == "<" else ")"
+            return Place(address=True, picture=picture, closes=closes, edge=edge)
+        if self._is_definition(before):
+            return Place(address=True, closes="" if edge == "<" else "\n", edge=edge)
+        return Place(edge=edge)
 
     def _is_definition(self, text: str) -> bool:
         """Return True if the text ends behind a definition's label whose line begins within the look-back."""

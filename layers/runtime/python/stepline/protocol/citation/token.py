@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 Range: TypeAlias = tuple[int, int]
@@ -66,6 +66,16 @@ def cited_sids(text: str) -> tuple[int, ...]:
             if len(sids) > SIDS_MAX:
                 return tuple(sids)[:SIDS_MAX]
     return tuple(sids)
+
+
+def renumber_citations(text: str, numbers: Mapping[int, int]) -> str:
+    """Return a text that cites other numbers; a token loses the sids that have none, and is left out with the last."""
+
+    def renumbered(token: re.Match[str]) -> str:
+        found, _ = expand(parse_ids(token["ids"]), sorted(numbers))
+        return f"[[S:{','.join(str(numbers[sid]) for sid in found)}]]" if found else ""
+
+    return TOKEN.whole.sub(renumbered, text)
 
 
 def parse_ids(ids: str) -> list[Range]:
