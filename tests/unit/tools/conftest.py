@@ -15,7 +15,7 @@ from stepline.model.decision import Action
 from stepline.model.ids import Lane, call_id
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Source
-from stepline.ports.search import WebSearch
+from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.rendering.piece import Piece, Shown
 from stepline.rendering.pieces_of_entry import digest
@@ -41,6 +41,7 @@ class ToolConversation:
     turns: tuple[str, ...] = (TURN,)
     sources: dict[int, Source] = field(default_factory=dict)
     search: WebSearch | None = None
+    pages: WebPages | None = None
     rounds: int = 0
     pieces: tuple[Piece, ...] = ()
     cancel: Cancel = field(default_factory=NeverCancelled)
@@ -101,6 +102,7 @@ class ToolConversation:
             timeline=self,
             caps=self.caps,
             search=self.search,
+            pages=self.pages,
             sources=SourcePool(self.sources),
             cancel=self.cancel,
         )

@@ -24,7 +24,7 @@ import msgspec
 from stepline.errors import DependencyError
 from stepline.model.base import Value
 from stepline.model.source import normalise_url, web_url
-from stepline.ports.search import Hit, SearchQuery
+from stepline.ports.search import Hit, Page, SearchQuery, WebPages
 
 BUILT_IN: Final = Path(__file__).parent / "documents"
 """The collection that comes with the library."""
@@ -77,11 +77,42 @@ class CorpusSearch:
         found = [
             (score, page) for score, page in index.rank(words) if since is None or _is_since(page, since)
         ]
-        return tuple(_hit(page, score, words) for score, page in found[: query.n])
+        judged = {page.url: score for score, page in index.rank(split_words(query.objective))}
+        return tuple(
+            _hit(page, score, words, judged.get(page.url, 0.0) if query.objective else None)
+            for score, page in found[: query.n]
+        )
+
+    def find(self, url: str) -> Document | None:
+        """Return the page at an address; None if the collection has none. Raises DependencyError `corpus_unreadable`."""
+        with self._lock:
+            return self._index.pages.get(normalise_url(url))
 
     @cached_property
     def _index(self) -> Index:
         return Index(read_documents(self._place))
+
+
+class CorpusPages:
+    """The pages of a collection by their addresses, without a network; any other page is fetched by `beyond`."""
+
+    def __init__(self, corpus: CorpusSearch, beyond: WebPages) -> None:
+        """Look in the collection first."""
+        self._corpus, self._beyond = corpus, beyond
+
+    def fetch(self, url: str) -> Page:
+        page = self._corpus.find(url)
+        if page is None:
+            return self._beyond.fetch(url)
+        return Page(
+            url=url,
+            final_url=url,
+            title=page.title,
+            text=page.text,
+            mime="text/html",
+            published_time_iso=page.published,
+            author=page.author,
+        )
 
 
 class Index:
@@ -89,7 +120,8 @@ class Index:
 
     def __init__(self, pages: Iterable[Document]) -> None:
         """Count the words; a duplicate page counts once."""
-        self._pages = list({normalise_url(page.url): page for page in pages}.values())
+        self.pages = {normalise_url(page.url): page for page in pages}
+        self._pages = list(self.pages.values())
         self._counts = [
             Counter(split_words(page.title) * _TITLE_WEIGHT + split_words(page.text)) for page in self._pages
         ]
@@ -194,7 +226,7 @@ def _is_since(page: Document, since: datetime) -> bool:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)) >= since
 
 
-def _hit(page: Document, relevance: float, words: Iterable[str]) -> Hit:
+def _hit(page: Document, relevance: float, words: Iterable[str], judged: float | None) -> Hit:
     return Hit(
         title=page.title,
         url=page.url,
@@ -205,4 +237,5 @@ def _hit(page: Document, relevance: float, words: Iterable[str]) -> Hit:
         modified_time_iso=page.modified,
         author=page.author,
         relevance=round(relevance, 3),
+        objective_relevance=None if judged is None else round(judged, 3),
     )

@@ -509,6 +509,34 @@ class SearchFiltered(EventData):
     call_id: Annotated[str, "the call's"]
 
 
+class SearchView(EventData):
+    """The same results as HTML, for clients that show it as it is."""
+
+    EVENT = "web_search.html_view"
+    ROUTE = "chat_step"
+
+    search_id: Annotated[str, "the search's"]
+    html: Annotated[str, "a section with a list of links; nothing in it comes from a page unescaped"]
+    tool_id: Annotated[str, "the tool's"]
+    call_id: Annotated[str, "the call's"]
+
+
+class PagesFetched(EventData):
+    """Pages were fetched, or not."""
+
+    EVENT = "web_fetch.results"
+    ROUTE = "chat_step"
+
+    execution_id: Annotated[str, "the call's"]
+    objective: Annotated[str, "what they were for"]
+    urls: Annotated[list[str], "the addresses that were asked for"]
+    results: Annotated[
+        list[dict[str, Any]], "a row for each: a source with the status `success`, or a status and an error"
+    ]
+    tool_id: Annotated[str, "the tool's"]
+    call_id: Annotated[str, "the call's"]
+
+
 class ProgramText(EventData):
     """A program is about to run."""
 
@@ -688,6 +716,8 @@ MODELS: Final[tuple[Model, ...]] = (
     CallEnded,
     ToolTold,
     SearchFiltered,
+    SearchView,
+    PagesFetched,
     ProgramObjective,
     ProgramName,
     ProgramCode,

@@ -1,4 +1,4 @@
-"""The port of a search engine."""
+"""The ports of the web: a search engine, and the pages themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ SafeSearch: TypeAlias = Literal["off", "moderate", "strict"]
 class SearchQuery(Value):
     """One query. `n` hits at most.
 
-    `freshness` "" is any age, and `country` "" any country (ISO 3166, two letters).
+    `freshness` "" is any age, and `country` "" any country (ISO 3166, two letters). `objective` is what the query is
+    for, in words, for an engine that can judge its hits by it.
 
     `at` is the current time, from which freshness is measured.
     """
@@ -25,10 +26,14 @@ class SearchQuery(Value):
     freshness: Freshness = ""
     country: str = ""
     safesearch: SafeSearch = "moderate"
+    objective: str = ""
 
 
 class Hit(Value):
-    """One result page. `text` is a snippet, `content` its whole text if available; `relevance` is 0 to 1."""
+    """One result page. `text` is a snippet, `content` its whole text if available.
+
+    `relevance`, to the query, and `objective_relevance` are 0 to 1; None from an engine that does not tell.
+    """
 
     title: str
     url: str
@@ -40,6 +45,7 @@ class Hit(Value):
     author: str = ""
     favicon_url: str = ""
     relevance: float | None = None
+    objective_relevance: float | None = None
 
 
 class WebSearch(Protocol):
@@ -51,6 +57,34 @@ class WebSearch(Protocol):
     def search(self, query: SearchQuery) -> tuple[Hit, ...]:
         """Return the best hits, best first; none for a query without results.
 
-        Raises DependencyError if the engine is temporarily unavailable.
+        Raises DependencyError: the engine does not answer now, or refuses our key; `reason` says which.
+        """
+        ...
+
+
+class Page(Value):
+    """One fetched page as readable text. `final_url` is the address after redirects.
+
+    `truncated` is true if only its beginning was read. Everything in it is untrusted.
+    """
+
+    url: str
+    final_url: str
+    title: str
+    text: str
+    mime: str
+    published_time_iso: str = ""
+    author: str = ""
+    truncated: bool = False
+
+
+class WebPages(Protocol):
+    """The pages of the web, as far as they are public."""
+
+    def fetch(self, url: str) -> Page:
+        """Return the page at an address.
+
+        Raises ToolError, whose code says why there is none: the address is refused, nobody answers, or what
+        comes is no page. Source: docs/reference/errors.md.
         """
         ...

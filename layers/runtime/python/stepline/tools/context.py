@@ -32,7 +32,7 @@ from stepline.model.source import Source
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
-from stepline.ports.search import WebSearch
+from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.rendering.piece import Piece, Shown
 from stepline.tools.sources import SourcePool
@@ -166,6 +166,7 @@ class ToolContext:
     events: list[ToolEvent] = field(default_factory=list)
     services: ToolServices = field(default=NO_SERVICES, repr=False)
     search: WebSearch | None = None
+    pages: WebPages | None = None
     sources: SourcePool = field(default_factory=SourcePool)
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
     rules: ContextRules = field(default_factory=ContextRules)

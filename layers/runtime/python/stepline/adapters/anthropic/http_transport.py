@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import json
 import logging
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 import urllib3
 from urllib3 import exceptions as foreign
-from urllib3.util import make_headers, parse_url
 
 from stepline.adapters.anthropic.call import Timeouts
 from stepline.adapters.anthropic.error import map_body
 from stepline.adapters.anthropic.server_sent import ServerEvent, read_events
+from stepline.adapters.http_pool import make_pool
 from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
@@ -31,8 +29,6 @@ from stepline.errors import (
 
 API_VERSION: Final = "2026-10-21"
 """The version that the SDK sends, too: a test compares them."""
-POOL_SIZE: Final = 8
-"""Connections that are kept; more calls than that at once open their own."""
 ERROR_MAX_BYTES: Final = 64 * 1024
 """Bytes of an error response that are read."""
 
@@ -51,7 +47,7 @@ class HttpTransport:
         self._url = f"{base_url.rstrip('/')}/v1/messages"
         self._timeout = urllib3.Timeout(connect=timeouts.connect_s, read=timeouts.read_s)
         with _mapped(ModelUnreachable, "model_unreachable"):
-            self._pool = _make_pool(self._url)
+            self._pool = make_pool(self._url)
 
     def send(self, call: Mapping[str, Any]) -> HttpAnswer:
         """Send a call and return the answer, whose head has come.
@@ -110,33 +106,6 @@ class HttpAnswer:
             self._response.shutdown()
         except (OSError, RuntimeError, ValueError) as error:  # it ended by itself at the same moment
             logger.debug("connection already closed", extra={"error": type(error).__name__})
-
-
-def _make_pool(url: str) -> urllib3.PoolManager:
-    target = parse_url(url)
-    if target.scheme not in ("http", "https") or not target.host:
-        raise foreign.LocationParseError(url)
-    options: dict[str, Any] = {"maxsize": POOL_SIZE}
-    if target.scheme == "https":
-        options["ssl_context"] = _trust()
-    proxies = getproxies()
-    proxy = proxies.get(target.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(target.netloc or target.host):
-        return urllib3.PoolManager(**options)
-    login = parse_url(proxy).auth
-    return urllib3.ProxyManager(
-        proxy, proxy_headers=make_headers(proxy_basic_auth=login) if login else None, **options
-    )
-
-
-def _trust() -> ssl.SSLContext:
-    """Return a context with the system's authorities, or botocore's where a system's Python has none."""
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile or paths.capath:
-        return ssl.create_default_context()
-    from botocore.httpsession import get_cert_path  # noqa: PLC0415 -- only here, and not where botocore is unused
-
-    return ssl.create_default_context(cafile=get_cert_path(True))
 
 
 def _encode(call: Mapping[str, Any]) -> bytes:

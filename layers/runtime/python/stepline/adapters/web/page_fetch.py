@@ -1,0 +1,249 @@
+"""Pages of the public web: one GET for each address, behind the guard, within limits of time, size, redirects and type.
+
+Connections are made to the addresses that the guard pinned, never through a proxy, which would resolve the name
+again. TLS and the header `Host` name the host. No cookies, no referrer, nothing that says who asks.
+
+Source: RFC 9110, "Redirection 3xx" and "Content-Encoding"; docs/concepts/sources.md#fetched-pages.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import urljoin
+
+from stepline.adapters.http_pool import make_trust
+from stepline.adapters.web.address_guard import UNREACHABLE, Address, AddressGuard, Target
+from stepline.adapters.web.readable import HTML, TYPE_REFUSED, Body, read_page
+from stepline.errors import ToolError
+from stepline.model.base import Value
+from stepline.ports.search import Page
+
+TIMEOUT: Final = "timeout"
+MALFORMED: Final = "answer_malformed"
+TOO_LARGE: Final = "page_too_large"
+REDIRECTS: Final = "too_many_redirects"
+
+CHUNK_BYTES: Final = 64 * 1024
+REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+AGENT: Final = "stepline"
+
+_WHOLE: Final = ("application/json", "application/xml")
+"""Types that mean nothing if their end is missing, with every `+json` and `+xml`."""
+_ACCEPTED: Final = (
+    "text/html, application/xhtml+xml, text/plain, text/*;q=0.9, application/json, application/xml;q=0.8"
+)
+_DECODED: Final = frozenset({"gzip", "x-gzip", "deflate"})
+_BINARY: Final = bytes(set(range(32)) - set(b"\t\n\f\r\x1b"))
+_MAGIC: Final = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"\x1f\x8b")
+
+
+class FetchLimits(Value):
+    """Limits of one page: seconds for all of it, and for one silence; redirects; bytes, after decompression."""
+
+    page_s: float = 20.0
+    silence_s: float = 8.0
+    redirects: int = 5
+    body_bytes: int = 2 * 1024 * 1024
+
+
+class Deadline:
+    """The end of a page's time."""
+
+    def __init__(self, limits: FetchLimits, clock: Callable[[], float]) -> None:
+        self._silence_s, self._clock = limits.silence_s, clock
+        self._ends = clock() + limits.page_s
+
+    def left_s(self) -> float:
+        """Return the seconds that the next operation may take. Raises TimeoutError if there are none."""
+        left = self._ends - self._clock()
+        if left <= 0:
+            raise TimeoutError("the page's time is over")
+        return min(left, self._silence_s)
+
+
+class _Bounded:
+    """A socket whose every read is within the page's time: a server that drips gets no more of it than one that stops."""
+
+    deadline: Deadline
+
+    def recv_into(self, *args: Any, **named: Any) -> int:
+        self.settimeout(self.deadline.left_s())  # type: ignore[attr-defined] # of the socket beside it
+        return super().recv_into(*args, **named)  # type: ignore[misc,no-any-return] # as above
+
+
+class _Socket(_Bounded, socket.socket):
+    """A bounded socket."""
+
+
+class _TlsSocket(_Bounded, ssl.SSLSocket):
+    """A bounded socket with TLS."""
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection to a pinned address."""
+
+    def __init__(
+        self, target: Target, address: Address, deadline: Deadline, trust: Callable[[], ssl.SSLContext]
+    ) -> None:
+        super().__init__(target.host, target.port)
+        self._target, self._address, self._deadline, self._trust = target, address, deadline, trust
+
+    def connect(self) -> None:
+        family = socket.AF_INET6 if self._address.version == 6 else socket.AF_INET
+        plain = _Socket(family, socket.SOCK_STREAM)
+        self.sock = plain
+        plain.deadline = self._deadline
+        plain.settimeout(self._deadline.left_s())
+        plain.connect((str(self._address), self._target.port))
+        if self._target.scheme == "https":
+            context = self._trust()
+            context.sslsocket_class = _TlsSocket
+            plain.settimeout(self._deadline.left_s())
+            secure = context.wrap_socket(plain, server_hostname=self._target.host)
+            assert isinstance(secure, _TlsSocket)
+            secure.deadline = self._deadline
+            self.sock = secure
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageFetcher:
+    """Fetches pages (`WebPages`). Thread-safe: nothing but the trusted certificates is kept between two pages."""
+
+    guard: AddressGuard = field(default_factory=AddressGuard)
+    limits: FetchLimits = field(default_factory=FetchLimits)
+    trust: Callable[[], ssl.SSLContext] = make_trust
+    clock: Callable[[], float] = time.monotonic
+
+    @cached_property
+    def _trusted(self) -> ssl.SSLContext:
+        """Made once: 30 ms of CPU."""
+        return self.trust()
+
+    def fetch(self, url: str) -> Page:
+        deadline = Deadline(self.limits, self.clock)
+        target = self.guard.read(url)
+        asked = target.url
+        for _ in range(self.limits.redirects + 1):
+            answer = self._ask(target, deadline)
+            if isinstance(answer, Body):
+                return read_page(answer, url=asked, final_url=target.url)
+            target = self.guard.read(_join(target.url, answer))
+        raise ToolError(f"more than {self.limits.redirects} redirects", code=REDIRECTS)
+
+    def _ask(self, target: Target, deadline: Deadline) -> Body | str:
+        """Return the content of a page, or where it redirects to. Raises ToolError."""
+        with _mapped(target):
+            connection, response = self._open(target, deadline)
+            try:
+                if response.status in REDIRECT_STATUSES and (place := response.headers.get("Location")):
+                    return place
+                if response.status != http.HTTPStatus.OK:
+                    raise ToolError(
+                        f"{target.host} answered {response.status}", code=f"http_{response.status}"
+                    )
+                return self._body(response)
+            finally:
+                response.close()
+                connection.close()
+
+    def _open(self, target: Target, deadline: Deadline) -> tuple[_Connection, http.client.HTTPResponse]:
+        """Send the request to the first of the pinned addresses that takes a connection."""
+        addresses = self.guard.pin(target)
+        for address in addresses:
+            connection = _Connection(target, address, deadline, lambda: self._trusted)
+            try:
+                connection.connect()
+            except OSError:
+                connection.close()
+                if address is addresses[-1]:
+                    raise
+                continue
+            headers = {
+                "Host": target.netloc,
+                "User-Agent": AGENT,
+                "Accept": _ACCEPTED,
+                "Accept-Encoding": "gzip",
+                "Connection": "close",
+            }
+            try:
+                connection.request("GET", target.path, headers=headers)
+                return connection, connection.getresponse()
+            except BaseException:
+                connection.close()
+                raise
+        raise AssertionError("the guard pins an address, or refuses")
+
+    def _body(self, response: http.client.HTTPResponse) -> Body:
+        """Read the content of an answer up to the limit. Raises ToolError; what `_mapped` maps."""
+        mime, charset = _type_of(response.headers)
+        whole = mime in _WHOLE or mime.endswith(("+json", "+xml"))
+        if not (mime.startswith("text/") or mime in HTML or whole):
+            raise ToolError(
+                f"the page is {mime or 'of no stated type'}; text, HTML, JSON and XML are read",
+                code=TYPE_REFUSED,
+            )
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in ("identity", *_DECODED):
+            raise ToolError(f"the page is encoded as {encoding[:40]}", code=TYPE_REFUSED)
+        limit = self.limits.body_bytes
+        data, cut = bytearray(), False
+        for piece in _pieces(response, encoding, limit):
+            data += piece
+            if len(data) > limit:
+                cut = True
+                break
+        if cut and whole and mime not in HTML:
+            raise ToolError(f"the page has more than {limit} bytes", code=TOO_LARGE)
+        if data.startswith(_MAGIC) or bytes(data[:1024]).translate(None, _BINARY) != data[:1024]:
+            raise ToolError(f"the page says that it is {mime}, and is not", code=TYPE_REFUSED)
+        return Body(bytes(data[:limit]), mime, charset, cut)
+
+
+def _pieces(response: http.client.HTTPResponse, encoding: str, limit: int) -> Iterator[bytes]:
+    """Yield the content as it comes, decompressed, each piece with at most a byte more than the limit."""
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding in _DECODED else None
+    while raw := response.read1(CHUNK_BYTES):
+        yield unpack.decompress(raw, limit + 1) if unpack else raw
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)
+
+
+def _join(base: str, place: str) -> str:
+    """Return the address of a redirect; "", which the guard refuses, for one that cannot be read."""
+    try:
+        return urljoin(base, place)
+    except ValueError:
+        return ""
+
+
+def _type_of(headers: Message) -> tuple[str, str]:
+    """Return the type in lower case, "" if it is not stated, and the character set."""
+    stated = headers.get("Content-Type", "")
+    mime = headers.get_content_type() if stated else ""
+    return mime, str(headers.get_content_charset() or "")
+
+
+@contextmanager
+def _mapped(target: Target) -> Iterator[None]:
+    """Raise what the network and the answer's format raise as a ToolError."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise ToolError(f"{target.host} does not answer in time", code=TIMEOUT) from error
+    except (http.client.HTTPException, zlib.error, UnicodeError) as error:
+        if isinstance(error, ConnectionError):  # closed before the first byte of an answer
+            raise ToolError(f"{target.host} closed the connection", code=UNREACHABLE) from error
+        raise ToolError(f"{target.host} answered with what is not HTTP", code=MALFORMED) from error
+    except OSError as error:
+        words = "has no certificate that is trusted" if isinstance(error, ssl.SSLError) else "does not answer"
+        raise ToolError(f"{target.host} {words}", code=UNREACHABLE) from error

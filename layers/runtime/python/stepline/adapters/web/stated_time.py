@@ -1,0 +1,16 @@
+"""Times as pages and search engines state them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+
+
+def read_time(text: str | None) -> str:
+    """Return a time, in ISO 8601 or as in mails, in ISO 8601; "" for any other text."""
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            return read((text or "").strip()).isoformat()
+        except (ValueError, OverflowError):
+            continue
+    return ""
