@@ -12,6 +12,12 @@ from stepline.model.block import Body
 
 ActionName: TypeAlias = Literal["call_tool", "complete", "exit"]
 
+ApprovalRule: TypeAlias = Literal["always", "never", "first_use"]
+"""When a call needs a person: each time, not at all, or until one was approved in the conversation."""
+
+Verdict: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]
+"""The answer to a request for an approval; `expired` came too late, and a steer withdraws the request."""
+
 
 class ToolCall(Value):
     """The requested tool call; `params` keep the model's order."""

@@ -31,6 +31,7 @@ from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
+from stepline.ports.mcp.mcp_server import McpServers
 from stepline.ports.model import ModelClient
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
@@ -167,6 +168,7 @@ class ToolContext:
     services: ToolServices = field(default=NO_SERVICES, repr=False)
     search: WebSearch | None = None
     pages: WebPages | None = None
+    servers: McpServers | None = field(default=None, repr=False)
     sources: SourcePool = field(default_factory=SourcePool)
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
     rules: ContextRules = field(default_factory=ContextRules)

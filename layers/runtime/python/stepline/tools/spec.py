@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from stepline.model.decision import ApprovalRule
 from stepline.protocol.decision.fanout import Reads, Strategy
 
 Effect = Literal["pure", "keyed", "once"]
@@ -28,7 +29,8 @@ class ToolSpec:
     all that a call can depend on: `parameters`, `outside` of the conversation, or the `conversation`. `outputs`
     names the files that a valid call will write, as the call does: two actions of a round never write the
     same one. A tool that is `cancellable` checks `ToolContext.cancel` while it works, and ends early when the
-    user steers.
+    user steers. `card` is its text in the catalogue, if that is not made from the schema. `approval` says when a call
+    needs a person, unless the deployment or the bundle does; without one it needs none.
     """
 
     tool_id: str
@@ -43,9 +45,11 @@ class ToolSpec:
     in_exec: bool = False
     runs_code: bool = False
     cancellable: bool = False
+    approval: ApprovalRule | None = None
     strategies: tuple[Strategy, ...] = ("unknown",)
     reads: Reads = "conversation"
     outputs: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _: ()
+    card: str = ""
 
     def validate(self, params: Mapping[str, Any], *, unbound: Collection[str] = ()) -> list[str]:
         """Return the errors of the parameters, one sentence each; none for a valid call.
@@ -131,6 +135,8 @@ def render_catalogue(specs: Sequence[ToolSpec]) -> str:
 
 def render_card(spec: ToolSpec) -> str:
     """Return one tool's card: purpose, parameters, order, returns, examples."""
+    if spec.card:
+        return spec.card
     lines = [f"## {spec.tool_id}", spec.purpose, "params:", *_parameter_lines(spec.schema, indent="  ")]
     if spec.key_order:
         lines.append(f"order: write {', '.join(spec.key_order)} first, in this order")

@@ -1,0 +1,57 @@
+"""MCP servers, asked by the official client: over streamable HTTP, or by the standard streams of a command.
+
+Each question is a connection of its own, so a process keeps no session, and servers of both eras of the protocol
+(2026-07-28, without a handshake; 2025-11-25 and before, with one) are asked in the same way. This module loads nothing of
+the package; the first question does.
+Source: py.sdk.modelcontextprotocol.io, "Protocol versions", "Client transports".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from stepline.errors import ToolError
+from stepline.ports.mcp.mcp_server import NOT_INSTALLED, STDIO_REFUSED, Listing, Reply, ServerAddress
+from stepline.ports.signal import Cancel, NeverCancelled
+
+if TYPE_CHECKING:
+    import ssl
+
+PACKAGE: Final = "mcp"
+
+
+class McpClient:
+    """A client of all servers."""
+
+    def __init__(self, *, starts_commands: bool) -> None:
+        """Ask servers over HTTP, and with `starts_commands` also those that a command starts."""
+        self._starts_commands = starts_commands
+
+    def list_tools(self, address: ServerAddress) -> Listing:
+        self._check(address)
+        from stepline.adapters.mcp.question import ask, list_tools  # noqa: PLC0415 - loads the package: 600 ms of CPU
+
+        return ask(address, list_tools, NeverCancelled(), self._trusted)
+
+    def call_tool(
+        self, address: ServerAddress, name: str, params: Mapping[str, Any], cancel: Cancel
+    ) -> Reply:
+        self._check(address)
+        from stepline.adapters.mcp.question import ask, call_tool  # noqa: PLC0415 - as above
+
+        return ask(address, lambda client: call_tool(client, name, params), cancel, self._trusted)
+
+    @cached_property
+    def _trusted(self) -> ssl.SSLContext:
+        from stepline.adapters.mcp.question import read_certificates  # noqa: PLC0415 - as above
+
+        return read_certificates()
+
+    def _check(self, address: ServerAddress) -> None:
+        if address.command and not self._starts_commands:
+            raise ToolError("a command is started on the local stage only", code=STDIO_REFUSED)
+        if find_spec(PACKAGE) is None:
+            raise ToolError("the package that asks MCP servers is not installed", code=NOT_INSTALLED)

@@ -1,0 +1,1 @@
+"""The memory twin of MCP servers."""

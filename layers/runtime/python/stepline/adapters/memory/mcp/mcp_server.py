@@ -1,0 +1,66 @@
+"""MCP servers in this process, each a list of tools and a function that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from stepline.errors import ToolError
+from stepline.ports.mcp.mcp_server import (
+    CALL_REFUSED,
+    UNREACHABLE,
+    Listing,
+    RemoteTool,
+    Reply,
+    ReplyPart,
+    ServerAddress,
+)
+from stepline.ports.signal import Cancel
+
+Answer: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
+"""Takes a tool's name and its parameters. Raises ToolError for a server that fails."""
+
+
+def said(text: str, **fields: Any) -> Reply:
+    """Return an answer that is one text."""
+    return Reply(parts=(ReplyPart(kind="text", text=text),), **fields)
+
+
+@dataclass
+class MemoryServer:
+    """One server. `asked` are the addresses with which it was asked, `calls` the calls that it got."""
+
+    tools: tuple[RemoteTool, ...] = ()
+    answer: Answer = lambda name, _: said(name)
+    ttl_s: float | None = None
+    asked: list[ServerAddress] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+
+class MemoryMcpServers:
+    """Servers by their URL; any other address leads nowhere."""
+
+    def __init__(self, **servers: MemoryServer) -> None:
+        """Serve each at `https://<name>.example/mcp`."""
+        self.servers = servers
+
+    def list_tools(self, address: ServerAddress) -> Listing:
+        server = self._find(address)
+        return Listing(tools=server.tools, ttl_s=server.ttl_s)
+
+    def call_tool(
+        self, address: ServerAddress, name: str, params: Mapping[str, Any], cancel: Cancel
+    ) -> Reply:
+        server = self._find(address)
+        server.calls.append((name, dict(params)))
+        if name not in {tool.name for tool in server.tools}:
+            raise ToolError("the server does not take the call: Unknown tool", code=CALL_REFUSED)
+        return server.answer(name, params)
+
+    def _find(self, address: ServerAddress) -> MemoryServer:
+        for name, server in self.servers.items():
+            if address.url == f"https://{name}.example/mcp":
+                server.asked.append(address)
+                return server
+        raise ToolError("the server cannot be reached", code=UNREACHABLE)

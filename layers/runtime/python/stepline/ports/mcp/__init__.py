@@ -1,0 +1,1 @@
+"""The port of MCP servers."""

@@ -1,0 +1,92 @@
+"""The port of MCP servers: the tools that one offers, and a call of one of them.
+
+A server is foreign: it may be slow, say too much, or something that is not true. An adapter bounds time and size, and
+gives each failure a code; it takes nothing that a server says for structure.
+Source: docs/how-to/connect-an-mcp-server.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+from stepline.model.base import Value
+from stepline.ports.signal import Cancel
+
+UNREACHABLE: Final = "mcp_unreachable"
+TIMEOUT: Final = "mcp_timeout"
+TOO_LARGE: Final = "mcp_too_large"
+REDIRECTED: Final = "mcp_redirected"
+PROTOCOL_ERROR: Final = "mcp_protocol_error"
+CALL_REFUSED: Final = "mcp_call_refused"
+STDIO_REFUSED: Final = "mcp_stdio_refused"
+NOT_INSTALLED: Final = "mcp_not_installed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerAddress:
+    """A server at an HTTP address, or one that is started by a command; headers and variables may hold secrets."""
+
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = 60.0
+
+
+class RemoteTool(Value):
+    """A tool as its server describes it. The hints are None where the server gives none."""
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = {}
+    read_only: bool | None = None
+    idempotent: bool | None = None
+
+
+class Listing(Value):
+    """The tools of a server. `ttl_s` is how long its answer is good for, if it says so."""
+
+    tools: tuple[RemoteTool, ...]
+    ttl_s: float | None = None
+
+
+class ReplyPart(Value):
+    """A part of an answer: a text, or the bytes or the address of something that has a MIME type."""
+
+    kind: Literal["text", "file", "link"]
+    text: str = ""
+    data: bytes = b""
+    mime: str = ""
+    uri: str = ""
+    name: str = ""
+
+
+class Reply(Value):
+    """The answer to a call. `failed`: the tool says that it failed; `structured` is its JSON, if it gives one."""
+
+    parts: tuple[ReplyPart, ...] = ()
+    structured: Any = None
+    failed: bool = False
+
+
+class McpServers(Protocol):
+    """A client of MCP servers.
+
+    Every method raises ToolError: `mcp_unreachable`, `mcp_timeout`, `mcp_too_large`, `mcp_redirected`,
+    `mcp_protocol_error`, `mcp_stdio_refused`, `mcp_not_installed`.
+    """
+
+    def list_tools(self, address: ServerAddress) -> Listing:
+        """Return all tools of a server."""
+        ...
+
+    def call_tool(
+        self, address: ServerAddress, name: str, params: Mapping[str, Any], cancel: Cancel
+    ) -> Reply:
+        """Call a tool; the call ends early if `cancel` asks for it.
+
+        Raises ToolError also: `mcp_call_refused`, the server does not take the call; `cancelled`.
+        """
+        ...

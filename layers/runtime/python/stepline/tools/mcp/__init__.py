@@ -1,0 +1,1 @@
+"""Tools of MCP servers: the servers of a bundle, their lists, and calls."""

@@ -1,0 +1,122 @@
+"""A call of a remote tool: the server is asked, and its answer becomes the result of the call.
+
+    text         as it is, behind the status, for as long as results are shown
+    structured   in the status
+    file, image  a file of the turn, which react.read shows
+    link         its address in the status; nothing is fetched
+
+Source: docs/how-to/connect-an-mcp-server.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from stepline.errors import ToolError
+from stepline.model.block import Block, Body
+from stepline.model.path import FilePath, out_key, physical
+from stepline.model.shorten import shorten
+from stepline.ports.mcp.mcp_server import Reply, ReplyPart
+from stepline.tools.context import ToolContext, ToolOutput, render_json
+from stepline.tools.mcp.server_row import McpServer, resolve
+from stepline.tools.mcp.tool_list import KnownTool, spec_of
+from stepline.tools.registry import Tool
+
+FAILED: Final = "mcp_tool_failed"
+UNAVAILABLE: Final = "mcp_unavailable"
+TEXT_CHARS: Final = 200_000
+"""All texts of one answer; what is longer is cut, and the status says so."""
+STRUCTURED_CHARS: Final = 20_000
+FILES_MAX, LINKS_MAX, NAME_CHARS = 8, 20, 200
+MESSAGE_CHARS: Final = 500
+SECRET_CHARS_MIN: Final = 4
+
+
+def remote_tool(server: McpServer, known: KnownTool, timeout_s: float) -> Tool:
+    """Return a tool of a server."""
+    spec = replace(spec_of(known), approval=server.approval)
+    return Tool(spec=spec, run=partial(_run, server, known, timeout_s))
+
+
+def _run(
+    server: McpServer, known: KnownTool, timeout_s: float, params: Mapping[str, Any], context: ToolContext
+) -> ToolOutput:
+    """Call the tool. Raises ToolError: those of the port, `mcp_unavailable`, `mcp_tool_failed`, `secret_missing`."""
+    if context.servers is None:
+        raise ToolError("no server can be asked here", code=UNAVAILABLE)
+    address, secrets = resolve(server, context.secrets, timeout_s)
+    try:
+        reply = context.servers.call_tool(address, known.name, params, context.cancel)
+    except ToolError as error:
+        raise ToolError(_withheld(str(error), secrets), code=error.reason) from None
+    text = _withheld("\n\n".join(part.text for part in reply.parts if part.kind == "text"), secrets)
+    if reply.failed:
+        said = shorten(text, MESSAGE_CHARS) or "it gives no reason"
+        raise ToolError(f"the tool of {server.alias} failed; its words: {said}", code=FAILED)
+    return _output(known, reply, text, secrets, context)
+
+
+def _output(
+    known: KnownTool, reply: Reply, text: str, secrets: Sequence[str], context: ToolContext
+) -> ToolOutput:
+    """Return the output of a call that the tool has answered."""
+    told: dict[str, Any] = {"status": "ok", "server": known.alias}
+    blocks: list[Block] = []
+    if reply.structured is not None:
+        told |= _structured(reply.structured, secrets)
+    files = [part for part in reply.parts if part.kind == "file"]
+    for number, part in enumerate(files[:FILES_MAX], 1):
+        block = _keep(part, number, known.tool_id, context)
+        blocks.append(block)
+        told.setdefault("files", []).append({"path": block.path, "mime": block.mime})
+    links = [part for part in reply.parts if part.kind == "link"]
+    if links:
+        told["links"] = [_link(part, secrets) for part in links[:LINKS_MAX]]
+    left = max(0, len(files) - FILES_MAX) + max(0, len(links) - LINKS_MAX)
+    told |= {"left_out": left} if left else {}
+    if len(text) > TEXT_CHARS:
+        text, told["text_cut_from_chars"] = text[:TEXT_CHARS], len(text)
+    said = [context.block(known.tool_id, context.path("result"), text=text)] if text else []
+    return ToolOutput(blocks=(context.result(known.tool_id, told), *said, *blocks))
+
+
+def _structured(value: Any, secrets: Sequence[str]) -> dict[str, Any]:
+    text = _withheld(render_json({"structured": value}), secrets)
+    if len(text) > STRUCTURED_CHARS:
+        return {"structured_chars": len(text), "structured_cut": text[:STRUCTURED_CHARS]}
+    found: dict[str, Any] = msgspec.json.decode(text)
+    return found
+
+
+def _link(part: ReplyPart, secrets: Sequence[str]) -> dict[str, str]:
+    said = {"uri": part.uri, "name": part.name, "mime": part.mime}
+    return {name: shorten(_withheld(text, secrets), NAME_CHARS) for name, text in said.items() if text}
+
+
+def _keep(part: ReplyPart, number: int, tool_id: str, context: ToolContext) -> Block:
+    """Store the bytes of an answer as a file of the turn, which the user is not offered."""
+    mime = part.mime if mimetypes.guess_extension(part.mime or "") else "application/octet-stream"
+    ending = mimetypes.guess_extension(mime) or ".bin"
+    path = FilePath(turn=context.turn, space="outputs", rel=f"mcp/{context.call_id}.{number}{ending}")
+    sha256 = hashlib.sha256(part.data).hexdigest()
+    body = Body(
+        key=out_key(context.lane, context.turn, sha256), sha256=sha256, size_bytes=len(part.data), mime=mime
+    )
+    context.artifacts.put(body.key, part.data, mime=mime)
+    meta = {"kind": "file", "visibility": "internal", "physical_path": physical(path)}
+    return context.block(tool_id, str(path), mime=mime, body=body, meta=meta)
+
+
+def _withheld(text: str, secrets: Sequence[str]) -> str:
+    """Return a server's text without the secrets that it was sent: it may say them back."""
+    for secret in secrets:
+        if len(secret) >= SECRET_CHARS_MIN:
+            text = text.replace(secret, "[secret]")
+    return text

@@ -1,0 +1,125 @@
+"""The MCP servers of one agent: their tools as last listed, and the agent's catalogue with them.
+
+A process asks a server again when what it knows is too old; one that does not answer keeps the tools that the
+conversation knew, for a shorter time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from stepline.errors import ToolError
+from stepline.ports.descriptor import SecretReader
+from stepline.ports.mcp.mcp_server import Listing, McpServers
+from stepline.tools.mcp.remote_tool import UNAVAILABLE, remote_tool
+from stepline.tools.mcp.server_row import McpServer, digest_of, resolve
+from stepline.tools.mcp.tool_list import LeftOut, ToolList, check_tools, join_lists
+from stepline.tools.registry import Registry, Tool
+
+logger = logging.getLogger(__name__)
+
+LIST_S: Final = 15.0
+"""The time in which a server lists its tools: a turn waits for it."""
+RETRY_S: Final = 60.0
+"""After this time a server that did not answer is asked again, by the next turn."""
+CATALOGUES: Final = 8
+
+Catalogue: TypeAlias = tuple[str, Registry]
+"""The instructions of an agent, and its tools."""
+Rebuild: TypeAlias = Callable[[Sequence[Tool]], Catalogue]
+"""Returns the catalogue of an agent with these tools beside its own."""
+
+
+class Asked(NamedTuple):
+    """A list of all servers' tools, and until when it is good."""
+
+    tools: ToolList
+    until: datetime
+
+
+class Servers:
+    """The servers of one agent, and what this process knows of them. Threads may share it."""
+
+    def __init__(
+        self, rows: Sequence[McpServer], rebuild: Rebuild, *, timeout_s: float, ttl_s: float
+    ) -> None:
+        """Serve an agent whose catalogue `rebuild` makes. `timeout_s` is a call's, `ttl_s` a list's."""
+        self.rows = tuple(rows)
+        self.digest = digest_of(self.rows)
+        self._rebuild = rebuild
+        self._timeout_s, self._ttl_s = timeout_s, ttl_s
+        self._listings: dict[str, tuple[Listing, datetime]] = {}
+        self._catalogues: dict[str, Catalogue] = {}
+
+    def ask(
+        self, port: McpServers | None, secrets: SecretReader, now: datetime, before: ToolList, *, again: bool
+    ) -> Asked:
+        """Return the tools of all servers; with `again` none that this process remembers.
+
+        A server that does not answer keeps those it has in `before`.
+        """
+        lists, until = [], now + timedelta(seconds=self._ttl_s)
+        for server in self.rows:
+            try:
+                listing, good = self._list(server, port, secrets, now, again=again)
+            except ToolError as error:
+                logger.warning("tools not listed", extra={"alias": server.alias, "code": error.reason})
+                unknown = LeftOut(alias=server.alias, code=error.reason)
+                lists.append(ToolList(tools=before.of(server.alias), left_out=(unknown,)))
+                until = min(until, now + timedelta(seconds=RETRY_S))
+                continue
+            lists.append(check_tools(server, listing.tools))
+            until = min(until, good)
+        return Asked(join_lists(lists), until)
+
+    def catalogue(self, key: str, load: Callable[[], bytes]) -> Catalogue:
+        """Return the agent's catalogue with the list that is stored as `key`. Raises what `load` raises."""
+        known = self._catalogues.get(key)
+        if known is None:
+            rows = {server.alias: server for server in self.rows}
+            listed = decode_list(load())
+            known = self._rebuild(
+                [
+                    remote_tool(rows[tool.alias], tool, self._timeout_s)
+                    for tool in listed.tools
+                    if tool.alias in rows
+                ]
+            )
+            if len(self._catalogues) >= CATALOGUES:
+                self._catalogues.clear()
+            self._catalogues[key] = known
+        return known
+
+    def _list(
+        self,
+        server: McpServer,
+        port: McpServers | None,
+        secrets: SecretReader,
+        now: datetime,
+        *,
+        again: bool,
+    ) -> tuple[Listing, datetime]:
+        known = self._listings.get(server.alias)
+        if known is not None and now < known[1] and not again:
+            return known
+        if port is None:
+            raise ToolError("no server can be asked here", code=UNAVAILABLE)
+        listing = port.list_tools(resolve(server, secrets, LIST_S).address)
+        good_s = self._ttl_s if listing.ttl_s is None else max(RETRY_S, min(listing.ttl_s, self._ttl_s))
+        known = self._listings[server.alias] = (listing, now + timedelta(seconds=good_s))
+        return known
+
+
+def encode_list(tools: ToolList) -> bytes:
+    """Return a list as it is stored: the same bytes for the same tools."""
+    return msgspec.json.encode(tools)
+
+
+def decode_list(body: bytes) -> ToolList:
+    """Return a stored list."""
+    return msgspec.json.decode(body, type=ToolList)
