@@ -206,6 +206,7 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         attempt=99,
         cursor=Cursor(iteration=9999, phase="decide", action=999),
         running=call_id(turn, 9999, 999),
+        bundle="b" * 32,
         rendered=large,
         decided=large,
         actions=999,

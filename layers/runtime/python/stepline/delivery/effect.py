@@ -45,6 +45,7 @@ def standing_step(lane: Lane, batch: Batch) -> Step:
         iteration=state.cursor.iteration,
         route=state.route(),
         segment=state.segment,
+        bundle=state.bundle,
     )
 
 
@@ -74,7 +75,7 @@ def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
     events = derive(hydrate(ports.artifacts, batch))
     if not events:
         return []
-    sifted = ports.outward.sift(events)
+    sifted = ports.of(batch.state.bundle).outward.sift(events)
     if sifted.failures:
         ports.meter.count(EVENT_RULE_FAILURES, sifted.failures)
     framed = frame_events(

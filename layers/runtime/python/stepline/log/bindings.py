@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
@@ -41,6 +43,13 @@ class Policy:
     context: ContextRules = field(default_factory=ContextRules)
 
 
+class BundleRules(NamedTuple):
+    """The rules of one bundle: the limits of its turns, and the client events that may leave."""
+
+    policy: Policy
+    outward: EventFilter
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ports:
     """The loop's ports. Without `search` there is no web search; `outward` filters client events."""
@@ -63,3 +72,9 @@ class Ports:
     search: WebSearch | None = None
     policy: Policy = Policy()
     outward: EventFilter = field(default_factory=EventFilter)
+    bundles: Mapping[str, BundleRules] = field(default_factory=dict)
+
+    def of(self, bundle: str) -> Ports:
+        """Return the ports with the rules of a bundle; the default's hold for one that the stage no longer has."""
+        rules = self.bundles.get(bundle)
+        return replace(self, policy=rules.policy, outward=rules.outward) if rules else self

@@ -147,6 +147,7 @@ def closed(state: State) -> State:
         output_tokens=state.output_tokens,
         segment=state.segment,
         titled=state.titled,
+        bundle=state.bundle,
     )
 
 

@@ -72,6 +72,7 @@ class State(Row):
     waits: int = 0
     until_ms: int = 0
     declined: int = 0
+    bundle: str = ""
 
     def route(self) -> str:
         """Return the state machine's next state."""

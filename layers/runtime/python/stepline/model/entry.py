@@ -132,9 +132,10 @@ Outcome = Literal["completed", "error"]
 
 
 class Owner(Value, tag="owner", tag_field="kind"):
-    """The owner of the conversation. Only in batch 1."""
+    """The owner of the conversation, and the name of its bundle; "" is the stage's default. Only in batch 1."""
 
     user: str
+    bundle: str = ""
 
 
 class Inbound(Value, tag="in", tag_field="kind"):

@@ -20,6 +20,14 @@ USER_MAX_CHARS = 256
 
 The state of a conversation has room for this much.
 """
+BUNDLE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+"""The name of a bundle on its stage."""
+
+DEFAULT_BUNDLE = "default"
+"""The name of the stage's own bundle, which a conversation has whose first message names none."""
+
+FURTHER_BUNDLE = re.compile(r"(?!default\Z)[a-z][a-z0-9_-]{0,31}")
+"""The name of any other one."""
 
 TURN = re.compile(r"turn_[A-Za-z0-9_-]{1,64}")
 CALL = re.compile(r"tc_[0-9a-f]{12}")

@@ -21,8 +21,9 @@ class Step(Value, omit_defaults=False):
 
     `launch` is set between the state that prepares a task and the one that starts it. `wait_s` is how long to
     wait before the next decision, on the route `wait` and after it. `segment` is the newest
-    batch in a segment, where a process without a cache starts to read. `v` is the format's version: fields
-    may be added within one, and a reader ignores unknown ones. Source: docs/concepts/log.md#versions.
+    batch in a segment, where a process without a cache starts to read. `bundle` is the name of the conversation's
+    bundle, "" for the stage's default. `v` is the format's version: fields may be added within one, and a reader
+    ignores unknown ones. Source: docs/concepts/log.md#versions.
 
     Every field is written, because the state machine chooses on `route`, and a choice on a missing field
     fails under another name.
@@ -40,6 +41,7 @@ class Step(Value, omit_defaults=False):
     launch: Launch | None = None
     segment: int = 0
     wait_s: int = 0
+    bundle: str = ""
     v: int = 1
 
     def lane(self) -> Lane:
