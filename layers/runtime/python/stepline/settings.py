@@ -7,6 +7,7 @@ generated from them. Functions read with `Settings.from_env`, stacks write with 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
@@ -15,11 +16,13 @@ import msgspec
 from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.decision import FANOUT_MODES, FanoutMode
-from stepline.model.program.execution import Placement, Scope, Strategy, Switch
+from stepline.model.ids import FURTHER_BUNDLE
+from stepline.model.program.execution import Placement, Scope, Strategy, Switch, WorkspaceMode
 from stepline.model.version import VERSIONS, AgentVersion
 from stepline.ports.model import RoleChoice
 
 ModelProvider: TypeAlias = Literal["anthropic", "bedrock"]
+SearchProvider: TypeAlias = Literal["collection", "brave", "tavily", "searxng"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
 ExecMode: TypeAlias = Literal["none", "process", "docker", "fargate"]
 EXEC_MODES: Final[Mapping[str, ExecMode]] = {
@@ -34,15 +37,24 @@ PLACEMENTS: Final[Mapping[ExecMode, Placement]] = {
     "fargate": "remote",
 }
 """Where the programs of a mode run; a mode that runs some is the name of a backend."""
+EMBEDDING_MODEL: Final = "amazon.titan-embed-text-v2:0"
+"""The model on Bedrock that makes the vectors of memory, where an S3 Vectors bucket keeps them."""
 T = TypeVar("T")
+
+
+class BundleChoice(Value, forbid_unknown_fields=True):
+    """A further bundle of a stage: its package, and its properties."""
+
+    module: str
+    props: Mapping[str, Any] = {}
 
 
 class Setting(Value):
     """The variable of a field and how it is read; the type of `default` says as what.
 
     `choices` maps each accepted word to its value. `minimum` and `maximum` are inclusive; with `or_default` a number
-    outside them stands for the default. `items` is the type of a JSON object's values, and `short` the field of it that
-    a text alone stands for. A field that is not `handed_on` is of no use to a supervisor in another process.
+    outside them stands for the default. `items` is the type of a JSON object's values, `short` the field of it that
+    a text alone stands for, and `names` what its keys must match. A field that is not `handed_on` is of no use to a supervisor in another process.
     """
 
     variable: str
@@ -55,6 +67,7 @@ class Setting(Value):
     choices: Mapping[str, Any] = {}
     items: type = object
     short: str = ""
+    names: re.Pattern[str] | None = None
     secret: bool = False
     handed_on: bool = True
 
@@ -99,6 +112,8 @@ class Setting(Value):
         return {key: self._item(key, item) for key, item in read.items()}
 
     def _item(self, key: str, item: Any) -> Any:
+        if self.names and not self.names.fullmatch(key):
+            raise self._refusal(f"may not have the key {key[:80]!r}")
         if self.short and isinstance(item, str):
             item = {self.short: item}
         try:
@@ -255,6 +270,14 @@ class Settings(Value):
         "bundles.default",
         "Package whose `WORKFLOW` defines the agent ([bundles](../how-to/write-a-bundle.md)).",
     )
+    bundles: Mapping[str, BundleChoice] = setting(
+        "STEPLINE_BUNDLES",
+        {},
+        "JSON map from a name to a further bundle, which a conversation's first message may choose: a package, or an object with `module` and its own properties, `props` ([bundles](../how-to/write-a-bundle.md#several-on-one-stage)).",
+        items=BundleChoice,
+        short="module",
+        names=FURTHER_BUNDLE,
+    )
     bundle_props: Mapping[str, Any] = setting(
         "STEPLINE_BUNDLE_PROPS",
         {},
@@ -295,6 +318,21 @@ class Settings(Value):
         unit="tokens",
         minimum=1,
         or_default=True,
+    )
+    approvals: Mapping[str, str] = setting(
+        "STEPLINE_APPROVALS",
+        {},
+        "Calls that need a person: a JSON object of tool ids, prefixes that end in `*` or `effect:<class>`, each with `always`, "
+        "`never` or `first_use` ([ask a person first](../how-to/ask-a-person-first.md)).",
+        handed_on=False,
+    )
+    approval_wait_s: int = setting(
+        "STEPLINE_APPROVAL_WAIT_S",
+        604_800,
+        "How long an answer to such a call may take. 0: for ever.",
+        unit="s",
+        minimum=0,
+        handed_on=False,
     )
     event_credit: int = setting(
         "AI_REACT_REACTIVE_EVENT_CREDIT",
@@ -362,10 +400,71 @@ class Settings(Value):
         minimum=0,
         maximum=1,
     )
+    max_image_bytes: int = setting(
+        "MODALITY_MAX_IMAGE_BYTES",
+        5_242_880,
+        "Largest picture in a request, as it is sent: in base64. A larger one is scaled down by `react.read`.",
+        unit="bytes",
+        minimum=1,
+    )
+    max_doc_bytes: int = setting(
+        "MODALITY_MAX_DOC_BYTES",
+        10_485_760,
+        "Largest PDF that `react.read` attaches.",
+        unit="bytes",
+        minimum=1,
+    )
+    workspace: WorkspaceMode = setting(
+        "AI_REACT_WORKSPACE",
+        "custom",
+        "How a conversation's project, its `files/`, is kept: `custom`, by the log alone; `git`, also as a history with a commit for each turn that ends well ([versions](../concepts/timeline.md#versions)).",
+        choices=get_args(WorkspaceMode),
+    )
+    search_provider: SearchProvider = setting(
+        "STEPLINE_SEARCH_PROVIDER",
+        "collection",
+        "The engine that `web_tools.web_search` asks ([engines](../concepts/sources.md#search-engines)): `collection`, a collection of documents, without a network; `brave` and `tavily`, by key; `searxng`, by address.",
+        choices=get_args(SearchProvider),
+    )
+    search_url: str = setting(
+        "STEPLINE_SEARCH_URL",
+        "",
+        "Address of the instance of SearXNG, or of another server that speaks the API of Brave or Tavily.",
+    )
+    search_secret_arn: str = setting(
+        "STEPLINE_SEARCH_SECRET_ARN",
+        "",
+        "Secret that holds the key of Brave or Tavily in AWS. Without it the key is the descriptors' secret `search.api_key`.",
+    )
+    search_api_key: str = setting(
+        "STEPLINE_SEARCH_API_KEY", "", "That key, on a developer's machine.", secret=True
+    )
     search_corpus: str = setting(
         "STEPLINE_SEARCH_CORPUS",
         "",
-        "File of JSON lines, or folder with `*.jsonl`, in which `web_tools.web_search` searches. Empty: the collection that comes with the library.",
+        "File of JSON lines, or folder with `*.jsonl`, in which `web_tools.web_search` searches if its engine is `collection`. Empty: the collection that comes with the library.",
+    )
+    mcp_timeout_s: int = setting(
+        "STEPLINE_MCP_TIMEOUT_S",
+        60,
+        "How long a call of a tool of an MCP server may take, unless its row says otherwise; at most 600 ([MCP](../how-to/connect-an-mcp-server.md)).",
+        unit="s",
+        minimum=1,
+        handed_on=False,
+    )
+    mcp_list_ttl_s: int = setting(
+        "STEPLINE_MCP_LIST_TTL_S",
+        3600,
+        "How long the list of an MCP server's tools is good for; a server may name a shorter time.",
+        unit="s",
+        minimum=0,
+        handed_on=False,
+    )
+    memory_bucket_arn: str = setting(
+        "STEPLINE_MEMORY_BUCKET_ARN",
+        "",
+        "Vector bucket of Amazon S3 Vectors that keeps the index of memory ([vectors](../how-to/memory-on-s3-vectors.md)).",
+        handed_on=False,
     )
     exec_mode: ExecMode = setting(
         "EXEC_RUNTIME_MODE",

@@ -23,6 +23,8 @@ Strategy: TypeAlias = Literal["split", "combined"]
 Visibility: TypeAlias = Literal["external", "internal"]
 Scope: TypeAlias = Literal["active_bundle", "all"]
 Switch: TypeAlias = Literal["ENABLED", "DISABLED"]
+WorkspaceMode: TypeAlias = Literal["custom", "git"]
+"""`git`: each turn that ends well is a commit of its conversation's own history."""
 
 
 class ContractFile(Value):
