@@ -74,9 +74,12 @@ class Control:
     While entered, it listens; leaving it closes the connection, which ends the program.
     """
 
-    def __init__(self, path: Path, *, uid: int, owner: tuple[int, int] | None, log_bytes: int) -> None:
-        """Expect account `uid` at `path`, in a folder that it cannot write; `owner` is the socket's."""
-        self.log = Tail(log_bytes)
+    def __init__(self, path: Path, *, uid: int, owner: tuple[int, int] | None, log: Tail) -> None:
+        """Expect account `uid` at `path`, in a folder that it cannot write; `owner` is the socket's.
+
+        The program's output goes to `log`.
+        """
+        self.log = log
         self._path = path
         self._uid = uid
         self._owner = owner

@@ -30,10 +30,10 @@ TERM_S: Final = 1.0
 ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/tmp"}  # noqa: S108 - the container's own
 
 
-def run_here(caller: Caller, workspace: Workspace, payload: bytes) -> Ended:
-    """Run the program of a workspace in this container. Raises SandboxError, HungUp."""
+def run_here(caller: Caller, workspace: Workspace, payload: bytes, tell: Callable[[bytes], None]) -> Ended:
+    """Run the program of a workspace in this container, and `tell` its output. Raises SandboxError, HungUp."""
     limits = workspace.request.limits
-    return Program(EXECUTOR_COMMAND, payload, log_bytes=limits.log_bytes).watch(
+    return Program(EXECUTOR_COMMAND, payload, Tail(limits.log_bytes, tell)).watch(
         caller, timeout_s=limits.timeout_s, interval_s=limits.monitor_interval_s, check=workspace.check
     )
 
@@ -41,8 +41,8 @@ def run_here(caller: Caller, workspace: Workspace, payload: bytes) -> Ended:
 class Program:
     """One child. Its jail gives it another account; until then only our own code runs in it."""
 
-    def __init__(self, command: Sequence[str], payload: bytes, *, log_bytes: int) -> None:
-        """Start it, with its payload as standard input.
+    def __init__(self, command: Sequence[str], payload: bytes, log: Tail) -> None:
+        """Start it, with its payload as standard input; its output goes to `log`.
 
         Raises SandboxError if this is not process 1: the signal that ends a program reaches all other
         processes.
@@ -52,7 +52,7 @@ class Program:
         place_fonts()
         with contextlib.suppress(FileNotFoundError):
             os.chown(FONTS[1], UID, GID)  # Matplotlib writes there
-        self.log = Tail(log_bytes)
+        self.log = log
         self._child = subprocess.Popen(  # noqa: S603 - our own executor, no shell
             command,
             stdin=subprocess.PIPE,

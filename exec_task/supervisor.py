@@ -27,6 +27,7 @@ from stepline.adapters.docker.supervisor_protocol import (
     Fetch,
     Launch,
     Missing,
+    Printed,
     Ready,
     Violation,
     blob_bytes,
@@ -77,6 +78,7 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
         owner=owner,
         fetch=lambda key: _fetch(stdio, key),
         make_host=lambda cancel: make_host(launch, cancel),
+        bundle=launch.bundle,
     )
     with workspace:
         stdio.send(Ready())
@@ -86,7 +88,8 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
             payload = render_payload(launch.request, launch.token, "combined", root=root)
             from exec_task.program import run_here  # noqa: PLC0415 - only in a combined container
 
-            stdio.send(run_here(stdio, workspace, payload))
+            ended = run_here(stdio, workspace, payload, lambda chunk: stdio.send(Printed(data=chunk)))
+            stdio.send(ended)
     report = workspace.report()
     stdio.send(report)
     for sha256 in blob_bytes(report.files):

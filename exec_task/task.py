@@ -2,7 +2,8 @@
 
     ask                 a task whose state no longer waits leaves the run to another task
     take the handover   a secret that is deleted once it is read: where the parcel is, and the descriptors
-    get the parcel      the request, the log, and the grants for the objects of this run; there are no others
+    get the parcel      the request, the log, the bundle's files, and the grants for the objects of this run; there are no
+                        others
     claim               put the marker that the run was taken; refused, and nothing happens here
     run                 as any supervisor does
     store and report    the files, then the run, then the message that both are there
@@ -40,6 +41,7 @@ from stepline.adapters.docker.payload import render_payload
 from stepline.adapters.docker.supervisor_protocol import Ended
 from stepline.adapters.http_artifacts import GrantedArtifacts
 from stepline.adapters.sandbox.exit_code import FULL, LOST
+from stepline.adapters.sandbox.live_log import LiveLog
 from stepline.adapters.sandbox.quota import WORKSPACE as TOO_LARGE
 from stepline.adapters.sandbox.tail import Tail
 from stepline.bundle.descriptor_set import decode_payload
@@ -225,26 +227,34 @@ def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, Wor
         owner=task.owner,
         fetch=fetch,
         make_host=make_host,
+        bundle=parcel.bundle,
         shared_disk=True,
     )
     vigil.check()
     payload = render_payload(request, token, task.strategy, root=task.root, backend="fargate")
-    if task.strategy == "combined":
-        from exec_task.program import run_here  # noqa: PLC0415 - only in a combined container
+    with LiveLog(request, lambda copy: _keep_log(task, parcel, copy)) as log:
+        if task.strategy == "combined":
+            from exec_task.program import run_here  # noqa: PLC0415 - only in a combined container
 
-        with workspace:
-            return run_here(vigil, workspace, payload), workspace
-    return _run_beside(task, workspace, payload), workspace
+            with workspace:
+                return run_here(vigil, workspace, payload, log.write), workspace
+        return _run_beside(task, workspace, payload, log), workspace
 
 
-def _run_beside(task: Task, workspace: Workspace, payload: bytes) -> Ended:
+def _keep_log(task: Task, parcel: Parcel, copy: bytes) -> None:
+    """Store a copy of the log, if this run may: a parcel of an earlier release has no right to it."""
+    if parcel.log:
+        task.depot.put(parcel.log, copy)
+
+
+def _run_beside(task: Task, workspace: Workspace, payload: bytes, log: LiveLog) -> Ended:
     """Run the program in the task's other container."""
     owner, limits = task.owner, workspace.request.limits
     control = Control(
         task.root / "socket/control.sock",
         uid=owner[0] if owner else os.geteuid(),
         owner=(0, owner[1]) if owner else None,
-        log_bytes=limits.log_bytes,
+        log=Tail(limits.log_bytes, log.write),
     )
     with control:
         if word := control.accept(task.vigil):

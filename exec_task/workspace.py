@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -15,7 +15,7 @@ from stepline.adapters.docker.supervisor_protocol import Report
 from stepline.adapters.sandbox.cancel import Over
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.quota import Quota, plan_reserve
-from stepline.adapters.sandbox.restore import restore
+from stepline.adapters.sandbox.restore import place_bundle, restore
 from stepline.adapters.sandbox.tool_server import SupervisorServer
 from stepline.errors import SandboxError
 from stepline.model.program.execution import ExecRequest, ToolCallRecord, ToolEvent
@@ -28,7 +28,7 @@ ROOM_BYTES: Final = 1 << 40
 """For inputs: their sender has checked the sum, and the workspace is a file system with its own size."""
 
 SPOOL: Final = "spool"
-FOLDERS: Final = {"work": 0o755, "out": 0o755, "socket": 0o750}
+FOLDERS: Final = {"work": 0o755, "out": 0o755, "bundle": 0o755, "socket": 0o750}
 
 Owner = tuple[int, int]
 
@@ -72,11 +72,13 @@ class Workspace:
         owner: Owner | None,
         fetch: Callable[[str], bytes],
         make_host: Callable[[Cancel], ToolHost],
+        bundle: Mapping[str, bytes],
         shared_disk: bool = False,
     ) -> None:
         """Lay it out below `root`; private files are in `private`.
 
         `make_host` creates the tools; its argument cancels those that still run when the program has ended.
+        `bundle` are the files of the bundle, which stay ours.
         `owner` is the program's account, which gets the workspace; None leaves it ours. On a `shared_disk`,
         one with other content too, part of it is reserved. Raises SandboxError `restore_failed`, or
         `workspace_size_limit` if it is too large before anything runs.
@@ -86,7 +88,7 @@ class Workspace:
         self._root = root
         self._owner = owner
         self._token = token
-        self._before = self._lay_out(fetch)
+        self._before = self._lay_out(fetch, bundle)
         reserve_bytes = plan_reserve(root) if shared_disk else 0
         folders = [root / "work", root / "out"]
         self._quota = Quota(folders, request.limits, self._before, reserve_bytes=reserve_bytes)
@@ -144,10 +146,10 @@ class Workspace:
             deleted=found.deleted,
         )
 
-    def _lay_out(self, fetch: Callable[[str], bytes]) -> Manifest:
-        """Create the folders, with the program and its inputs in them."""
+    def _lay_out(self, fetch: Callable[[str], bytes], bundle: Mapping[str, bytes]) -> Manifest:
+        """Create the folders, with the program, its bundle and its inputs in them."""
         root, owner = self._root, self._owner
-        work, out, socket = (root / name for name in FOLDERS)
+        work, out, readable, socket = (root / name for name in FOLDERS)
         try:
             for name, mode in FOLDERS.items():
                 (root / name).mkdir(mode)
@@ -159,5 +161,6 @@ class Workspace:
                 os.chown(socket, -1, owner[1])
         except OSError as error:
             raise SandboxError(f"the workspace cannot be made: {error}", code="restore_failed") from error
+        place_bundle(bundle, readable)
         request = self.request
         return restore(request.files, out, fetch, max_bytes=ROOM_BYTES, owner=owner, turn=request.turn)

@@ -59,7 +59,7 @@ def run(payload: Mapping[str, Any]) -> NoReturn:
 
 
 def clean_environment(payload: Mapping[str, Any]) -> dict[str, str]:
-    """Return the whole environment of a program: five names of ours, and those Python and its packages need.
+    """Return the whole environment of a program: six names of ours, and those Python and its packages need.
 
     Nothing of the host's environment is passed on. The block that the kernel shows of this process was fixed
     at its start, so an executor must be started without secrets in it.
@@ -71,6 +71,7 @@ def clean_environment(payload: Mapping[str, Any]) -> dict[str, str]:
         "OUTPUT_DIR": payload["out"],
         "EXECUTION_ID": payload["exec_id"],
         "BUNDLE_ID": payload["bundle_id"],
+        "BUNDLE_ROOT": payload["bundle_root"],
         "AGENT_IO_CONTEXT": json.dumps(io_context, separators=(",", ":")),
         "PATH": f"{os.path.dirname(sys.executable)}:{_PATHS}",  # noqa: PTH120 - `python` is the one that runs this
         "HOME": "/tmp",  # noqa: S108 - the only place besides the two folders that a program may write to

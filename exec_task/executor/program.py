@@ -1,7 +1,7 @@
 """Run the generated program: its unchanged text, as the module `__main__`, to its end.
 
-The program finds OUTPUT_DIR (text) and OUT_DIR (Path), WORKDIR, EXECUTION_ID, BUNDLE_ID, `agent_io_tools`, `ctx_tools`
-and an object for every alias of the agent's tools, as globals and as modules; it starts in the current turn's
+The program finds OUTPUT_DIR (text) and OUT_DIR (Path), WORKDIR, EXECUTION_ID, BUNDLE_ID, BUNDLE_ROOT (text),
+`agent_io_tools`, `ctx_tools` and an object for every alias of the agent's tools, as globals and as modules; it starts in the current turn's
 folder. A top-level `await` runs under `asyncio.run`; a program without one may call that itself.
 
 Source: docs/reference/execution.md#what-a-program-finds.
@@ -117,6 +117,7 @@ def _main_module(payload: Mapping[str, Any], path: str) -> types.ModuleType:
         WORKDIR=payload["work"],
         EXECUTION_ID=payload["exec_id"],
         BUNDLE_ID=payload["bundle_id"],
+        BUNDLE_ROOT=payload["bundle_root"],
     )
     # An alias with the name of a standard module is a global only; hiding the module would break others.
     sys.modules.update({name: it for name, it in tools.items() if name not in sys.stdlib_module_names})

@@ -24,7 +24,9 @@ from . import kernel
 
 RUNS: Final = Path("/runs")
 WORKSPACE: Final = Path("/workspace")
-PLACES: Final = ("work", "out", "socket")
+PLACES: Final = ("work", "out", "bundle", "socket")
+SEALED: Final = ("bundle", "socket")
+"""The places that a program cannot write to."""
 PROC: Final = Path("/proc")
 TMP: Final = Path("/tmp")  # noqa: S108 - a tmpfs of the run's own
 SHM: Final = Path("/dev/shm")  # noqa: S108 - a tmpfs of the run's own
@@ -98,12 +100,13 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
 def fit(run: str, outermost: Iterable[Path]) -> None:
     """Add one run's own places, in a new mount and pid namespace.
 
-    `run` names the run's folder below RUNS, which is inaccessible afterwards. The socket's folder is
-    read-only. `outermost` is the result of `build`.
+    `run` names the run's folder below RUNS, which is inaccessible afterwards. `outermost` is the result of
+    `build`.
     """
     for place in PLACES:
         kernel.mount(RUNS / run / place, WORKSPACE / place, None, kernel.MS_BIND)
-    _set_attributes(WORKSPACE / "socket", kernel.MS_RDONLY)
+    for place in SEALED:
+        _set_attributes(WORKSPACE / place, kernel.MS_RDONLY)
     kernel.umount(RUNS, kernel.MNT_DETACH)
     _tmpfs(TMP, TMP_BYTES)
     _put_back(outermost)

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from stepline.adapters.corpus import CorpusSearch
+from stepline.adapters.corpus import CorpusPages, CorpusSearch
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.process.executor import ProcessExecutor
 from stepline.adapters.process.group import PROC
 from stepline.adapters.system import SystemClock
+from stepline.adapters.web.page_fetch import PageFetcher
 from stepline.local.stage.program_image import image_name
 from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, Limits, Run, RuntimeProfile, Strategy, WorkFile
@@ -34,6 +35,7 @@ from stepline.tools.sources import SourcePool
 from tests.contract.task_containers import TaskExecutor
 from tests.contract.task_services import Cloud
 from tests.security.escape.task_definition import task_definition
+from tests.support.bundle_on_disk import BUNDLE, bundle_on_disk
 from tests.support.log_builder import LANE, LogBuilder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,7 +99,7 @@ class Bench:
             tools=tools,
             limits=limits,
             profile=self.profile,
-            bundle="bundles.roses",
+            bundle=BUNDLE,
         )
         return Job(request=request, batches=self.log.batches, fetch=self.artifacts.get, spool=self.spool)
 
@@ -134,6 +136,7 @@ def tool_host(job: Job) -> ToolHost:
             timeline=timeline,
             caps=ReadCaps(),
             search=search,
+            pages=CorpusPages(search, PageFetcher()),
             sources=pool,
         )
 
@@ -148,7 +151,7 @@ def tool_host(job: Job) -> ToolHost:
 
 @contextmanager
 def bench_of(executor: Executor, profile: RuntimeProfile) -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory(prefix="spools-") as spools, closing(executor):
+    with tempfile.TemporaryDirectory(prefix="spools-") as spools, bundle_on_disk(), closing(executor):
         yield Bench(executor, profile, Path(spools))
 
 

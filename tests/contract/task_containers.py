@@ -20,6 +20,7 @@ from stepline.model.batch import encode_batch
 from stepline.model.program.execution import Run
 from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.ports.executor import Job
+from stepline.programs.bundle_files import read_bundle_files
 from stepline.programs.packed_files import split_files
 from stepline.settings import Settings
 from tests.contract.task_services import Cloud
@@ -66,7 +67,10 @@ class TaskExecutor:
         grants = {word: self.cloud.grant("PUT", f"{name}/{word}") for word in OBJECTS}
         reads = {file.key: self.cloud.grant("GET", file.key) for file in job.request.files}
         batches = tuple(map(encode_batch, job.batches))
-        parcel = Parcel(request=job.request, batches=batches, reads=reads, **grants)
+        log = self.cloud.grant("PUT", f"{name}/log", again=True)
+        self.cloud.replaced = lambda _key, copy: job.keep_log(copy)
+        bundle = dict(read_bundle_files(job.request.bundle))
+        parcel = Parcel(request=job.request, batches=batches, reads=reads, log=log, bundle=bundle, **grants)
         self.cloud.put(f"{name}/parcel", msgspec.msgpack.encode(parcel))
         handover = Handover(
             parcel=self.cloud.grant("GET", f"{name}/parcel"),

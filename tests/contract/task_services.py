@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from stepline.errors import NotFoundError
+from stepline.errors import DependencyError, NotFoundError
 from stepline.model.program.handover import Grant
 
 Fetch = Callable[[str], bytes]
@@ -26,6 +26,8 @@ class Cloud:
         self.waiting: dict[str, list[str]] = {}
         self.fetch: Fetch | None = None
         self.rights: dict[str, tuple[str, str]] = {}
+        self.changing: set[str] = set()
+        self.replaced: Callable[[str, bytes], object] = lambda *_: None
         self.beaten = threading.Condition()
         handler = type("Handler", (_Handler,), {"cloud": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -42,11 +44,15 @@ class Cloud:
         self._thread.join()
         self._server.server_close()
 
-    def grant(self, method: str, key: str) -> Grant:
-        """Return the right to one request on one object, as a presigned URL is."""
+    def grant(self, method: str, key: str, *, again: bool = False) -> Grant:
+        """Return the right to one request on one object, as a presigned URL is; `again`: to puts over the object."""
         right = secrets.token_urlsafe(16)
         self.rights[right] = (method, key)
-        headers = {} if method == "GET" else {"Content-Type": "x/y", "If-None-Match": "*"}
+        if again:
+            self.changing.add(key)
+        headers = {} if method == "GET" else {"Content-Type": "x/y"}
+        if method == "PUT" and not again:
+            headers["If-None-Match"] = "*"
         return Grant(url=f"{self.url}/objects/{quote(key)}?right={right}", headers=headers)
 
     def get(self, key: str) -> bytes | None:
@@ -58,6 +64,10 @@ class Cloud:
             return None
 
     def put(self, key: str, body: bytes) -> bool:
+        if key in self.changing:
+            self.objects[key] = body
+            self.replaced(key, body)
+            return True
         return self.objects.setdefault(key, body) is body
 
     def call(self, target: str, asked: dict[str, Any]) -> tuple[HTTPStatus, dict[str, Any]]:
@@ -93,12 +103,16 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body()
         if (
             not self._key("PUT")
-            or self.headers["If-None-Match"] != "*"
+            or self.headers["If-None-Match"] != (None if self._key("PUT") in self.cloud.changing else "*")
             or self.headers["Content-Type"] != "x/y"
         ):
             self._answer(HTTPStatus.FORBIDDEN, b"")
         else:
-            written = self.cloud.put(self._key("PUT"), body)
+            try:
+                written = self.cloud.put(self._key("PUT"), body)
+            except DependencyError:
+                self._answer(HTTPStatus.SERVICE_UNAVAILABLE, b"")
+                return
             self._answer(HTTPStatus.OK if written else HTTPStatus.PRECONDITION_FAILED, b"")
 
     def do_POST(self) -> None:

@@ -28,6 +28,12 @@ def test_a_body_is_written_once_and_never_changes(artifacts, key):
     assert artifacts.get(key) == b"first"
 
 
+def test_a_log_is_written_over(artifacts, key):
+    artifacts.replace(key, b"first, and longer", mime="application/json")
+    artifacts.replace(key, b"second", mime="application/json")
+    assert artifacts.get(key) == b"second"
+
+
 def test_an_absent_key_is_not_found(artifacts, key):
     with pytest.raises(NotFoundError) as caught:
         artifacts.get(key)
@@ -82,3 +88,29 @@ def test_a_store_that_does_not_say_a_size_is_a_failed_dependency(aws, key, fault
     faults.lose_answers(aws.artifacts.client, "HeadObject", times=3)
     with pytest.raises(DependencyError):
         aws.artifacts.size(key)
+
+
+def test_the_heads_of_many_objects_come_in_order_and_cut(artifacts, lane):
+    keys = [f"out/{lane.prefix()}/turn_1/{n:03}" for n in range(30)]
+    for n, key in enumerate(keys):
+        artifacts.put(key, b"%03d" % n + b"x" * (n % 4), mime="text/plain")
+    artifacts.put(f"{keys[0]}0", b"", mime="text/plain")
+    asked = [keys[7], *keys, f"{keys[0]}0", keys[7]]
+    found = list(artifacts.heads(asked, max_bytes=4))
+    assert found == [artifacts.get(key)[:4] for key in asked]
+    assert list(artifacts.heads([], max_bytes=4)) == []
+
+
+def test_heads_need_not_be_taken_to_the_end(artifacts, lane):
+    keys = [f"out/{lane.prefix()}/turn_1/{n:03}" for n in range(30)]
+    for key in keys:
+        artifacts.put(key, b"x", mime="text/plain")
+    heads = artifacts.heads(keys, max_bytes=1)
+    assert next(heads) == b"x"
+    heads.close()
+
+
+def test_an_absent_head_is_not_found(artifacts, key):
+    artifacts.put(key, b"x", mime="text/plain")
+    with pytest.raises(NotFoundError):
+        list(artifacts.heads([key, f"{key}0"], max_bytes=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator
@@ -9,8 +10,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from stepline.errors import DependencyError
 from stepline.model.program.execution import Run
+from stepline.model.program.running_log import RunningLog
 from tests.contract.executor_jobs import BACKENDS, LIMITS, SAID, Bench
+from tests.support.bundle_on_disk import BUNDLE, READABLE
 
 MIB = 1024 * 1024
 
@@ -51,14 +55,19 @@ def test_the_program_stands_in_the_folder_of_its_turn(bench):
 
 
 def test_inputs_lie_where_their_paths_say_and_are_reported_unchanged(bench):
+    pulled = "external/crm/attachments/path_0123456789ab/42"  # of a path of the bundle's own
     run = bench.ran(
-        """
-        print(open("outputs/data.csv").read(), open("../turn_0009/files/old.txt").read())
+        f"""
+        print(open("outputs/data.csv").read(), open("../turn_0009/files/old.txt").read(), open("{pulled}").read())
         """,
-        files=(bench.file("outputs/data.csv", b"1,2"), bench.file("turn_0009/files/old.txt", b"older")),
+        files=(
+            bench.file("outputs/data.csv", b"1,2"),
+            bench.file("turn_0009/files/old.txt", b"older"),
+            bench.file(pulled, b"Ada"),
+        ),
     )
-    assert run.program_log == "1,2 older\n"
-    assert run.unchanged == ("turn_0001/outputs/data.csv", "turn_0009/files/old.txt")
+    assert run.program_log == "1,2 older Ada\n"
+    assert run.unchanged == (f"turn_0001/{pulled}", "turn_0001/outputs/data.csv", "turn_0009/files/old.txt")
     assert (run.files, run.deleted) == ((), ())
 
 
@@ -151,6 +160,23 @@ def test_what_a_program_finds_are_sources_of_its_run(bench):
     assert [event.type for event in run.events] == ["web_search.filtered_results"] * 2
 
 
+def test_a_program_reads_a_page_and_hears_why_there_is_none(bench):
+    run = bench.ran(
+        """
+        found = agent_io_tools.tool_call(tool_id="web_tools.web_search", params={"queries": "prompt caching", "n": 1})
+        (page,) = agent_io_tools.tool_call(tool_id="web_tools.web_fetch", params={"urls": found[0]["url"]})
+        print(page["sid"], page["status"], page["content"] == found[0]["content"])
+        try:
+            agent_io_tools.tool_call(tool_id="web_tools.web_fetch", params={"urls": "http://169.254.169.254/"})
+        except agent_io_tools.ToolCallError as refused:
+            print(refused.code)
+        """,
+        tools=("web_tools.web_search", "web_tools.web_fetch"),
+    )
+    assert run.program_log == "1 success True\naddress_refused\n"
+    assert [event.type for event in run.events[1:]] == ["web_fetch.results"] * 2
+
+
 def test_a_refused_call_raises_in_the_program_and_is_recorded_with_its_code(bench):
     run = bench.ran("""
         for tool, params in (("react.read", {"nonsense": 1}), ("react.write", {}), ("os.system", {})):
@@ -191,6 +217,30 @@ def test_of_a_flood_of_output_the_end_is_kept_and_the_amount_told(bench):
     assert run.log_bytes == 3000 * 1001 + 8
     assert len(run.program_log) <= 10_000
     assert run.program_log.endswith("x\nthe end\n")
+
+
+def test_what_it_prints_is_kept_while_it_runs(bench):
+    job, copies = bench.job("import time\nprint('ü early', flush=True)\ntime.sleep(5)\nprint('late')"), []
+    run = bench.executor.run(dataclasses.replace(job, keep_log=copies.append))
+    assert run.program_log == "ü early\nlate\n"
+    logs = [msgspec.json.decode(copy, type=RunningLog) for copy in copies]
+    assert logs[0] == RunningLog(lane="exec.0.log", text="ü early\n")
+    assert (logs[-1].text, logs[-1].ended) == ("ü early\nlate\n", True)
+    assert [log.since for log in logs[1:]] == [len(log.text) for log in logs[:-1]]
+
+
+def test_of_a_program_that_prints_nothing_no_log_is_kept(bench):
+    copies = []
+    assert not bench.executor.run(dataclasses.replace(bench.job("pass"), keep_log=copies.append)).program_log
+    assert copies == []
+
+
+def test_a_log_that_cannot_be_kept_costs_the_run_nothing(bench):
+    def keep(_copy):
+        raise DependencyError("the store is away")
+
+    run = bench.executor.run(dataclasses.replace(bench.job("print('hello')"), keep_log=keep))
+    assert (run.error, run.program_log) == ("", "hello\n")
 
 
 def test_no_file_grows_beyond_its_limit(bench):
@@ -257,8 +307,42 @@ def test_of_the_environment_of_the_host_nothing_is_seen(bench, monkeypatch):
     assert "planted-4711" not in run.program_log
     assert {"WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "AGENT_IO_CONTEXT"} <= found.keys()
     assert found["EXECUTION_ID"] == f"tc_{bench.runs:012x}"
-    assert found["BUNDLE_ID"] == "bundles.roses"
+    assert found["BUNDLE_ID"] == BUNDLE
     assert not {name for name in found if name.startswith(("AWS", "STEPLINE", "KDCUBE", "DOCKER"))}
+
+
+def test_the_readable_files_of_its_bundle_lie_at_its_root(bench):
+    run = bench.ran("""
+        import json, os, sys
+        assert BUNDLE_ROOT == os.environ["BUNDLE_ROOT"] and os.path.isabs(BUNDLE_ROOT)
+        found = {}
+        for top, _, names in os.walk(BUNDLE_ROOT):
+            for name in names:
+                path = os.path.join(top, name)
+                found[os.path.relpath(path, BUNDLE_ROOT)] = open(path).read()
+        print(json.dumps(found))
+    """)
+    assert json.loads(run.program_log) == {name: body.decode() for name, body in READABLE.items()}
+    assert (run.files, run.refused, run.deleted) == ((), (), ())
+
+
+def test_a_bundles_files_cannot_be_changed_by_its_programs(bench):
+    run = bench.ran("""
+        import os, shutil
+        def folder(): os.mkdir(f"{BUNDLE_ROOT}/new")
+        def created(): open(f"{BUNDLE_ROOT}/new.txt", "w")
+        def changed(): open(f"{BUNDLE_ROOT}/guide/roses.md", "a")
+        def removed(): os.remove(f"{BUNDLE_ROOT}/guide/roses.md")
+        def renamed(): os.rename(f"{BUNDLE_ROOT}/guide", f"{BUNDLE_ROOT}/guides")
+        def opened(): os.chmod(f"{BUNDLE_ROOT}/guide/roses.md", 0o666)
+        for attempt in (folder, created, changed, removed, renamed, opened):
+            try:
+                attempt()
+            except OSError as error:
+                print(error.strerror in ("Permission denied", "Operation not permitted", "Read-only file system"))
+        print(open(f"{BUNDLE_ROOT}/guide/roses.md").read())
+    """)
+    assert run.program_log == "True\n" * 6 + "Thorns\n\n"
 
 
 def test_there_is_no_network(bench):

@@ -55,6 +55,13 @@ def test_a_right_to_write_puts_the_object_once(backend, depot, key):
     assert backend.artifacts.get(key) == b"first"
 
 
+def test_a_right_to_write_again_puts_over_what_is_there(backend, depot, key):
+    grant = backend.grants.rewrite(key, mime="application/json", ttl_s=60)
+    assert depot.put(grant, b"first, and longer")
+    assert depot.put(grant, b"second")
+    assert backend.artifacts.get(key) == b"second"
+
+
 def test_what_the_loop_put_first_is_not_written_over(backend, depot, key):
     backend.artifacts.put(key, b"ours", mime="application/json")
     assert not depot.put(backend.grants.write(key, mime="application/json", ttl_s=60), b"theirs")
@@ -89,6 +96,14 @@ def test_the_condition_and_the_type_of_a_put_are_signed(aws, key):
     assert said["X-Amz-Expires"] == ["60"]
     assert said["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
     assert grant.headers == {"Content-Type": "application/json", "If-None-Match": "*"}
+
+
+def test_of_a_right_to_write_again_only_the_condition_is_left_out(aws, key):
+    grant = aws.grants.rewrite(key, mime="application/json", ttl_s=60)
+    said = urllib.parse.parse_qs(urllib.parse.urlsplit(grant.url).query)
+    assert said["X-Amz-SignedHeaders"] == ["content-type;host"]
+    assert urllib.parse.urlsplit(grant.url).path.endswith(key)
+    assert grant.headers == {"Content-Type": "application/json"}
 
 
 def test_a_url_is_of_the_region_and_holds_no_secret(moto_aws, key, monkeypatch):

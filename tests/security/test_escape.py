@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.security.escape.single_attempt import SINGLE_ATTEMPTS, Secrets
+from tests.support.bundle_on_disk import bundle_on_disk
 from tests.support.temporary import open_parents
 
 from .escape.backend import (
@@ -85,7 +86,7 @@ class AttackedBackend:
 def attacked(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AttackedBackend]:
-    """A backend with a secret in its environment, in two files beside it, and a socket that somebody listens on."""
+    """A backend with a secret in its environment, in files beside it and in its bundle, and a socket in use."""
     folder = tmp_path_factory.mktemp("planted")
     folder.chmod(0o755)
     open_parents(folder)
@@ -100,7 +101,7 @@ def attacked(
         patch.setenv("STEPLINE_ESCAPE_SECRET", SECRET)
         listener.bind(f"\0{abstract}")
         listener.listen()
-        with BACKENDS[request.param]() as backend:
+        with bundle_on_disk(SECRET), BACKENDS[request.param]() as backend:
             yield AttackedBackend(backend, folder, abstract)
 
 

@@ -24,6 +24,7 @@ from stepline.ports.executor import Executor, Job
 from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host
 from tests.contract.task_containers import TaskExecutor, docker
 from tests.contract.task_services import Cloud
+from tests.support.bundle_on_disk import BUNDLE
 from tests.support.container_profile import write_interpreter, write_profile
 from tests.support.log_builder import LANE, LogBuilder
 
@@ -83,6 +84,7 @@ class Backend:
             tools=("react.read",),
             limits=limits,
             profile=self.profile,
+            bundle=BUNDLE,
         )
         with tempfile.TemporaryDirectory(prefix="escape-") as spool:
             job = Job(request=request, batches=self._log.batches, fetch=_nothing, spool=Path(spool))

@@ -7,11 +7,18 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Say
-from stepline.delivery.resume import DELTA_CHARS, pong, resume, running_text
+from stepline.delivery.resume import pong, resume, running_text
 from stepline.errors import InputError, NotFoundError
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
-from stepline.model.wire.event import FRAME_MAX_BYTES, DeltaFrame, EventFrame, PongFrame, SyncFrame
+from stepline.model.wire.event import (
+    DELTA_CHARS,
+    FRAME_MAX_BYTES,
+    DeltaFrame,
+    EventFrame,
+    PongFrame,
+    SyncFrame,
+)
 from stepline.ports.relay import Delta
 from tests.support.conversation import FAR, LANE, USER, Conversation, durable, event_types, frames, of
 from tests.support.faulty_log import StaleLog

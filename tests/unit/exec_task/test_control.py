@@ -7,6 +7,7 @@ import stat
 import pytest
 
 from exec_task.control import Control
+from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
 
 
@@ -44,7 +45,7 @@ def connect(place):
 
 
 def test_one_connection_is_taken_and_nobody_after_it(place, caller):
-    with Control(place, uid=os.geteuid(), owner=None, log_bytes=10) as control:
+    with Control(place, uid=os.geteuid(), owner=None, log=Tail(10)) as control:
         assert stat.S_IMODE(place.stat().st_mode) == 0o660
         with connect(place), socket.socket(socket.AF_UNIX) as late:
             assert control.accept(caller) == ""
@@ -53,7 +54,7 @@ def test_one_connection_is_taken_and_nobody_after_it(place, caller):
 
 
 def test_nobody_waits_in_the_queue_behind_the_first(place, caller):
-    control = Control(place, uid=os.geteuid(), owner=None, log_bytes=10)
+    control = Control(place, uid=os.geteuid(), owner=None, log=Tail(10))
     with control, connect(place), connect(place) as second:
         assert control.accept(caller) == ""
         with pytest.raises(ConnectionResetError):
@@ -61,21 +62,21 @@ def test_nobody_waits_in_the_queue_behind_the_first(place, caller):
 
 
 def test_another_account_is_not_even_heard(place, caller):
-    with Control(place, uid=os.geteuid() + 1, owner=None, log_bytes=10) as control, connect(place) as client:
+    with Control(place, uid=os.geteuid() + 1, owner=None, log=Tail(10)) as control, connect(place) as client:
         with pytest.raises(SandboxError, match="did not come up"):
             control.accept(caller, connect_s=0.2)
         assert client.recv(1) == b""
 
 
 def test_a_container_that_does_not_come_is_told(place, caller):
-    control = Control(place, uid=os.geteuid(), owner=None, log_bytes=10)
+    control = Control(place, uid=os.geteuid(), owner=None, log=Tail(10))
     with control, pytest.raises(SandboxError, match="did not come up"):
         control.accept(caller, connect_s=0)
     assert not place.exists()
 
 
 def test_a_frame_that_announces_too_much_ends_the_run(place, caller):
-    with Control(place, uid=os.geteuid(), owner=None, log_bytes=10) as control, connect(place) as client:
+    with Control(place, uid=os.geteuid(), owner=None, log=Tail(10)) as control, connect(place) as client:
         control.accept(caller)
         client.sendall(b"\xff" * 8)
         with pytest.raises(SandboxError, match="nonsense"):

@@ -26,6 +26,7 @@ from stepline.adapters.docker.supervisor_protocol import (
     Report,
     Violation,
 )
+from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
 from stepline.model.batch import decode_batch, encode_batch
 from stepline.model.program.execution import Limits, WorkFile
@@ -249,7 +250,7 @@ def test_the_program_cannot_write_to_the_folder_of_the_socket_or_above(superviso
 @pytest.mark.skipif(os.getpid() == 1, reason="this is process 1, which the guard lets through")
 def test_a_combined_run_ends_everything_around_it_and_so_needs_to_be_process_1():
     with pytest.raises(SandboxError):
-        Program(["true"], b"", log_bytes=1)
+        Program(["true"], b"", Tail(1))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from stepline.adapters.memory.task import MemoryTasks
 from stepline.errors import DependencyError
 from stepline.model.program.execution import Limits, Run, WorkFile
 from stepline.model.program.handover import RUN_MAX_S, Handover, Parcel
+from stepline.model.program.running_log import RunningLog
 from stepline.programs.packed_files import split_files
 from tests.unit.adapters.docker.test_docker_command_line import REQUEST
 from tests.unit.exec_task.simulated_executor import SimulatedExecutor
@@ -47,7 +48,8 @@ class HandedOverRun:
             name: self.depot.write(name, mime="x/y", ttl_s=TTL_S) for name in ("started", "run", "files")
         }
         reads = {file.key: self.depot.read(file.key, ttl_s=TTL_S) for file in request.files}
-        parcel = Parcel(request=request, batches=(), reads=reads, **write)
+        log = self.depot.rewrite("log", mime="x/y", ttl_s=TTL_S)
+        parcel = Parcel(request=request, batches=(), reads=reads, log=log, **write)
         self.artifacts.put("parcel", msgspec.msgpack.encode(parcel), mime="x/y")
         handover = Handover(parcel=self.depot.read("parcel", ttl_s=TTL_S), descriptors=descriptors or {})
         self.duty.secrets["secret"] = msgspec.json.encode(handover).decode()
@@ -110,6 +112,23 @@ def test_a_run_is_taken_over_seen_through_stored_and_reported(handed_over):
     assert handed_over.artifacts.objects["files"] == b"sameother"
     assert handed_over.duty.ended == {"token": ("", "")}
     assert handed_over.duty.secrets == {}
+
+
+def test_what_a_program_prints_is_stored_beside_its_run(handed_over):
+    handed_over.hand_over(index=2)
+    assert handed_over.perform(well) == DONE
+    log = msgspec.json.decode(handed_over.artifacts.objects["log"], type=RunningLog)
+    assert log == RunningLog(lane="exec.2.log", text="hello\n", ended=True)
+
+
+def test_a_parcel_of_an_earlier_release_has_no_right_to_a_log(handed_over):
+    handed_over.hand_over()
+    parcel = msgspec.msgpack.decode(handed_over.artifacts.objects["parcel"])
+    del parcel["log"]
+    handed_over.artifacts.objects["parcel"] = msgspec.msgpack.encode(parcel)
+    assert handed_over.perform(well) == DONE
+    assert handed_over.run.program_log == "hello\n"
+    assert "log" not in handed_over.artifacts.objects
 
 
 def test_inputs_are_laid_out_and_reported_as_they_are(handed_over):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import stat
+
 import pytest
 from msgspec.structs import replace
 
@@ -28,6 +30,7 @@ def laid_out(folder, **given):
         owner=None,
         fetch=bytes,
         make_host=lambda _: pytest.fail("nothing was called"),
+        bundle={"guide/roses.md": b"Thorns"},
         **given,
     )
 
@@ -44,6 +47,14 @@ def test_on_a_shared_disk_a_program_is_stopped_before_it_is_full(tmp_path, monke
 def test_a_file_system_of_its_own_may_be_filled(tmp_path, monkeypatch):
     monkeypatch.setattr(workspace, "plan_reserve", lambda root: free_bytes(root) * 2)
     assert laid_out(tmp_path).check() is None
+
+
+def test_the_bundles_files_are_for_reading(tmp_path):
+    laid_out(tmp_path)
+    bundle = tmp_path / "workspace/bundle"
+    assert (bundle / "guide/roses.md").read_bytes() == b"Thorns"
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (bundle, *sorted(bundle.rglob("*")))]
+    assert modes == [0o755, 0o755, 0o644]
 
 
 def test_what_never_served_tools_has_a_report_all_the_same(tmp_path):

@@ -60,8 +60,8 @@ def secrets_of_tools():
 def environment():
     """Return the variables that nobody promised."""
     known = """
-    WORKDIR OUTPUT_DIR EXECUTION_ID BUNDLE_ID AGENT_IO_CONTEXT PATH HOME TMPDIR MPLCONFIGDIR MPLBACKEND LANG LC_ALL LC_CTYPE
-    TZ PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE OPENBLAS_NUM_THREADS OMP_NUM_THREADS MKL_NUM_THREADS
+    WORKDIR OUTPUT_DIR EXECUTION_ID BUNDLE_ID BUNDLE_ROOT AGENT_IO_CONTEXT PATH HOME TMPDIR MPLCONFIGDIR MPLBACKEND
+    LANG LC_ALL LC_CTYPE TZ PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE OPENBLAS_NUM_THREADS OMP_NUM_THREADS MKL_NUM_THREADS
     NUMEXPR_NUM_THREADS XDG_CACHE_HOME
     """
     return sorted(set(os.environ) - set(known.split()))
@@ -165,6 +165,30 @@ def rename_the_workspace():
     os.rename("/workspace/socket", "/workspace/other")
 
 
+def change_the_bundle():
+    open("/workspace/bundle/guide/roses.md", "a").write(MARK)
+
+
+def remove_from_the_bundle():
+    os.unlink("/workspace/bundle/guide/roses.md")
+
+
+def put_another_file_into_the_bundle():
+    os.rename("/workspace/work/user_code.py", "/workspace/bundle/guide/roses.md")
+
+
+def open_the_bundle_for_writing():
+    os.chmod("/workspace/bundle/guide", 0o777)
+
+
+def take_the_bundle():
+    os.chown("/workspace/bundle/guide/roses.md", os.getuid(), os.getgid())
+
+
+def move_the_bundle():
+    os.rename("/workspace/bundle", "/workspace/other")
+
+
 def change_site_packages():
     places = {path for path in sys.path if path and not path.startswith(("/workspace", "/tmp"))}
     places |= {os.path.dirname(json.__file__), os.path.dirname(os.__file__)}
@@ -260,6 +284,8 @@ FILES = {
             "/usr/lib/escaped",
             "/workspace/escaped",
             "/workspace/socket/escaped",
+            "/workspace/bundle/escaped",
+            "/workspace/bundle/guide/escaped",
         )
     },
     "writing to the host's file": (write("world_readable"), (*NOT_THERE, "EROFS")),
@@ -278,6 +304,12 @@ FILES = {
     "listening beside it": (listen_in_its_place, REFUSED),
     "opening it for everybody": (open_the_socket_for_all, REFUSED),
     "moving its folder": (rename_the_workspace, (*REFUSED, "EBUSY")),
+    "changing a file of the bundle": (change_the_bundle, REFUSED),
+    "removing a file of the bundle": (remove_from_the_bundle, REFUSED),
+    "putting another file in its place": (put_another_file_into_the_bundle, (*REFUSED, "EXDEV")),
+    "opening the bundle for writing": (open_the_bundle_for_writing, REFUSED),
+    "becoming the owner of a file of the bundle": (take_the_bundle, REFUSED),
+    "moving the bundle": (move_the_bundle, (*REFUSED, "EBUSY")),
     "becoming root": (become("setuid", 0), (*REFUSED, "EINVAL")),
     "becoming the group root": (become("setgid", 0), (*REFUSED, "EINVAL")),
     "changing its groups": (become("setgroups", [0]), (*REFUSED, "EINVAL")),

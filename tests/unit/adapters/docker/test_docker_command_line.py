@@ -17,6 +17,7 @@ from stepline.errors import SandboxError
 from stepline.model.ids import Lane
 from stepline.model.program.execution import MIB, ExecRequest, Limits, RuntimeProfile, WorkFile
 from stepline.model.program.image import INIT_COMMAND
+from stepline.programs.bundle_files import BUNDLE_MAX_BYTES
 
 NOW_S = 1_795_000_000.25
 REQUEST = ExecRequest(
@@ -74,6 +75,12 @@ def test_both_share_one_volume_which_is_as_large_as_the_run_may_need():
     assert f"src={plan.volume},dst=/workspace" in volume
     assert f"size={15 * MIB + SLACK_BYTES}," in volume
     assert "nosuid,nodev,noexec" in volume
+
+
+def test_the_volume_has_room_for_the_bundle():
+    plan = plan_run(replace(REQUEST, bundle="bundles.shop"), now_s=NOW_S, salt="5a17")
+    (volume,) = {*value_of(plan.supervisor, "--mount"), *value_of(plan.executor, "--mount")}
+    assert f"size={10 * MIB + BUNDLE_MAX_BYTES + SLACK_BYTES}," in volume
 
 
 @pytest.mark.parametrize("strategy", ["split", "combined"])

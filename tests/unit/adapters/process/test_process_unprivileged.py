@@ -57,6 +57,10 @@ def test_the_folder_of_the_socket_is_read_only(runs):
     assert runs["socket"].program_log == "Read-only file system\n"
 
 
+def test_the_files_of_the_bundle_are_read_only_although_they_are_the_same_user_s(runs):
+    assert runs["bundle"].program_log == "Read-only file system\n" * 2 + "Thorns\n\n"
+
+
 def test_a_folder_that_the_program_shut_is_removed_and_the_next_run_is_fresh(runs):
     assert [file.path for file in runs["shut"].files] == ["turn_0001/outputs/sums"]
     assert runs["next"].program_log == "next\n"

@@ -22,6 +22,12 @@ PROGRAMS = {
         "    try:\n        print(act())\n    except PermissionError:\n        print('refused')\n"
     ),
     "socket": "try:\n    open('/workspace/socket/mine', 'w')\nexcept OSError as error:\n    print(error.strerror)",
+    "bundle": (
+        "import os\n"
+        "for act in (lambda: open(f'{BUNDLE_ROOT}/mine', 'w'), lambda: os.chmod(f'{BUNDLE_ROOT}/guide/roses.md', 0o666)):\n"
+        "    try:\n        print(act())\n    except OSError as error:\n        print(error.strerror)\n"
+        "print(open(f'{BUNDLE_ROOT}/guide/roses.md').read())"
+    ),
     "shut": "import os; os.makedirs('outputs/shut/in'); open('outputs/sums', 'w').write('1'); os.chmod('outputs/shut', 0)",
     "next": "print('next')",
 }

@@ -57,6 +57,7 @@ class Supervisor:
             "turn": "turn_1",
             "work": str(self._folder),
             "out": str(self._folder),
+            "bundle_root": str(self._folder),
             "socket": str(self.socket),
             "token": "t0ken",
             "aliases": {},

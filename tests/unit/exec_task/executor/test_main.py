@@ -55,6 +55,7 @@ class Bench:
             "turn": TURN,
             "work": str(root / "work"),
             "out": str(root / "out"),
+            "bundle_root": str(root / "bundle"),
             "socket": str(root / "s"),
             "token": TOKEN,
             "aliases": {
@@ -98,10 +99,10 @@ assert isinstance(OUTPUT_DIR, str) and isinstance(OUT_DIR, Path) and str(OUT_DIR
 assert Path.cwd() == OUT_DIR / os.listdir(OUTPUT_DIR)[0]
 assert __name__ == "__main__" and __file__ == WORKDIR + "/user_code.py" == sys.argv[0]
 assert sys.stdin.read() == ""
-print(EXECUTION_ID, os.listdir(OUTPUT_DIR)[0], BUNDLE_ID)
+print(EXECUTION_ID, os.listdir(OUTPUT_DIR)[0], BUNDLE_ID, os.path.basename(BUNDLE_ROOT))
 os.makedirs("outputs"); open("outputs/ä.txt", "w").write("x")
 """)
-    assert (ended.code, ended.out, ended.err) == (0, f"tc_0123456789ab {TURN} bundles.roses\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, f"tc_0123456789ab {TURN} bundles.roses bundle\n", "")
     assert (ended.root / "out" / TURN / "outputs/ä.txt").read_text() == "x"
 
 
@@ -422,10 +423,13 @@ def test_an_alias_called_like_a_module_of_python_hides_none(bench):
 
 def test_the_environment_of_a_program_is_a_list_of_ours(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
-    places = {"work": "/w", "out": "/o", "socket": "/s"}
+    places = {"work": "/w", "out": "/o", "bundle_root": "/b", "socket": "/s"}
     made = clean_environment({**places, "exec_id": "tc_1", "bundle_id": "b.c", "token": "t"})
-    assert {key: made[key] for key in ("WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "BUNDLE_ID")} == {
+    assert {
+        key: made[key] for key in ("WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "BUNDLE_ID", "BUNDLE_ROOT")
+    } == {
         "BUNDLE_ID": "b.c",
+        "BUNDLE_ROOT": "/b",
         "WORKDIR": "/w",
         "OUTPUT_DIR": "/o",
         "EXECUTION_ID": "tc_1",
@@ -433,8 +437,8 @@ def test_the_environment_of_a_program_is_a_list_of_ours(monkeypatch):
     assert json.loads(made["AGENT_IO_CONTEXT"]) == {"v": 1, "socket": "/s", "token": "t"}
     assert "hunter2" not in str(made)
     assert set(made) == {
-        "WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "BUNDLE_ID", "AGENT_IO_CONTEXT", "PATH", "HOME", "TMPDIR", "MPLCONFIGDIR",
-        "MPLBACKEND", "LANG", "TZ", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "OPENBLAS_NUM_THREADS",
+        "WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "BUNDLE_ID", "BUNDLE_ROOT", "AGENT_IO_CONTEXT", "PATH", "HOME", "TMPDIR",
+        "MPLCONFIGDIR", "MPLBACKEND", "LANG", "TZ", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "OPENBLAS_NUM_THREADS",
         "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     }  # fmt: skip
 

@@ -156,6 +156,9 @@ class GrantedArtifacts:
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         raise SteplineError("a task has no right to put this object", code="not_granted")
 
+    def replace(self, key: str, body: bytes, *, mime: str) -> None:
+        self.put(key, body, mime=mime)
+
     def get(self, key: str) -> bytes:
         grant = self._reads.get(key)
         if grant is None:

@@ -119,7 +119,7 @@ class Follower:
 
     def _take_text(self, frame: DeltaFrame) -> list[bytes]:
         self._go_over(frame.claim)
-        have = self._have.get(frame.lane, 0)
+        have = max(self._have.get(frame.lane, 0), frame.start)
         if frame.claim < self._claim or frame.off + len(frame.text) <= have:
             return []
         if frame.off > have:

@@ -17,9 +17,7 @@ from stepline.log.fence import check_owner
 from stepline.log.journal import Journal
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
-from stepline.model.wire.event import DeltaFrame, PongFrame, SyncFrame, encode_frame
-
-DELTA_CHARS = 4 * 1024
+from stepline.model.wire.event import PongFrame, SyncFrame, delta_frames, encode_frame
 
 
 def resume(
@@ -87,7 +85,14 @@ def check_readable(tail: Batch, user: str) -> None:
 
 def running_text(ports: Ports, lane: Lane, tail: Batch, have: Mapping[str, int]) -> list[bytes]:
     """Return the stored text of the open stream beyond what the client has, in frames."""
-    if tail.state.status != "open" or tail.state.cursor.phase != "decide":
+    if tail.state.status != "open":
+        return []
+    if tail.state.running:
+        from stepline.delivery.program_log import load_log, log_frames  # noqa: PLC0415 - lanes, for most resumes in vain
+
+        log = load_log(ports, lane, tail)
+        return log_frames(ports, lane, tail, log, have) if log else []
+    if tail.state.cursor.phase != "decide":
         return []
     text: dict[str, str] = {}
     for delta in ports.deltas.since(lane, tail.state.claim):
@@ -95,15 +100,7 @@ def running_text(ports: Ports, lane: Lane, tail: Batch, have: Mapping[str, int])
         if delta.off <= len(so_far):
             text[delta.name] = so_far + delta.text[len(so_far) - delta.off :]
     return [
-        encode_frame(
-            DeltaFrame(
-                conversation=lane.conversation,
-                claim=tail.state.claim,
-                lane=name,
-                off=off,
-                text=whole[off : off + DELTA_CHARS],
-            )
-        )
+        frame
         for name, whole in text.items()
-        for off in range(have.get(name, 0), len(whole), DELTA_CHARS)
+        for frame in delta_frames(lane.conversation, tail.state.claim, name, whole, have=have.get(name, 0))
     ]

@@ -7,10 +7,14 @@ from typing import Protocol
 
 
 class Artifacts(Protocol):
-    """An object store whose objects never change."""
+    """An object store whose objects never change, but for the logs of running programs."""
 
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         """Write the object if the key is free; return True if this call wrote it."""
+        ...
+
+    def replace(self, key: str, body: bytes, *, mime: str) -> None:
+        """Write the object in the place of an older one. Raises DependencyError."""
         ...
 
     def get(self, key: str) -> bytes:

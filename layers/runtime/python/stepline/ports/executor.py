@@ -12,6 +12,10 @@ from stepline.model.program.execution import ExecRequest, Run
 from stepline.ports.signal import Cancel, NeverCancelled
 
 
+def forget_log(_log: bytes) -> None:
+    """Store nothing: no client watches this run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """One run for a backend.
@@ -19,7 +23,8 @@ class Job:
     `batches` is the conversation's whole log up to `request.n`, for the tools of the supervisor. `fetch`
     returns the bytes of an artifact's key (raises NotFoundError, DependencyError). `spool` is an empty
     private folder of the caller: collected bytes go there, each file named by its sha256. `cancel` ends the
-    program early.
+    program early. `keep_log` stores a `RunningLog`, as JSON, in the place of the one before (raises
+    DependencyError).
     """
 
     request: ExecRequest
@@ -27,6 +32,7 @@ class Job:
     fetch: Callable[[str], bytes]
     spool: Path
     cancel: Cancel = field(default_factory=NeverCancelled)
+    keep_log: Callable[[bytes], None] = forget_log
 
 
 class Executor(Protocol):

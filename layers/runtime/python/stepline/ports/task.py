@@ -108,6 +108,10 @@ class Grants(Protocol):
         """Return the right to put an object if none has that key."""
         ...
 
+    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+        """Return the right to put an object again and again, each in the place of the one before."""
+        ...
+
 
 class Depot(Protocol):
     """The artifact store for a holder of grants."""

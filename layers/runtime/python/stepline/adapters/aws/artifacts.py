@@ -1,4 +1,4 @@
-"""Artifacts in S3, each written once."""
+"""Artifacts in S3, each written once but for logs."""
 
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ class S3Artifacts:
             self.client.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType=mime, IfNoneMatch="*")
             return True
         return False
+
+    def replace(self, key: str, body: bytes, *, mime: str) -> None:
+        with mapped():
+            self.client.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType=mime)
 
     def get(self, key: str) -> bytes:
         with mapped():

@@ -39,7 +39,14 @@ class S3Grants:
         return Grant(url=url)
 
     def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
-        params = {"Bucket": self._bucket, "Key": key, "ContentType": mime, "IfNoneMatch": "*"}
-        with mapped():
-            url = self.client.generate_presigned_url("put_object", Params=params, ExpiresIn=ttl_s)
+        url = self._put_url(key, ttl_s, ContentType=mime, IfNoneMatch="*")
         return Grant(url=url, headers={"Content-Type": mime, "If-None-Match": "*"})
+
+    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+        return Grant(url=self._put_url(key, ttl_s, ContentType=mime), headers={"Content-Type": mime})
+
+    def _put_url(self, key: str, ttl_s: int, **signed: str) -> str:
+        params = {"Bucket": self._bucket, "Key": key, **signed}
+        with mapped():
+            url: str = self.client.generate_presigned_url("put_object", Params=params, ExpiresIn=ttl_s)
+        return url

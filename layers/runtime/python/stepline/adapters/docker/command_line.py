@@ -20,6 +20,7 @@ from stepline.adapters.docker.payload import INIT_TASKS
 from stepline.errors import SandboxError
 from stepline.model.program.execution import MIB, ExecRequest, Limits
 from stepline.model.program.image import GID, INIT_COMMAND, PRIVATE, SUPERVISOR_COMMAND, UID, WORKSPACE
+from stepline.programs.bundle_files import BUNDLE_MAX_BYTES
 
 CODE: Final = "docker_args_refused"
 
@@ -233,7 +234,10 @@ def _volume(name: str, request: ExecRequest, now_s: float) -> str:
 
 
 def _workspace_bytes(request: ExecRequest) -> int:
-    return sum(file.size_bytes for file in request.files) + request.limits.max_delta_bytes + SLACK_BYTES
+    inputs_bytes = sum(file.size_bytes for file in request.files) + (
+        BUNDLE_MAX_BYTES if request.bundle else 0
+    )
+    return inputs_bytes + request.limits.max_delta_bytes + SLACK_BYTES
 
 
 def _size(size_bytes: int) -> str:

@@ -58,10 +58,13 @@ class Session:
     """
 
     def __init__(
-        self, docker: str, supervisor: Sequence[str], executor: Sequence[str], *, log_bytes: int
+        self, docker: str, supervisor: Sequence[str], executor: Sequence[str], program: Tail
     ) -> None:
-        """Start both commands at once. Raises SandboxError `docker_unavailable` if the command is missing."""
-        self.program = Tail(log_bytes)
+        """Start both commands at once, with the output of the executor's in `program`.
+
+        Raises SandboxError `docker_unavailable` if the command is missing.
+        """
+        self.program = program
         self.runtime = Tail(RUNTIME_LOG_BYTES)
         self.children: dict[Role, subprocess.Popen[bytes]] = {}
         self._selector = selectors.DefaultSelector()

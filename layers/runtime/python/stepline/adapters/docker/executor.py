@@ -42,6 +42,7 @@ from stepline.adapters.docker.supervisor_protocol import (
     Fetch,
     Launch,
     Missing,
+    Printed,
     Ready,
     Report,
     Violation,
@@ -59,11 +60,14 @@ from stepline.adapters.sandbox.exit_code import (
     render_end,
     render_stop,
 )
+from stepline.adapters.sandbox.live_log import LiveLog
 from stepline.adapters.sandbox.quota import FILE, WORKSPACE
+from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import DependencyError, NotFoundError, SandboxError
 from stepline.model.batch import encode_batch
 from stepline.model.program.execution import ExecRequest, Isolation, Limits, Run
 from stepline.ports.executor import Job
+from stepline.programs.bundle_files import read_bundle_files
 
 MEMORY: Final = "memory_limit"
 KILLED: Final = -signal.SIGKILL
@@ -201,17 +205,18 @@ class DockerExecutor:
         self._cleaner = Cleaner(docker)
 
     def run(self, job: Job) -> Run:
+        log = LiveLog(job.request, job.keep_log)
         try:
             check_wanted(job.cancel)
             plan = plan_run(job.request, now_s=time.time(), salt=secrets.token_hex(8))
-            session = Session(
-                self._docker, plan.supervisor, plan.executor, log_bytes=job.request.limits.log_bytes
-            )
+            printed = Tail(job.request.limits.log_bytes, log.write)
+            session = Session(self._docker, plan.supervisor, plan.executor, printed)
         except SandboxError as error:
             return Run(error=error.reason, message=str(error))
         guard = self._cleaner.guard(plan)
         try:
-            return self._run(Launched(job=job, plan=plan, token=secrets.token_urlsafe(32)), session)
+            with log:
+                return self._run(Launched(job=job, plan=plan, token=secrets.token_urlsafe(32)), session)
         except SandboxError as error:
             return fail(error, session)
         except msgspec.MsgspecError as error:
@@ -232,6 +237,7 @@ class DockerExecutor:
                 strategy=request.profile.container_strategy,
                 token=run.token,
                 batches=tuple(map(encode_batch, run.job.batches)),
+                bundle=dict(read_bundle_files(request.bundle)),
                 descriptors=self._descriptors,
                 environment=self._environment,
             )
@@ -295,17 +301,20 @@ class DockerExecutor:
     def _wait(self, run: Launched, session: Session) -> Ended:
         """Wait for the program of a combined run, which its supervisor monitors."""
         deadline_s = time.monotonic() + run.request.limits.timeout_s + KILL_S
-        heard = session.next(deadline_s, run.job.cancel)
-        if heard == "cancelled":
-            session.send(Cancel())
-            heard = session.next(time.monotonic() + KILL_S)
-        match heard:
-            case Ended() as ended:
-                return ended
-            case "supervisor" | "executor" | "late" as gone:
-                raise explain(gone, session)
-            case other:
-                raise _out_of_turn(other)
+        cancelled = False
+        while True:
+            match session.next(deadline_s, None if cancelled else run.job.cancel):
+                case Printed(data=data):
+                    session.program.write(data)
+                case "cancelled":
+                    session.send(Cancel())
+                    cancelled, deadline_s = True, time.monotonic() + KILL_S
+                case Ended() as ended:
+                    return ended
+                case "supervisor" | "executor" | "late" as gone:
+                    raise explain(gone, session)
+                case other:
+                    raise _out_of_turn(other)
 
     def _collect(self, run: Launched, session: Session) -> Report:
         """Receive the report, and the bytes of its files into the spool."""

@@ -44,7 +44,14 @@ def render_payload(
     alone = strategy == "split"
     apart = alone and backend == "docker"
     work, out = str(root / "work"), str(root / "out")
-    payload = plan_payload(request, token, work=work, out=out, socket=str(root / "socket/supervisor.sock"))
+    payload = plan_payload(
+        request,
+        token,
+        work=work,
+        out=out,
+        bundle=str(root / "bundle"),
+        socket=str(root / "socket/supervisor.sock"),
+    )
     payload |= {
         "backend": backend,
         "namespaces": [*NAMESPACES, "net"] if apart else list(NAMESPACES),

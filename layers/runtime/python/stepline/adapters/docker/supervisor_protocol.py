@@ -7,12 +7,13 @@
                       ←         Ready          the executor may start
                       ←         Violation      a limit is exceeded: end the executor
     Cancel            →                        combined: end the program
+                      ←         Printed        combined: a piece of the program's output
     Collect           →                        (combined: the supervisor sends Ended instead, and goes on)
                       ←         Report, Blob … the bytes of each new file, in the order of the report
                       ←         Failed         instead of anything above, and the last message
 
-A message is MessagePack in a frame of `stepline.programs.frame`. No output of the program is read here: it
-has a stream of its own, and its files come as bytes under a hash that the receiver checks.
+A message is MessagePack in a frame of `stepline.programs.frame`. The program's output has a stream of its own,
+but in a combined container, and its files come as bytes under a hash that the receiver checks.
 """
 
 from __future__ import annotations
@@ -39,12 +40,16 @@ MESSAGE_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class Launch(Value, tag="launch"):
-    """The supervisor's inputs. `batches` are as in the log; `environment` is for its tools only."""
+    """The supervisor's inputs.
+
+    `batches` are as in the log, `bundle` the files of the bundle; `environment` is for its tools only.
+    """
 
     request: ExecRequest
     strategy: Strategy
     token: str
     batches: tuple[bytes, ...] = ()
+    bundle: dict[str, bytes] = msgspec.field(default_factory=dict)
     descriptors: dict[str, str] = msgspec.field(default_factory=dict)
     environment: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -84,6 +89,12 @@ class Cancel(Value, tag="cancel"):
 
 class Collect(Value, tag="collect"):
     """The program has ended: collect and report."""
+
+
+class Printed(Value, tag="printed"):
+    """A piece of the program's output; only a combined container sends this."""
+
+    data: bytes
 
 
 class Ended(Value, tag="ended"):
@@ -128,7 +139,7 @@ class Failed(Value, tag="failed"):
 
 
 Message: TypeAlias = (
-    Launch | Fetch | Blob | Missing | Ready | Violation | Cancel | Collect | Ended | Report | Failed
+    Launch | Fetch | Blob | Missing | Ready | Violation | Cancel | Printed | Collect | Ended | Report | Failed
 )
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

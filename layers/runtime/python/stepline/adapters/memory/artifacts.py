@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Lock
 
 from stepline.errors import NotFoundError
@@ -11,13 +11,14 @@ PIECE_BYTES = 64 * 1024
 
 
 class MemoryArtifacts:
-    """`objects` and `mimes` are open for tests."""
+    """`objects` and `mimes` are open for tests. `replaced` is told the key of each replaced object."""
 
     def __init__(self) -> None:
         """Start empty."""
         self._lock = Lock()
         self.objects: dict[str, bytes] = {}
         self.mimes: dict[str, str] = {}
+        self.replaced: Callable[[str], object] = str
 
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         with self._lock:
@@ -26,6 +27,12 @@ class MemoryArtifacts:
             self.objects[key] = body
             self.mimes[key] = mime
             return True
+
+    def replace(self, key: str, body: bytes, *, mime: str) -> None:
+        with self._lock:
+            self.objects[key] = body
+            self.mimes[key] = mime
+        self.replaced(key)
 
     def get(self, key: str) -> bytes:
         try:

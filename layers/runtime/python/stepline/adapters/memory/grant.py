@@ -25,13 +25,20 @@ class MemoryGrants:
         headers = {"Content-Type": mime, "If-None-Match": "*"}
         return Grant(url=f"PUT {self._until(ttl_s)} {key}", headers=headers)
 
+    def rewrite(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+        return Grant(url=f"PUT {self._until(ttl_s)} {key}", headers={"Content-Type": mime})
+
     def get(self, grant: Grant) -> bytes:
         return self._artifacts.get(self._key(grant, "GET"))
 
     def put(self, grant: Grant, body: bytes | Path) -> bool:
         key = self._key(grant, "PUT")
         data = body if isinstance(body, bytes) else body.read_bytes()
-        return self._artifacts.put(key, data, mime=grant.headers["Content-Type"])
+        mime = grant.headers["Content-Type"]
+        if "If-None-Match" in grant.headers:
+            return self._artifacts.put(key, data, mime=mime)
+        self._artifacts.replace(key, data, mime=mime)
+        return True
 
     def _until(self, ttl_s: int) -> int:
         return int(self._clock.now().timestamp()) + ttl_s

@@ -28,8 +28,9 @@ from stepline.adapters.process.payload import CODE, render_payload
 from stepline.adapters.sandbox.cancel import Over, check_wanted
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.exit_code import FULL, render_stop
+from stepline.adapters.sandbox.live_log import LiveLog
 from stepline.adapters.sandbox.quota import Quota, plan_reserve
-from stepline.adapters.sandbox.restore import restore
+from stepline.adapters.sandbox.restore import place_bundle, restore
 from stepline.adapters.sandbox.tail import Tail, drain
 from stepline.adapters.sandbox.tool_server import SupervisorServer
 from stepline.adapters.sandbox.tree import remove_tree
@@ -37,6 +38,7 @@ from stepline.errors import SandboxError
 from stepline.model.program.execution import MIB, Isolation, Limits, Run
 from stepline.model.program.image import GID, UID
 from stepline.ports.executor import Job
+from stepline.programs.bundle_files import read_bundle_files
 from stepline.programs.host import ToolHost
 from stepline.programs.manifest import Manifest
 
@@ -212,6 +214,7 @@ class _Room:
             owner=folder.owner,
             turn=request.turn,
         )
+        place_bundle(read_bundle_files(request.bundle), folder.bundle)
         code = folder.work / CODE
         code.write_text(request.code, encoding="utf-8", newline="")
         folder.give(code)
@@ -226,7 +229,8 @@ class _Room:
         """
         limits, privileged = job.request.limits, self._server.privileged
         token = secrets.token_urlsafe(32)
-        tail = Tail(limits.log_bytes)
+        log = LiveLog(job.request, job.keep_log)
+        tail = Tail(limits.log_bytes, log.write)
         supervisor = SupervisorServer(
             self._folder.socket / "supervisor.sock",
             host=host,
@@ -237,12 +241,13 @@ class _Room:
             owner=(os.getuid(), GID) if privileged else None,
         )
         began_s = time.monotonic()
-        with supervisor:
-            try:
-                ending, gone = self._attend(job, token, tail, quota)
-            finally:
-                over.set()
-        seconds = time.monotonic() - began_s
+        with log:
+            with supervisor:
+                try:
+                    ending, gone = self._attend(job, token, tail, quota)
+                finally:
+                    over.set()
+            seconds = time.monotonic() - began_s
         ran = supervisor.isolation is not None
         ending = judge(ending, confined=ran, quota=quota, limits=limits)
         odd = ending.suspect or not gone
@@ -284,24 +289,29 @@ class _Room:
 
 
 _OWN: Final = 0o700
+_READABLE: Final = 0o755
 _PASSABLE: Final = 0o710
 
 
 class RunFolder:
-    """`work` and `out` belong to the program, `socket` does not; the folder above them is private.
+    """`work` and `out` belong to the program, `socket` and `bundle` do not; the folder above them is private.
 
-    A server without privilege has one user only: then only the cell's mounts protect the socket's folder.
+    A server without privilege has one user only: then only the cell's mounts protect these two.
     """
 
     def __init__(self, server: ForkServer) -> None:
         self.name = secrets.token_hex(8)
         self.path = server.runs / self.name
-        self.work, self.out, self.socket = (self.path / place for place in ("work", "out", "socket"))
+        self.work, self.out, self.bundle, self.socket = (
+            self.path / place for place in ("work", "out", "bundle", "socket")
+        )
         self.owner = (UID, GID) if server.privileged else None
         self.path.mkdir(_OWN)
         for place in (self.work, self.out):
             place.mkdir(_OWN)
             self.give(place)
+        self.bundle.mkdir(_OWN)
+        self.bundle.chmod(_READABLE)
         self.socket.mkdir(_OWN)
         if server.privileged:
             os.chown(self.socket, -1, GID)

@@ -18,6 +18,8 @@ CODE: Final = "user_code.py"
 
 _WORK: Final = "/workspace/work"
 _OUT: Final = "/workspace/out"
+_BUNDLE: Final = "/workspace/bundle"
+_SOCKET: Final = "/workspace/socket/supervisor.sock"
 _READ: Final = (
     "/bin",
     "/etc",
@@ -53,7 +55,7 @@ def render_payload(
 
     The kernel counts the run's processes, in the user namespace of its fork server.
     """
-    payload = plan_payload(request, token, work=_WORK, out=_OUT, socket="/workspace/socket/supervisor.sock")
+    payload = plan_payload(request, token, work=_WORK, out=_OUT, bundle=_BUNDLE, socket=_SOCKET)
     payload["limits"]["processes"] = request.limits.processes
     payload |= {
         "backend": "process",

@@ -11,7 +11,9 @@ from stepline.model.program.execution import ExecRequest
 from stepline.model.program.image import GID, UID
 
 
-def plan_payload(request: ExecRequest, token: str, *, work: str, out: str, socket: str) -> dict[str, Any]:
+def plan_payload(
+    request: ExecRequest, token: str, *, work: str, out: str, bundle: str, socket: str
+) -> dict[str, Any]:
     """Return the fields that depend on the run only: its places, its tools, the limits that the jail sets.
 
     A backend adds its isolation, and `processes` to the limits where nothing else counts them.
@@ -24,6 +26,7 @@ def plan_payload(request: ExecRequest, token: str, *, work: str, out: str, socke
         "turn": request.turn,
         "work": work,
         "out": out,
+        "bundle_root": bundle,
         "socket": socket,
         "token": token,
         "aliases": plan_aliases(request.tools),

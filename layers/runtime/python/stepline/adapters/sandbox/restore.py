@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,11 +52,21 @@ def restore(
             for name in ROOTS:
                 os.close(_folder(fd, (turn, name), owner))
             for file in files:
-                _write(fd, file, _bytes(file, fetch), owner)
+                _write(fd, file.path, _bytes(file, fetch), owner)
                 facts[file.path] = FileFact(sha256=file.sha256, size_bytes=file.size_bytes, mode=FILE_MODE)
     except OSError as error:
         raise SandboxError(f"the workspace cannot be written: {error}", code="restore_failed") from error
     return Manifest(files=facts)
+
+
+def place_bundle(files: Mapping[str, bytes], root: Path) -> None:
+    """Write a bundle's files below `root`, as our own: 0644 and 0755. Raises SandboxError `restore_failed`."""
+    try:
+        with opened_folder(root) as fd:
+            for path, body in files.items():
+                _write(fd, path, body, None)
+    except OSError as error:
+        raise SandboxError(f"the bundle cannot be written: {error}", code="restore_failed") from error
 
 
 def _check(files: Sequence[WorkFile], max_bytes: int) -> None:
@@ -65,7 +75,7 @@ def _check(files: Sequence[WorkFile], max_bytes: int) -> None:
         try:
             admit(names, file.path)
         except PathError as error:
-            raise _failed(file, str(error)) from error
+            raise _failed(file.path, str(error)) from error
     total_bytes = sum(file.size_bytes for file in files)
     if total_bytes > max_bytes:
         raise SandboxError(
@@ -78,16 +88,16 @@ def _bytes(file: WorkFile, fetch: Callable[[str], bytes]) -> bytes:
     try:
         body = fetch(file.key)
     except (NotFoundError, DependencyError) as error:
-        raise _failed(file, str(error)) from error
+        raise _failed(file.path, str(error)) from error
     if len(body) != file.size_bytes:
-        raise _failed(file, f"it has {len(body)} bytes instead of {file.size_bytes}")
+        raise _failed(file.path, f"it has {len(body)} bytes instead of {file.size_bytes}")
     if hashlib.sha256(body).hexdigest() != file.sha256:
-        raise _failed(file, "its bytes are others than its hash says")
+        raise _failed(file.path, "its bytes are others than its hash says")
     return body
 
 
-def _write(root: int, file: WorkFile, body: bytes, owner: Owner | None) -> None:
-    *folders, name = file.path.split("/")
+def _write(root: int, path: str, body: bytes, owner: Owner | None) -> None:
+    *folders, name = path.split("/")
     try:
         folder = _folder(root, folders, owner)
         try:
@@ -98,7 +108,7 @@ def _write(root: int, file: WorkFile, body: bytes, owner: Owner | None) -> None:
             _hand_over(fd, FILE_MODE, owner)
             target.write(body)
     except OSError as error:
-        raise _failed(file, error.strerror or "it cannot be written") from error
+        raise _failed(path, error.strerror or "it cannot be written") from error
 
 
 def _folder(root: int, names: Sequence[str], owner: Owner | None) -> int:
@@ -134,7 +144,5 @@ def _hand_over(fd: int, mode: int, owner: Owner | None) -> None:
         os.fchown(fd, *owner)
 
 
-def _failed(file: WorkFile, reason: str) -> SandboxError:
-    return SandboxError(
-        f"{file.path[:200]!r} cannot be restored: {reason}", code="restore_failed", path=file.path
-    )
+def _failed(path: str, reason: str) -> SandboxError:
+    return SandboxError(f"{path[:200]!r} cannot be restored: {reason}", code="restore_failed", path=path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
 from typing import Final
 
 logger = logging.getLogger(__name__)
@@ -17,8 +18,10 @@ _CHARACTER_MAX_BYTES: Final = 4
 class Tail:
     """Keeps the last bytes written and counts them all. One thread may write while others read."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, beside: Callable[[bytes], None] | None = None) -> None:
+        """Keep `limit_bytes`; `beside` gets every chunk, too."""
         self._limit_bytes = limit_bytes
+        self._beside = beside
         self._kept = bytearray()
         self._total_bytes = 0
         self._lock = threading.Lock()
@@ -34,6 +37,8 @@ class Tail:
             self._total_bytes += len(chunk)
             self._kept += chunk[max(0, len(chunk) - self._limit_bytes) :]
             del self._kept[: max(0, len(self._kept) - self._limit_bytes)]
+        if self._beside:
+            self._beside(chunk)
 
     def text(self) -> str:
         """Return the kept end as text: starting with a whole character, invalid bytes as U+FFFD."""

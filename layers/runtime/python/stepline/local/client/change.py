@@ -18,7 +18,10 @@ class EventsApplied(Value):
 
 
 class TextAppended(Value):
-    """`text` goes on at character `off` of lane `lane`; nothing before it is missing or repeated."""
+    """`text` goes on at character `off` of lane `lane`, without repeating anything.
+
+    Nothing before it is missing, but for the log of a program, of which the end alone is kept.
+    """
 
     claim: int
     lane: str

@@ -184,6 +184,8 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return _hand_back(state, event)
         case "timeline.external.steer.interrupted":
             return state, (_heeded(event),)
+        case "code_exec.status" if event.data.get("status") in ("done", "error"):
+            return _settle(state, n - 1)  # the program's log
         case kind if kind in TERMINAL:
             return _end(state, n, event)
         case _:
@@ -258,7 +260,7 @@ def _fold_delta(state: ClientState, frame: DeltaFrame) -> Folded:
         return state, ()
     state, effects = _follow(state, frame.claim)
     lane = state.lanes.get(frame.lane, LaneText())
-    grown = _grow(lane, frame.off, frame.text)
+    grown = _grow(_forget(lane, frame.start), frame.off, frame.text)
     state = replace(state, lanes={**state.lanes, frame.lane: grown})
     if grown.end > lane.end:
         state, more = _tell_growth(state, frame.lane, lane.end)
@@ -274,11 +276,18 @@ def _tell_growth(state: ClientState, name: str, before: int) -> Folded:
         control, told = fold_control(state.control, claim, lane.text, lane.base)
         heard = [(known, other.end) for known, other in state.lanes.items()]
     else:
-        news = lane.text[before - lane.base :]
-        told = (TextAppended(claim=claim, lane=name, off=before, text=news),)
+        off = max(before, lane.base)
+        told = (TextAppended(claim=claim, lane=name, off=off, text=lane.text[off - lane.base :]),)
         control, heard = state.control, [(name, lane.end)]
     control, ended = fold_ends(control, claim, heard)
     return replace(state, control=control), (*told, *ended)
+
+
+def _forget(lane: LaneText, start: int) -> LaneText:
+    """Forget the text before character `start`, which is kept nowhere."""
+    if start <= lane.base:
+        return lane
+    return replace(lane, base=start, text=lane.text[start - lane.base :])
 
 
 def _grow(lane: LaneText, off: int, text: str) -> LaneText:

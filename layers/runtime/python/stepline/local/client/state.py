@@ -17,7 +17,7 @@ T = TypeVar("T")
 class LaneText(Value):
     """One lane of the running stream, from character `base` on.
 
-    Another client state holds the text before it.
+    Another client state holds the text before it, or it is kept nowhere.
 
     `early` holds pieces that arrived before the ones they continue.
     """

@@ -41,7 +41,7 @@ from stepline.protocol.stream.lane import LaneFacts
 THINKING_LINES = 6
 WRITTEN_LINES = 8
 WRITTEN_CHARS = 4_000
-WRITTEN = ("canvas", "timeline", "code")
+WRITTEN = ("canvas", "timeline", "code", "log")
 """Lanes of which only the end is shown, since they may be large."""
 
 
@@ -272,6 +272,8 @@ class RichView:
         if _kind(lane) == "code":
             number = lane.partition(".")[2]
             return self._lanes.get(f"exec.{number}.name") or "program"
+        if _kind(lane) == "log":
+            return "output"
         facts = self._facts.get(lane)
         return (facts.artifact_name if facts else "") or lane
 
@@ -286,8 +288,8 @@ class RichView:
 
 
 def _kind(lane: str) -> str:
-    """Return a lane's kind; a name is `<kind>.<instance>[.<part>]`."""
-    return lane.partition(".")[0]
+    """Return a lane's kind; a name is `<kind>.<instance>[.<part>]`, and the log of a program is one."""
+    return "log" if lane.startswith("exec.") and lane.endswith(".log") else lane.partition(".")[0]
 
 
 def _cleaned(write: Callable[[str], None]) -> Callable[[str], None]:

@@ -19,11 +19,19 @@ from stepline.errors import NotFoundError
 from stepline.log.bindings import Ports
 from stepline.log.fence import ended, onward, standing
 from stepline.log.journal import Journal
-from stepline.loop.programs.make_outcome import BROKEN, claim_run, conclude, load_request, store_result
+from stepline.loop.programs.make_outcome import (
+    BROKEN,
+    JSON,
+    claim_run,
+    conclude,
+    load_request,
+    store_result,
+)
 from stepline.loop.programs.remote import NO_PLACE
 from stepline.loop.steer import steer_in
 from stepline.model.batch import Batch, State
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
+from stepline.model.program.running_log import log_key
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
 from stepline.ports.signal import Cancel
@@ -77,9 +85,17 @@ def _run(
     executor = backends(request.profile)
     if executor is None:
         return _put_lost(ports, request, "backend_unavailable", NO_PLACE)
+    key = log_key(request.lane, request.turn, request.exec_id)
     with tempfile.TemporaryDirectory(prefix=f"stepline-spool-{os.getpid()}-") as folder:
         spool = Path(folder)
-        job = Job(request=request, batches=batches, fetch=ports.artifacts.get, spool=spool, cancel=cancel)
+        job = Job(
+            request=request,
+            batches=batches,
+            fetch=ports.artifacts.get,
+            spool=spool,
+            cancel=cancel,
+            keep_log=lambda log: ports.artifacts.replace(key, log, mime=JSON),
+        )
         try:
             run = executor.run(job)
         except Exception:  # every end of a run is in its envelope: the model must be told of this one too

@@ -48,8 +48,10 @@ from stepline.model.program.handover import (
     Parcel,
     run_ref,
 )
+from stepline.model.program.running_log import log_key
 from stepline.model.step import Step
 from stepline.ports.task import Stale
+from stepline.programs.bundle_files import read_bundle_files
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
@@ -111,7 +113,9 @@ def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
         started=write(STARTED, JSON),
         run=write(RUN, JSON),
         files=write(FILES, BYTES),
+        log=ports.grants.rewrite(log_key(lane, turn, call), mime=JSON, ttl_s=GRANT_S),
         reads={key: ports.grants.read(key, ttl_s=GRANT_S) for key in readable_keys(timeline, request)},
+        bundle=dict(read_bundle_files(request.bundle)),
     )
     ports.artifacts.put(exec_key(lane, turn, call, PARCEL), msgspec.msgpack.encode(parcel), mime=BYTES)
 

@@ -103,7 +103,7 @@ class RuntimeProfile(Value):
 class ExecRequest(Value):
     """One run of one program.
 
-    `exec_id` is the call's id, `n` the newest batch of the log visible to its tools.
+    `exec_id` is the call's id, `index` its place in the decision, `n` the newest batch of the log visible to its tools.
 
     `preview_chars` of a text that it writes are shown to the model. `bundle` is the package of its agent.
     """
@@ -122,6 +122,7 @@ class ExecRequest(Value):
     profile: RuntimeProfile = RuntimeProfile()
     preview_chars: int = PREVIEW_CHARS
     bundle: str = ""
+    index: int = 0
     v: int = 1
 
 

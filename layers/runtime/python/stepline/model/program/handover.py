@@ -2,7 +2,7 @@
 
     the execution's state   `Launch`: names only
     a secret                `Handover`: where the parcel is, and the descriptors
-    the artifact store      `Parcel`: the request, the log, and the grants for the objects of this run
+    the artifact store      `Parcel`: the request, the log, the bundle's files, and the grants for the objects of this run
 
 The executor gets none of them. Source: docs/concepts/execution.md#fargate.
 """
@@ -64,7 +64,8 @@ class Parcel(Value):
 
     `started`, `run` and `files` are grants to put an object once: the marker that the run was taken, the
     `Run` as JSON, and the bytes of its files one after the other, each content once, in the order of the
-    `Run`. `reads` are grants to get artifacts by key.
+    `Run`. `reads` are grants to get artifacts by key, `log` is one to put the log again while it grows.
+    `bundle` are the files of the bundle.
     """
 
     request: ExecRequest
@@ -73,6 +74,8 @@ class Parcel(Value):
     run: Grant
     files: Grant
     reads: dict[str, Grant]
+    log: Grant | None = None
+    bundle: dict[str, bytes] = msgspec.field(default_factory=dict)
     v: int = 1
 
 

@@ -46,14 +46,22 @@ class EventFrame(Value, tag="events", tag_field="frame"):
     v: int = 1
 
 
+DELTA_CHARS: Final = 4 * 1024
+"""The most text of a delta: a character is at most six bytes of the frame."""
+
+
 class DeltaFrame(Value, tag="delta", tag_field="frame"):
-    """Text of the running generation, from character `off` of lane `lane` of the stream `claim`."""
+    """Text of the running generation or program, from character `off` of lane `lane` of the stream `claim`.
+
+    Text of the lane before character `start` is kept nowhere: a client that lacks it goes on from there.
+    """
 
     conversation: str
     claim: int
     lane: str
     off: int
     text: str
+    start: int = 0
 
 
 class SyncFrame(Value, tag="sync", tag_field="frame"):
@@ -119,6 +127,25 @@ _DECODER: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
 def encode_frame(frame: Frame) -> bytes:
     """Return the frame as JSON for the websocket."""
     return _ENCODER.encode(frame)
+
+
+def delta_frames(
+    conversation: str, claim: int, lane: str, text: str, *, have: int, start: int = 0
+) -> list[bytes]:
+    """Return the text of a lane beyond the `have` characters of a client, in frames; `text` begins at `start`."""
+    return [
+        encode_frame(
+            DeltaFrame(
+                conversation=conversation,
+                claim=claim,
+                lane=lane,
+                off=off,
+                text=text[off - start : off - start + DELTA_CHARS],
+                start=start,
+            )
+        )
+        for off in range(max(have, start), start + len(text), DELTA_CHARS)
+    ]
 
 
 def decode_frame(text: str | bytes) -> Frame:

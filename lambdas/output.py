@@ -1,0 +1,24 @@
+"""Posts what a running program prints: its supervisor has stored a copy of the log."""
+
+from __future__ import annotations
+
+from lambdas._runtime import Event, edge, logger, wired
+from stepline.bootstrap.app import App
+from stepline.delivery.program_log import post_log
+from stepline.errors import DependencyError
+from stepline.model.program.running_log import read_log_key
+
+app = wired(App)
+
+
+@edge
+def handler(event: Event) -> Event:
+    """In: EventBridge's event of a new object. Out: the number of frames."""
+    found = read_log_key(event["detail"]["object"]["key"])
+    try:
+        posted = post_log(app().ports, *found) if found else 0
+    except DependencyError as error:  # the next copy, or a resume, brings the text
+        logger.warning("log not posted", extra={"code": error.reason})
+        posted = 0
+    logger.info("log posted", extra={"frames": posted})
+    return {"frames": posted}

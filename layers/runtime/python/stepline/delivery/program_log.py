@@ -1,0 +1,79 @@
+"""The log of a running program on its way to those who watch: what is new of it, and after a reconnect all of it.
+
+Its supervisor only stores it. The conversation's log says whether the program still runs, and under which claim.
+
+Source: docs/concepts/streaming.md#the-log-of-a-program.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import msgspec
+
+from stepline.errors import DependencyError, NotFoundError
+from stepline.events.types import ProgramLog, make_event
+from stepline.log.bindings import Ports
+from stepline.log.journal import Journal
+from stepline.model.batch import Batch
+from stepline.model.ids import Lane
+from stepline.model.program.running_log import RunningLog, log_key
+from stepline.model.wire.event import delta_frames
+from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
+
+logger = logging.getLogger(__name__)
+
+
+def post_log(ports: Ports, lane: Lane, turn: str, call: str) -> int:
+    """Post what the newest copy of a log has more than the one before; return the number of frames.
+
+    There are none if its program no longer runs: its end is an event. Raises DependencyError.
+    """
+    tail = Journal(ports, lane, "output").tail(consistent=True)
+    if (tail.state.turn, tail.state.running) != (turn, call):
+        return 0
+    log = load_log(ports, lane, tail)
+    frames = log_frames(ports, lane, tail, log, {log.lane: log.since}) if log else []
+    if frames:
+        ports.broadcast.send(lane, frames)
+    return len(frames)
+
+
+def load_log(ports: Ports, lane: Lane, tail: Batch) -> RunningLog | None:
+    """Return the log of the call that runs; None if it has none, or if it cannot be read now."""
+    try:
+        body = ports.artifacts.get(log_key(lane, tail.state.turn, tail.state.running))
+    except NotFoundError:
+        return None
+    except DependencyError as error:  # events are not held up by it
+        logger.warning("log not read", extra={"code": error.reason})
+        return None
+    return msgspec.json.decode(body, type=RunningLog)
+
+
+def log_frames(
+    ports: Ports, lane: Lane, tail: Batch, log: RunningLog, have: Mapping[str, int]
+) -> list[bytes]:
+    """Return a log beyond what a client has, in frames; none where the event of its end is withheld."""
+    call = tail.state.running
+    ending = ProgramLog(execution_id=call, text=log.text, log_bytes=log.end)
+    if (
+        not ports.of(tail.state.bundle)
+        .outward.sift([make_event(ending, tail.at, tail.state.turn, "update")])
+        .events
+    ):
+        return []
+    facts = LaneFacts(marker="subsystem", format="text", sub_type=ProgramLog.EVENT, execution_id=call)
+    lines: list[LaneOpened | LaneClosed] = [LaneOpened(lane=log.lane, facts=facts)]
+    if log.ended:
+        lines.append(LaneClosed(lane=log.lane, chars=log.end))
+    control = "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines)
+    texts = ((CONTROL_LANE, 0, control), (log.lane, log.start, log.text))
+    return [
+        frame
+        for name, start, text in texts
+        for frame in delta_frames(
+            lane.conversation, tail.state.claim, name, text, have=have.get(name, 0), start=start
+        )
+    ]

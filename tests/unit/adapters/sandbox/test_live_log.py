@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import threading
+
+import msgspec
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from stepline.adapters.sandbox.live_log import LiveLog
+from stepline.errors import DependencyError
+from stepline.model.program.running_log import LOG_CHARS, RunningLog, log_key, read_log_key
+from tests.support.conversation import LANE
+from tests.unit.adapters.docker.test_docker_command_line import REQUEST
+
+REQUEST_AT_3 = replace(REQUEST, index=3)
+
+
+class Copies:
+    """Stores copies; `kept` is set once there is one."""
+
+    def __init__(self) -> None:
+        self.logs: list[RunningLog] = []
+        self.kept = threading.Event()
+        self.refuses = 0
+
+    def __call__(self, copy: bytes) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise DependencyError("the store is away")
+        self.logs.append(msgspec.json.decode(copy, type=RunningLog))
+        self.kept.set()
+
+
+def last_of(*chunks: bytes) -> RunningLog:
+    """Return the only copy of a program that printed these in no time."""
+    copies = Copies()
+    with LiveLog(REQUEST_AT_3, copies, interval_s=3600) as log:
+        for chunk in chunks:
+            log.write(chunk)
+    (copy,) = copies.logs
+    return copy
+
+
+def test_what_is_printed_is_stored_while_more_may_come() -> None:
+    copies = Copies()
+    with LiveLog(REQUEST_AT_3, copies, interval_s=0.01) as log:
+        log.write(b"early ")
+        assert copies.kept.wait(30)
+        assert copies.logs == [RunningLog(lane="exec.3.log", text="early ")]
+        log.write(b"late")
+    assert copies.logs[-1] == RunningLog(lane="exec.3.log", since=6, text="early late", ended=True) or (
+        copies.logs[-2:]
+        == [
+            RunningLog(lane="exec.3.log", since=6, text="early late"),
+            RunningLog(lane="exec.3.log", since=10, text="early late", ended=True),
+        ]
+    )
+
+
+def test_of_nothing_printed_nothing_is_stored() -> None:
+    copies = Copies()
+    with LiveLog(REQUEST, copies, interval_s=0.001):
+        pass
+    assert copies.logs == []
+
+
+@given(st.text(), st.integers(1, 7))
+def test_characters_are_whole_however_their_bytes_are_cut(text: str, size: int) -> None:
+    printed = f"x{text}".encode(errors="replace")
+    chunks = [printed[at : at + size] for at in range(0, len(printed), size)]
+    assert last_of(*chunks).text == printed.decode()
+
+
+def test_bytes_that_are_no_text_are_marked() -> None:
+    assert last_of(b"a\xff", b"b\xe4").text == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
+
+
+@given(st.lists(st.integers(1, LOG_CHARS), min_size=1, max_size=6))
+@example([LOG_CHARS, 1])
+def test_the_last_characters_are_kept_and_the_rest_is_counted(sizes: list[int]) -> None:
+    whole = "".join(chr(ord("a") + n % 26) * size for n, size in enumerate(sizes))
+    chunks, at = [], 0
+    for size in sizes:
+        chunks.append(whole[at : at + size].encode())
+        at += size
+    log = last_of(*chunks)
+    assert log.text == whole[-LOG_CHARS:]
+    assert (log.start, log.end) == (max(0, len(whole) - LOG_CHARS), len(whole))
+
+
+def test_a_copy_that_cannot_be_stored_is_made_up_for_by_the_next() -> None:
+    copies = Copies()
+    copies.refuses = 3
+    with LiveLog(REQUEST, copies, interval_s=0.001) as log:
+        log.write(b"early")
+        assert copies.kept.wait(30)
+    assert (copies.logs[0].since, copies.logs[0].text) == (0, "early")
+
+
+def test_a_store_that_never_answers_does_not_hold_the_run_up(monkeypatch) -> None:
+    monkeypatch.setattr("stepline.adapters.sandbox.live_log.CLOSE_S", 0.01)
+    answers = threading.Event()
+    with LiveLog(REQUEST, lambda _: answers.wait(30), interval_s=3600) as log:
+        log.write(b"early")
+    answers.set()
+
+
+def test_a_key_says_whose_log_it_is() -> None:
+    key = log_key(LANE, "turn_1", "tc_0123456789ab")
+    assert read_log_key(key) == (LANE, "turn_1", "tc_0123456789ab")
+    for other in (
+        f"x{key}",
+        f"{key}x",
+        f"{key}\n",
+        key.replace("log.json", "run.json"),
+        key.replace("exec/", "out/"),
+    ):
+        assert read_log_key(other) is None
