@@ -21,7 +21,7 @@ from bench.row import MeasureError, Row
 from stepline.adapters.aws.publisher import GatewayPublisher
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
-from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.clock import MemoryMeter
 from stepline.adapters.parallel import ParallelPosts
 from stepline.adapters.system import SystemClock
 from stepline.delivery.posting import Posting

@@ -38,7 +38,7 @@ def build_host(
 
     `cancel` ends those that still run when the program has ended.
     """
-    from stepline.adapters.memory.meter import MemoryMeter  # noqa: PLC0415 - most runs call no tool
+    from stepline.adapters.memory.clock import MemoryMeter  # noqa: PLC0415 - most runs call no tool
     from stepline.bootstrap.aws_wiring import on_aws  # noqa: PLC0415 - see above
     from stepline.bootstrap.loop_app import LoopApp  # noqa: PLC0415 - see above
     from stepline.bootstrap.program_backend import ProgramBackends  # noqa: PLC0415 - see above

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
-from stepline.adapters.memory.clock import MemoryClock
-from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.redis.broadcast import Broadcasts, RedisBroadcast
 from stepline.adapters.redis.connection import RedisLink
 from stepline.delivery.follow import follow

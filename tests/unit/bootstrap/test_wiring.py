@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.clock import MemoryMeter
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.adapters.redis.signal import RedisSignals
 from stepline.bootstrap.app import App

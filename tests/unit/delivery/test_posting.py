@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
-from stepline.adapters.memory.clock import MemoryClock
-from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.parallel import ParallelPosts
 from stepline.delivery.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_turn
 from stepline.errors import DependencyError

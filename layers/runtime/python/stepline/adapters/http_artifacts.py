@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
@@ -167,6 +167,9 @@ class GrantedArtifacts:
 
     def stream(self, key: str) -> Iterator[bytes]:
         yield self.get(key)
+
+    def heads(self, keys: Sequence[str], *, max_bytes: int) -> Iterator[bytes]:
+        return (self.get(key)[:max_bytes] for key in keys)
 
     def size(self, key: str) -> int | None:
         return len(self.get(key)) if key in self._reads else None

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepline.adapters.aws.client import take_role
-from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.clock import MemoryMeter
 from stepline.bootstrap.app import App
 from stepline.bootstrap.aws_wiring import on_aws
 from stepline.errors import InputError, LimitError
@@ -26,6 +26,7 @@ from stepline.model.ids import check_segment, is_user, make_lane
 if TYPE_CHECKING:
     from stepline.ports.clock import Meter
     from stepline.settings import Settings
+
 
 __all__ = ["Attachment", "EventSource", "Standing", "event_source"]
 

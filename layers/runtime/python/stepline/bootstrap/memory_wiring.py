@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
-from stepline.adapters.memory.clock import MemoryClock
+from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
-from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals

@@ -9,21 +9,27 @@ The listing row of a conversation is such an effect: it carries the batch's n, s
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from stepline.delivery.posting import Posting
-from stepline.errors import DependencyError
+from stepline.errors import DependencyError, SteplineError
 from stepline.events.derive import derive, render_title
 from stepline.log.bindings import Ports
-from stepline.log.spill import hydrate
-from stepline.metrics import EVENT_RULE_FAILURES
+from stepline.log.journal import Journal
+from stepline.log.spill import LOST, hydrate
+from stepline.metrics import EVENT_RULE_FAILURES, MEMORY_UNWRITTEN
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import Closed, Inbound, Opened, TakenOver, Titled
 from stepline.model.ids import Lane, execution_name
+from stepline.model.memory_row import MemoryScope
 from stepline.model.step import Step
 from stepline.model.wire.event import encode_frame, frame_events
 from stepline.ports.log import Listing
 
 logger = logging.getLogger(__name__)
+
+ROWS_MAX: Final = 1_000
+"""The rows of one turn that an index is told: each may be a request to a model, and a function's time is limited."""
 
 
 def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
@@ -108,6 +114,38 @@ def project(ports: Ports, lane: Lane, batch: Batch) -> None:
             output_tokens=batch.state.output_tokens,
         )
     )
+
+
+def remember(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Add the rows of the turn that this batch closed, its range summaries among them, to an index that reads no logs.
+
+    If the turn before opened it by its own end, that one's rows are added again: its effects may have been lost with its
+    execution, and no sweep looks behind an open turn. What no retry can mend is logged and counted, and so is what a
+    turn has beyond `ROWS_MAX` rows.
+    """
+    index = ports.memory
+    if index is None or index.reads_logs or not any(isinstance(entry, Closed) for entry in batch.entries):
+        return
+    from stepline.log.timeline_cache import History  # noqa: PLC0415 - only a deployment with such an index folds here
+    from stepline.timeline.memory_rows import turn_rows  # noqa: PLC0415 - as above
+
+    scope = MemoryScope(tenant=lane.tenant, project=lane.project, user=batch.state.owner)
+    try:
+        journal = Journal(ports, lane, "memory")
+        timeline = History().load(journal, segment=batch.state.segment, consistent=True)
+        ends = {batch.n, *(turn.opened for turn in timeline.history if turn.closed == batch.n)}
+        turns = [turn.id for turn in timeline.history if turn.closed in ends]
+        for turn in turns:
+            rows = turn_rows(timeline, turn)
+            index.add(scope, rows[:ROWS_MAX])
+            if left_out := rows[ROWS_MAX:]:
+                logger.warning("rows of memory left out", extra={"turn_id": turn, "rows": len(left_out)})
+                ports.meter.count(MEMORY_UNWRITTEN)
+    except SteplineError as error:
+        if isinstance(error, DependencyError) and error.reason not in LOST:
+            raise
+        logger.exception("memory not written", extra={"code": error.reason, "n": batch.n})
+        ports.meter.count(MEMORY_UNWRITTEN)
 
 
 def _title(ports: Ports, lane: Lane, batch: Batch) -> str:

@@ -14,6 +14,7 @@ from stepline.ports.clock import Clock, Meter
 from stepline.ports.identity import Tickets
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
+from stepline.ports.memory_index import MemoryIndex
 from stepline.ports.rate import Rate
 from stepline.ports.relay import Deltas, Relay
 from stepline.ports.search import WebSearch
@@ -70,6 +71,7 @@ class Ports:
     clock: Clock
     meter: Meter
     search: WebSearch | None = None
+    memory: MemoryIndex | None = None
     policy: Policy = Policy()
     outward: EventFilter = field(default_factory=EventFilter)
     bundles: Mapping[str, BundleRules] = field(default_factory=dict)

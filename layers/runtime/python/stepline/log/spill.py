@@ -6,7 +6,7 @@ Bodies go first and are named by their content, so a crash between the two leave
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,9 @@ from stepline.ports.artifacts import Artifacts
 SPILL_MIN_BYTES = 512
 """Strings that take less as JSON stay in the batch: a reference takes about half as much."""
 
+
+LOST: Final = frozenset({"body_missing", "body_mismatch", "commit_missing"})
+"""Codes of stored objects that are gone or damaged: no retry brings them back."""
 
 FRAME_BYTES = 16
 """JSON around a spilled value: its comma, the placeholder, and its share of the `spilled` list."""
@@ -86,21 +89,21 @@ def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
         return batch
     tree = _tree(batch)
     for piece in batch.spilled:
-        body = _fetch(artifacts, piece.key)
-        if hashlib.sha256(body).hexdigest() != piece.sha256:
-            raise DependencyError(
-                "a stored body is not what the log names", code="body_mismatch", key=piece.key
-            )
+        body = fetch_body(artifacts, piece.key, piece.sha256)
         _set(tree, piece.at, msgspec.json.decode(body) if piece.json else body.decode())
     return _rebuilt(batch, tree, [])
 
 
-def _fetch(artifacts: Artifacts, key: str) -> bytes:
+def fetch_body(artifacts: Artifacts, key: str, sha256: str) -> bytes:
+    """Return a body that the log names. Raises DependencyError `body_missing`, `body_mismatch`."""
     try:
-        return artifacts.get(key)
+        body = artifacts.get(key)
     except NotFoundError as error:
         # Not passed on as `not_found`: that would tell a client that the conversation does not exist.
         raise DependencyError("a stored body is missing", code="body_missing", key=key) from error
+    if hashlib.sha256(body).hexdigest() != sha256:
+        raise DependencyError("a stored body is not what the log names", code="body_mismatch", key=key)
+    return body
 
 
 def body_key(lane: Lane, batch: Batch, digest: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 
@@ -23,6 +23,13 @@ class Artifacts(Protocol):
 
     def stream(self, key: str) -> Iterator[bytes]:
         """Yield the object's bytes in pieces, for one too large for memory.
+
+        Raises NotFoundError, DependencyError.
+        """
+        ...
+
+    def heads(self, keys: Sequence[str], *, max_bytes: int) -> Iterator[bytes]:
+        """Yield the first bytes of each object, in the order of the keys; a few are read ahead.
 
         Raises NotFoundError, DependencyError.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -9,12 +10,15 @@ from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import OBJECT_ABSENT, OBJECT_EXISTS, mapped, tolerated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
 
     from mypy_boto3_s3.client import S3Client
 
 
 PIECE_BYTES = 1024 * 1024
+READERS: Final = 8
+"""Objects read at once; fewer than the connections that a client keeps open."""
 OBJECT_HIDDEN: Final = "403"
 """S3's status for an object that may not be read, and for a missing one if the bucket may not be listed."""
 
@@ -50,6 +54,32 @@ class S3Artifacts:
         with mapped():
             body = self.client.get_object(Bucket=self._bucket, Key=key)["Body"]
             yield from body.iter_chunks(PIECE_BYTES)
+
+    def heads(self, keys: Sequence[str], *, max_bytes: int) -> Iterator[bytes]:
+        if not keys:
+            return
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - for a search through many objects
+
+        client = self.client
+        ahead: deque[Future[bytes]] = deque()
+        pool = ThreadPoolExecutor(min(READERS, len(keys)), thread_name_prefix="read")
+        try:
+            for key in keys:
+                ahead.append(pool.submit(self._head, client, key, max_bytes))
+                if len(ahead) > READERS:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _head(self, client: S3Client, key: str, max_bytes: int) -> bytes:
+        with mapped():
+            body = client.get_object(Bucket=self._bucket, Key=key)["Body"]
+            try:
+                return body.read(max_bytes)
+            finally:
+                body.close()
 
     def size(self, key: str) -> int | None:
         with mapped(), tolerated(OBJECT_ABSENT, OBJECT_HIDDEN):

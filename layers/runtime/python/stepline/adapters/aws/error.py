@@ -38,9 +38,11 @@ THROTTLED: Final = frozenset(
         "ExecutionLimitExceeded",
         "KmsThrottlingException",
         "LimitExceededException",  # a post: the account's rate, or the buffer of one slow client
+        "ModelNotReadyException",  # an embedding: Bedrock's own client has tried again
         "ProvisionedThroughputExceeded",  # in the reasons of a cancelled transaction
         "ProvisionedThroughputExceededException",
         "RequestLimitExceeded",
+        "ServiceQuotaExceededException",  # an embedding: later; a vector: the quota of the account is to be raised
         "SlowDown",
         "Throttling",
         "ThrottlingError",  # in the reasons of a cancelled transaction
@@ -52,11 +54,16 @@ UNSETTLED: Final = frozenset(
     {
         "ConditionalRequestConflict",  # S3: another conditional put of this key is under way
         "InternalServerError",
+        "InternalServerException",
         "InternalServiceError",
         "InvalidRequestException",  # a secret of this name is being deleted
+        "ModelErrorException",
+        "ModelTimeoutException",
         "ReplicatedWriteConflictException",
         "RequestTimeout",
+        "RequestTimeoutException",
         "ServerException",
+        "ServiceUnavailableException",
         "TransactionConflict",  # in the reasons of a cancelled transaction
         "TransactionConflictException",
         "TransactionInProgressException",
@@ -82,7 +89,10 @@ REFUSED: Final = frozenset(
         "InvalidWriteOffset",
         "ItemCollectionSizeLimitExceededException",
         "KmsAccessDeniedException",
+        "KmsDisabledException",
+        "KmsInvalidKeyUsageException",
         "KmsInvalidStateException",
+        "KmsNotFoundException",
         "MalformedPolicyDocumentException",
         "PreconditionNotMetException",
         "ResourceNotFoundException",
@@ -103,6 +113,8 @@ OURS: Final[Mapping[str, type[SteplineError]]] = {
 
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
 CANCELLED: Final = "TransactionCanceledException"
+INDEX_EXISTS: Final = "ConflictException"
+INDEX_ABSENT: Final = "NotFoundException"
 EXECUTION_EXISTS: Final = "ExecutionAlreadyExists"
 EXECUTION_ABSENT: Final = "ExecutionDoesNotExist"
 OBJECT_EXISTS: Final = "PreconditionFailed"
@@ -118,6 +130,8 @@ ANSWERS: Final = frozenset(
         CANCELLED,
         EXECUTION_EXISTS,
         EXECUTION_ABSENT,
+        INDEX_ABSENT,
+        INDEX_EXISTS,
         OBJECT_ABSENT,
         OBJECT_EXISTS,
         SECRET_EXISTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 
 from stepline.errors import NotFoundError
@@ -43,6 +43,9 @@ class MemoryArtifacts:
     def stream(self, key: str) -> Iterator[bytes]:
         body = self.get(key)
         yield from (body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES))
+
+    def heads(self, keys: Sequence[str], *, max_bytes: int) -> Iterator[bytes]:
+        return (self.get(key)[:max_bytes] for key in keys)
 
     def size(self, key: str) -> int | None:
         body = self.objects.get(key)

@@ -1,7 +1,8 @@
-"""A clock that only moves when told to."""
+"""A clock that only moves when told to, and metrics in a dictionary."""
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,3 +24,15 @@ class MemoryClock:
 
     def pause(self, seconds: float) -> None:
         self._passed_s += seconds
+
+
+class MemoryMeter:
+    """`counts` maps a metric to its sum, and `<metric>/<reason>` to the sum for a reason."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self.counts: Counter[str] = Counter()
+
+    def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
+        for key in (name, f"{name}/{reason}") if reason else (name,):
+            self.counts[key] += value  # type: ignore[assignment]  # a Counter adds floats as well

@@ -1,0 +1,1 @@
+"""The memory index over Amazon S3 Vectors, with embeddings of Amazon Bedrock."""

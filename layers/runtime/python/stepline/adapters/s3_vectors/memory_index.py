@@ -1,0 +1,172 @@
+"""A memory index in Amazon S3 Vectors: one vector index for each project of a tenant, made when its first row is added.
+
+Each row is one vector. What a search filters by is filterable metadata, which a query is billed for; the row itself is
+one text that cannot be filtered by. AWS says that writes are strongly consistent, so a search is never behind.
+
+Source: Amazon S3 User Guide, "Limitations and restrictions", "Vector indexes" and "Metadata filtering" of S3 Vectors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.aws.error import INDEX_ABSENT, INDEX_EXISTS, mapped, tolerated
+from stepline.adapters.s3_vectors.embedding import DIMENSIONS, BedrockEmbedding
+from stepline.errors import DependencyError, ToolError
+from stepline.model.memory_row import TEXT_CHARS, MemoryRow, MemoryScope
+from stepline.ports.memory_index import MemoryHit, MemoryHits, MemoryQuery
+
+ROWS_PER_PUT: Final = 250
+"""Half of what a put may hold: with the largest rows, 500 of them would exceed its 20 MiB."""
+TOP_K_MAX: Final = 100
+SPARE: Final = 2
+"""Rows asked for, for each that is wanted: the nearest are found by approximation, and equal ones are put in order."""
+COVERS_MAX: Final = 500
+"""The newest of the turns that a range summary covers; with its text they fit into the 40 KB of a vector's metadata."""
+ROW: Final = "row"
+_ROW: Final = msgspec.json.Decoder(MemoryRow)
+_WORD: Final = re.compile(r"\w")
+
+
+class S3VectorsMemoryIndex:
+    """Rows of many users in one index; each query filters by the user, and each answer is checked."""
+
+    reads_logs = False
+
+    def __init__(self, bucket_arn: str, model: str) -> None:
+        """Keep indexes in this vector bucket; `model` makes the vectors, and another one needs other indexes."""
+        self._bucket_arn = bucket_arn
+        self._model = model
+        self._embedding = BedrockEmbedding(model)
+
+    @cached_property
+    def client(self) -> Any:
+        """The client, created on first use."""
+        return connect("s3vectors", read_timeout_s=5)
+
+    def add(self, scope: MemoryScope, rows: Sequence[MemoryRow]) -> None:
+        """Add rows, in several puts if they are many; a row without a word has nothing to be found by and is left out."""
+        latest = {_key(scope, row): row for row in rows if _WORD.search(row.text)}
+        for keys in _batches(list(latest)):
+            vectors = self._embedding.embed_all([latest[key].text for key in keys])
+            self._put(
+                self._name(scope),
+                [
+                    {"key": key, "data": {"float32": vector}, "metadata": _metadata(scope, latest[key])}
+                    for key, vector in zip(keys, vectors, strict=True)
+                ],
+            )
+
+    def _put(self, index: str, vectors: list[dict[str, Any]]) -> None:
+        """Put vectors, into a new index if there is none. Another process may make it at the same time."""
+        put = {"indexArn": self._arn(index), "vectors": vectors}
+        with mapped(), tolerated(INDEX_ABSENT):
+            self.client.put_vectors(**put)
+            return
+        with mapped(), tolerated(INDEX_EXISTS):
+            self.client.create_index(
+                vectorBucketArn=self._bucket_arn,
+                indexName=index,
+                dataType="float32",
+                dimension=DIMENSIONS,
+                distanceMetric="cosine",
+                metadataConfiguration={"nonFilterableMetadataKeys": [ROW]},
+            )
+        with mapped(), tolerated(INDEX_ABSENT):
+            self.client.put_vectors(**put)
+            return
+        raise DependencyError("an index of memory that was just made is not there yet")
+
+    def search(self, query: MemoryQuery) -> MemoryHits:
+        text = query.text[:TEXT_CHARS].encode(errors="replace").decode()  # half a character has no JSON
+        if not _WORD.search(text) or query.limit < 1:
+            return MemoryHits()
+        asked = {
+            "indexArn": self._arn(self._name(query.scope)),
+            "queryVector": {"float32": self._embedding.embed(text)},
+            "topK": min(query.limit * SPARE, TOP_K_MAX),
+            "filter": _filter(query),
+            "returnMetadata": True,
+            "returnDistance": True,
+        }
+        answer: dict[str, Any] = {"vectors": []}
+        with mapped(), tolerated(INDEX_ABSENT):
+            answer = self.client.query_vectors(**asked)
+        user = _user(query.scope)
+        hits = [_hit(found) for found in answer["vectors"] if found["metadata"]["user"] == user]
+        hits.sort(key=lambda hit: (-hit.score, hit.row.conversation, -hit.row.n, hit.row.path, hit.row.part))
+        return MemoryHits(hits=tuple(hits[: query.limit]))
+
+    def _name(self, scope: MemoryScope) -> str:
+        """Return the index's name: a hash, for names of indexes know no capital letter and no underscore."""
+        return f"memory-{_hash(scope.tenant, scope.project, self._model, str(DIMENSIONS))}"
+
+    def _arn(self, index: str) -> str:
+        return f"{self._bucket_arn}/index/{index}"
+
+
+def _batches(keys: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(keys), ROWS_PER_PUT):
+        yield keys[start : start + ROWS_PER_PUT]
+
+
+def _key(scope: MemoryScope, row: MemoryRow) -> str:
+    """Return the vector's key: the same row of the same user replaces itself."""
+    return _hash(scope.tenant, scope.project, scope.user, row.conversation, row.path, str(row.part))
+
+
+def _user(scope: MemoryScope) -> str:
+    """Return the user's word in the metadata, which holds no name."""
+    return _hash(scope.tenant, scope.project, scope.user)
+
+
+def _hash(*parts: str) -> str:
+    """Return 40 hex digits; JSON keeps the parts apart."""
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:40]
+
+
+def _metadata(scope: MemoryScope, row: MemoryRow) -> dict[str, Any]:
+    kept = replace(row, covers=row.covers[-COVERS_MAX:])
+    return {
+        "user": _user(scope),
+        "conversation": row.conversation,
+        "kind": row.kind,
+        "at": _epoch_s(row.at),
+        ROW: msgspec.json.encode(kept).decode(),
+    }
+
+
+def _filter(query: MemoryQuery) -> dict[str, Any]:
+    wanted: list[dict[str, Any]] = [{"user": {"$eq": _user(query.scope)}}]
+    if query.conversation:
+        wanted.append({"conversation": {"$eq": query.conversation}})
+    if query.kinds:
+        wanted.append({"kind": {"$in": list(query.kinds)}})
+    if query.since:
+        wanted.append({"at": {"$gte": _epoch_s(query.since)}})
+    if query.before:
+        wanted.append({"at": {"$lt": _epoch_s(query.before)}})
+    return {"$and": wanted}
+
+
+def _epoch_s(at: str) -> float:
+    """Return a time in seconds; metadata has no type for times. Raises ToolError `bad_params`."""
+    try:
+        found = datetime.fromisoformat(at)
+    except ValueError as error:
+        raise ToolError("a time is not ISO-8601", code="bad_params") from error
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _hit(found: dict[str, Any]) -> MemoryHit:
+    similarity = max(-1.0, min(1.0, 1.0 - found["distance"]))  # of 32 bits, it may be a hair beyond
+    return MemoryHit(row=_ROW.decode(found["metadata"][ROW]), score=similarity, similarity=similarity)

@@ -1,0 +1,86 @@
+"""The rows of the memory index straight from the logs: what a user's conversations have said since a batch.
+
+Nothing is kept for it at the end of a turn; a search that reads here pays for what is new. Source: docs/concepts/memory.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from stepline.log.bindings import Ports
+from stepline.log.journal import Journal
+from stepline.log.timeline_cache import History
+from stepline.model.batch import Batch
+from stepline.model.ids import Lane
+from stepline.model.memory_row import MemoryRow, MemoryScope
+from stepline.timeline.fold import Timeline
+from stepline.timeline.memory_rows import range_rows, turn_rows
+
+AHEAD: Final = 256
+"""The batches that are read at once: a long conversation may not be held whole, and is seldom wanted whole."""
+
+
+class NewRows(NamedTuple):
+    """Rows of one conversation, and the batch up to which they are all there; `whole` if that is its newest one."""
+
+    rows: tuple[MemoryRow, ...]
+    upto: int
+    whole: bool
+
+
+class LogRows:
+    """The rows of the conversations of a deployment's log."""
+
+    def __init__(self, ports: Ports) -> None:
+        """Read the log and the artifacts of `ports`."""
+        self._ports = ports
+        self._history = History()
+
+    def newest(self, scope: MemoryScope) -> dict[str, int]:
+        """Return a batch of each of the user's conversations, the newest that is known; newest activity first."""
+        listed = self._ports.log.conversations(scope.tenant, scope.project, scope.user)
+        return {listing.lane.conversation: listing.applied_n for listing in listed}
+
+    def read(self, scope: MemoryScope, conversation: str, *, after: int, most: int) -> NewRows:
+        """Return the rows of turns and compactions that ended after a batch; it ends behind the turn that has `most`.
+
+        Raises DependencyError.
+        """
+        lane = Lane(tenant=scope.tenant, project=scope.project, conversation=conversation)
+        journal = Journal(self._ports, lane, "memory")
+        timeline = self._history.load(journal, segment=journal.tail(consistent=False).state.segment)
+        closed = [turn for turn in timeline.history if turn.closed > after]
+        if closed:
+            first = min((closed[0].opened, *closed[0].prompts)) - 1
+            timeline = replace(timeline, load=_read_ahead(timeline, journal, first))
+        rows: list[MemoryRow] = []
+        for turn in closed:
+            rows += turn_rows(timeline, turn.id)
+            if len(rows) >= most and turn != closed[-1]:
+                return NewRows(tuple(rows), turn.closed, whole=False)
+        if timeline.current:
+            rows += (row for row in range_rows(timeline, timeline.current.id) if row.n > after)
+        return NewRows(tuple(rows), timeline.n, whole=True)
+
+
+def _read_ahead(
+    timeline: Timeline, journal: Journal, first: int
+) -> Callable[[int, int], Sequence[Batch]] | None:
+    """Return the reader of batches that are not at hand: those after `first` many at once, others by themselves."""
+    if timeline.load is None or first >= timeline.base:
+        return timeline.load
+    older = timeline.load
+    begin, held = first, list[Batch]()
+
+    def read(after: int, upto: int) -> Sequence[Batch]:
+        nonlocal begin, held
+        if after < begin:
+            return older(after, upto)
+        if upto > begin + len(held):
+            last = min(timeline.base, max(upto, after + AHEAD))
+            begin, held = after, journal.since(after, upto=last, consistent=True)
+        return held[after - begin : upto - begin]
+
+    return read
