@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from typing import Protocol
@@ -24,7 +25,8 @@ from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage
-from stepline.ports.model import ModelClient, ModelRequest, Part, RoleChoice
+from stepline.ports.model import Media, ModelClient, ModelRequest, Part, RoleChoice
+from tests.support.files import GIF, PDF, PNG, media, pdf, picture
 
 FALLBACK = "claude-haiku-4-5"
 LONG = "A long answer, told in many small pieces — with ümlauts, 😀 and <tags>. " * 20
@@ -45,6 +47,10 @@ class Harness(Protocol):
 
     def asked(self) -> int: ...
 
+    def files(self) -> list[tuple[str, str]]:
+        """Return type and hash of the files of the newest request."""
+        ...
+
 
 class MemoryHarness:
     def __init__(self) -> None:
@@ -57,6 +63,10 @@ class MemoryHarness:
 
     def asked(self) -> int:
         return self.count - len(self.memory._steps)
+
+    def files(self) -> list[tuple[str, str]]:
+        parts = [part for part in self.memory.requests[-1].content if isinstance(part, Media)]
+        return [(part.body.mime, hashlib.sha256(part.data).hexdigest()) for part in parts]
 
 
 class ServerHarness:
@@ -81,6 +91,12 @@ class ServerHarness:
 
     def asked(self) -> int:
         return len(self.server.requests)
+
+    def files(self) -> list[tuple[str, str]]:
+        blocks = self.server.requests[-1]["body"]["messages"][0]["content"]
+        found = [(block["type"], block["source"]) for block in blocks if block["type"] != "text"]
+        assert [kind for kind, _ in found] == ["image", "image", "document"]
+        return [(source["media_type"], source["sha256"]) for _, source in found]
 
 
 def _said(step: Say) -> Fault:
@@ -144,6 +160,27 @@ def test_the_pieces_are_the_text_of_the_completion(harness: Harness) -> None:
     assert "".join(pieces) == done.text == LONG
     assert (done.stop_reason, done.aborted, done.retries) == ("end_turn", False, 0)
     assert done.model
+
+
+def test_pictures_and_documents_are_sent_whole_and_in_order(harness: Harness) -> None:
+    files = [(PNG, picture()), (GIF, picture(GIF)), (PDF, pdf(3))]
+    parts = [media(f"fi:turn_1.outputs/{n}", data, mime) for n, (mime, data) in enumerate(files)]
+    harness.given(Say(text="Seen."))
+    with harness.client.stream(replace(REQUEST, content=(*REQUEST.content, *parts))) as stream:
+        assert "".join(stream) == "Seen."
+    assert harness.files() == [(mime, hashlib.sha256(data).hexdigest()) for mime, data in files]
+    assert stream.completion().usage.prompt_tokens > 0
+
+
+def test_a_call_that_is_cut_counts_what_its_files_cost(harness: Harness) -> None:
+    harness.given(*[Fail(error=ModelOverloaded("busy"))] * 3)
+    file = media("fi:turn_1.outputs/a", picture(), PNG)
+    with (
+        harness.client.stream(replace(REQUEST, content=(*REQUEST.content, file))) as stream,
+        pytest.raises(ModelOverloaded),
+    ):
+        list(stream)
+    assert stream.completion().usage.estimated
 
 
 def test_a_finished_call_reports_its_tokens(harness: Harness) -> None:

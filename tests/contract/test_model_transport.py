@@ -34,12 +34,13 @@ from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.model.base import Value
 from stepline.ports.model import Completion, ModelRequest, Part
+from tests.support.files import FILES
 
 QUICK = Retry(base_s=0.001, cap_s=0.001)
 REQUEST = ModelRequest(
     role="solver.react.decision",
     system=(Part(text="S" * 8000, cache=True),),
-    content=(Part(text="one"), Part(text="zwei 😀", cache=True), Part(text="three")),
+    content=(Part(text="one"), Part(text="zwei 😀", cache=True), *FILES, Part(text="three")),
     max_tokens=4000,
     temperature=0.5,
 )

@@ -52,6 +52,7 @@ from stepline.model.plan_steps import Plan
 from stepline.rendering.piece import Piece
 from stepline.timeline.fold import Timeline
 from tests.support.budget import budget
+from tests.support.files import read_of
 from tests.support.strategies import arrivals, calls, texts, usages
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
@@ -427,7 +428,7 @@ def can_hide(piece: Piece) -> bool:
 def _act(draw: st.DrawFn, log: LogBuilder) -> None:
     """Let an action do something: say a text, write a file, read something that was there, or a part of it."""
     long = draw(st.sampled_from(["", "and so on. " * 60]))
-    match draw(st.sampled_from(["say", "write", "read", "range"])):
+    match draw(st.sampled_from(["say", "write", "read", "range", "picture"])):
         case "say":
             log.result(draw(texts) + long, status=draw(st.sampled_from(["ok", "error", "unverified"])))
         case "write":
@@ -438,7 +439,7 @@ def _act(draw: st.DrawFn, log: LogBuilder) -> None:
             block = draw(st.sampled_from(blocks))
             found = {"read_range": {"range_kind": "lines", "lines": "[1-1]/1"}} if kind == "range" else {}
             shown = log.view(block.path, block.text, whole=kind == "read", **found)
-            log.result("", blocks=(Produced(text='{"paths":[]}'), shown))
+            log.result("", blocks=read_of(shown, width=draw(st.integers(1, 3)) if kind == "picture" else 0))
 
 
 def _idle(draw: st.DrawFn, log: LogBuilder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from stepline.context.media import render_media
 from stepline.context.request import Rendered, render
+from stepline.context.rules import ContextRules
 from stepline.local.scripted import cache
 from stepline.local.scripted.messages_request import Prompt, count_tokens, parse_prompt
 from stepline.model.entry import Decided
-from stepline.ports.model import Part
+from stepline.ports.model import Content, Media, Part
 from stepline.timeline.fold import Timeline
 from tests.support.log_builder import LogBuilder
 
@@ -44,7 +47,11 @@ def prompt_of(rendered: Rendered) -> Prompt:
     )
 
 
-def _block(part: Part) -> dict[str, Any]:
+def _block(part: Content) -> dict[str, Any]:
+    if isinstance(part, Media):
+        # The bytes are read later; the hash of a file stands for them.
+        data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + part.body.sha256.encode()).decode()
+        return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
     mark = {"cache_control": {"type": "ephemeral"}} if part.cache else {}
     return {"type": "text", "text": part.text, **mark}
 
@@ -62,7 +69,13 @@ class Asked:
 
     @property
     def marks(self) -> list[int]:
-        return [index for index, part in enumerate(self.rendered.content) if part.cache]
+        parts = enumerate(self.rendered.content)
+        return [index for index, part in parts if isinstance(part, Part) and part.cache]
+
+
+def text_of(part: Content) -> str:
+    """Return the text of a part; the path of a picture stands for it."""
+    return part.text if isinstance(part, Part) else part.path
 
 
 def ask_all(log: LogBuilder) -> list[Asked]:
@@ -72,11 +85,12 @@ def ask_all(log: LogBuilder) -> list[Asked]:
     timeline, asked = log.timeline(0), []
     for upto, at in [*_asks(log), (len(log.batches), log.at)]:
         timeline = timeline.extended(log.batches[timeline.n : upto])
-        rendered = render(timeline, system=SYSTEM, announce="now")
+        media = render_media(timeline.media, ContextRules())
+        rendered = render(timeline, system=SYSTEM, announce="now", media=media)
         now[0] = datetime.fromisoformat(at).timestamp()
         use = held.look(prompt_of(rendered), workspace="w")
         held.commit(use)
-        sums = [0, *accumulate(count_tokens(part.text) for part in rendered.content)]
+        sums = [0, *accumulate(count_tokens(text_of(part)) for part in rendered.content)]
         asked.append(
             Asked(
                 timeline=timeline,

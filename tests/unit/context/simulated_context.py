@@ -17,14 +17,14 @@ from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.messages_request import count_tokens
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.agent import DECISION_ROLE, Summariser
+from stepline.loop.agent import Summariser
 from stepline.model.batch import Batch
 from stepline.model.entry import Contributed, Decided, Entry, Feedback
 from stepline.model.ids import Lane, utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.log import Put
-from stepline.ports.model import Completion, ModelRequest
+from stepline.ports.model import DECISION_ROLE, Completion, ModelRequest
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput

@@ -157,16 +157,17 @@ def test_an_old_turn_without_a_summary_is_rows_of_paths():
             assert piece.path in pieces[1].text
 
 
-def test_a_skill_is_pruned_to_the_path_by_which_it_is_read_again():
+@pytest.mark.parametrize("path", ["sk:public.brand", "sk:public.brand/references/colours.md"])
+def test_a_skill_is_pruned_to_the_path_by_which_it_is_read_again(path):
     log = LogBuilder()
     log.message()
-    log.act(("react.read", {"paths": ["sk:public.brand"]}))
-    log.result("", blocks=(log.view("sk:public.brand", LONG),))
+    log.act(("react.read", {"paths": [path]}))
+    log.result("", blocks=(log.view(path, LONG),))
     log.answer("done")
     log.close()
     log.message("next")
-    assert "sk:public.brand" in of(pruned(log), "result")[0]
-    assert "skill: path=sk:public.brand" in shown(pruned(log, keep=1))
+    assert f"path={path}" in of(pruned(log), "result")[0]
+    assert f"skill: path={path}" in shown(pruned(log, keep=1))
 
 
 @pytest.mark.parametrize(

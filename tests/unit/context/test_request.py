@@ -89,6 +89,13 @@ def test_marks_are_few_the_tail_is_marked_and_announce_never_is(log: LogBuilder)
         assert parts[-2].cache
 
 
+def test_the_pool_and_announce_stand_at_the_end_in_this_order():
+    log = LogBuilder()
+    log.message()
+    parts = render(log.timeline(), system="s", announce="now", sources="pool").content
+    assert [part.text for part in parts[-2:]] == ["pool", "now"]
+
+
 @patient
 @given(logs())
 def test_no_text_of_anybody_forges_structure(log: LogBuilder):

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.context.media import newest_media
 from stepline.context.request import MARKS_MAX, render
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment, encode_segment
 from tests.support.log_builder import LANE, LogBuilder, logs, patient
-from tests.unit.context.caching_provider import SYSTEM, TTL_S, Asked, ask_all, exact_rules
+from tests.unit.context.caching_provider import SYSTEM, TTL_S, Asked, ask_all, exact_rules, text_of
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -25,11 +26,11 @@ def _exact_rules() -> Iterator[None]:
 
 def before_marks(asked: Asked) -> list[str]:
     parts = asked.rendered.content
-    return ["".join(part.text for part in parts[: mark + 1]) for mark in asked.marks]
+    return ["".join(text_of(part) for part in parts[: mark + 1]) for mark in asked.marks]
 
 
 def texts(asked: Asked) -> list[str]:
-    return [part.text for part in asked.rendered.content]
+    return [text_of(part) for part in asked.rendered.content]
 
 
 def is_warm(before: Asked, after: Asked) -> bool:
@@ -83,7 +84,8 @@ def test_after_a_change_a_mark_stands_where_an_earlier_request_had_one_and_reads
 def test_marks_are_few_and_stand_behind_the_turn_before_the_last_request_and_the_end(log: LogBuilder) -> None:
     for asked in ask_all(log):
         parts, timeline = asked.rendered.content, asked.timeline
-        ends = {timeline.parts.turn_part, timeline.parts.seen_part, len(parts) - 1} - {0}
+        behind = len(newest_media(timeline.media)) + 1
+        ends = {timeline.parts.turn_part, timeline.parts.seen_part, len(parts) - behind} - {0}
         assert [mark + 1 for mark in asked.marks] == sorted(ends)
         assert 1 + len(asked.marks) <= MARKS_MAX
         assert parts[-1] == Part(text="now")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from stepline.model.plan_steps import Plan
 from stepline.model.source import Source
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
-from stepline.rendering.piece import Piece, Shown
+from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.pieces_of_entry import digest
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
@@ -44,6 +45,7 @@ class ToolConversation:
     pages: WebPages | None = None
     rounds: int = 0
     pieces: tuple[Piece, ...] = ()
+    media: list[Attached] = field(default_factory=list)
     cancel: Cancel = field(default_factory=NeverCancelled)
 
     def resolve(self, path: str) -> tuple[Block, ...]:
@@ -77,7 +79,8 @@ class ToolConversation:
 
     def keep(self, path: str, data: bytes, mime: str) -> Block:
         """Let bytes stand at a path."""
-        body = Body(key=f"out/{path}", sha256="ab" * 32, size_bytes=len(data), mime=mime)
+        digest = hashlib.sha256(data).hexdigest()
+        body = Body(key=f"out/{digest}", sha256=digest, size_bytes=len(data), mime=mime)
         self.artifacts.put(body.key, data, mime=mime)
         return self.say(path, "", body=body, mime=mime)
 
@@ -89,6 +92,7 @@ class ToolConversation:
         self.groups.append(output.blocks)
         self.plans |= {plan.plan_id: plan for plan in output.plans}
         self.sources |= {row.sid: row for row in output.sources}
+        self.media += _attached(output)
         return output
 
     def context(self, call: str) -> ToolContext:
@@ -106,6 +110,15 @@ class ToolConversation:
             sources=SourcePool(self.sources),
             cancel=self.cancel,
         )
+
+
+def _attached(output: ToolOutput) -> Iterator[Attached]:
+    """Yield what the views attach, as the fold finds it."""
+    for block in output.blocks:
+        if (about := block.meta.get("media")) and block.body:
+            source = str(block.meta["source_sha256"])[:16]
+            made = {"tokens": about["tokens"], "extent": about["extent"], "source": source}
+            yield Attached(path=str(block.meta["source_path"]), body=block.body, **made)
 
 
 @pytest.fixture

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import Any
 
 import pytest
 
-from stepline.local.scripted.messages_request import BadRequestError, count_tokens, parse_prompt
+from stepline.local.scripted.messages_request import BadRequestError, count_tokens, parse_prompt, summed_up
+from tests.support.files import PDF, PNG, pdf, picture
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 
@@ -23,6 +26,11 @@ def request(**changes: Any) -> dict[str, Any]:
         "messages": [{"role": "user", "content": [text("one"), text("two")]}],
     }
     return {key: value for key, value in {**body, **changes}.items() if value is not None}
+
+
+def file(mime: str, data: bytes, kind: str = "") -> dict[str, Any]:
+    source = {"type": "base64", "media_type": mime, "data": base64.b64encode(data).decode()}
+    return {"type": kind or ("document" if mime == PDF else "image"), "source": source}
 
 
 def user(*content: Any) -> list[dict[str, Any]]:
@@ -58,6 +66,15 @@ def test_plain_strings_are_blocks_too() -> None:
         request(messages=user({"type": "text"})),
         request(messages=user({"type": "video"})),
         request(messages=user("bare")),
+        request(messages=user({"type": "image"})),
+        request(messages=user(file(PNG, b"GIF89a"))),
+        request(messages=user(file("image/tiff", b"II*\0"))),
+        request(messages=user(file(PDF, pdf(), kind="image"))),
+        request(messages=user(file(PNG, picture(), kind="document"))),
+        request(messages=user(file(PNG, b""))),
+        request(messages=user({"type": "image", "source": {**file(PNG, picture())["source"], "data": "*"}})),
+        request(messages=user(file(PNG, picture() + bytes(4 * 1024 * 1024)))),
+        request(messages=user({"type": "image", "source": {"type": "file", "file_id": "f"}})),
         request(system=7),
         request(messages=user(text("x", cache_control={"type": "eternal"}))),
         request(messages=user(text("x", cache_control={"type": "ephemeral", "ttl": "2h"}))),
@@ -76,6 +93,15 @@ def test_a_bad_request_is_an_invalid_request_error(body: Any) -> None:
 def test_four_marks_are_allowed_wherever_they_stand() -> None:
     body = request(system=[text("s", **MARK)], messages=user(*[text(str(n), **MARK) for n in range(3)]))
     assert sum(block.ttl_s == 300 for block in parse_prompt(body).blocks) == 4
+
+
+def test_pictures_and_documents_are_read_and_a_record_has_their_hash() -> None:
+    body = request(messages=user(text("look"), file(PNG, picture()), file(PDF, pdf())))
+    assert [block.tokens for block in parse_prompt(body).blocks[1:]] == [1, 1500, 1500]
+    image = summed_up(body)["messages"][0]["content"][1]
+    digest = hashlib.sha256(picture()).hexdigest()
+    told = {"type": "base64", "media_type": PNG, "sha256": digest, "size_bytes": len(picture())}
+    assert image == {"type": "image", "source": told}
 
 
 def test_tokens_are_a_quarter_of_the_bytes_rounded_up() -> None:

@@ -395,9 +395,7 @@ def test_the_pieces_of_a_line_range_are_that_range_and_no_more(text, first, coun
 def test_caps_shrink_with_the_models_window_but_never_below_a_floor():
     def caps(window_tokens: int) -> ReadCaps:
         return fit_read_caps(
-            max_chars=48_000,
-            max_tokens=12_000,
-            max_bytes=10,
+            ReadCaps(max_chars=48_000, max_tokens=12_000, max_bytes=10),
             context_fraction=0.15,
             window_tokens=window_tokens,
         )

@@ -16,6 +16,7 @@ from stepline.tools.context import ReadCaps, fit_read_caps
 if TYPE_CHECKING:
     from stepline.bundle.descriptor_set import Descriptors
 
+
 TASK_FIELDS: Final = (
     "stage",
     "bundle",
@@ -105,9 +106,13 @@ def task_settings(settings: Settings) -> dict[str, str]:
 def read_caps(settings: Settings) -> ReadCaps:
     """Return how much a read may show, as the deployment sets it."""
     return fit_read_caps(
-        max_chars=settings.read_visible_max_chars,
-        max_tokens=settings.read_visible_max_tokens,
-        max_bytes=settings.read_visible_max_bytes,
+        ReadCaps(
+            max_chars=settings.read_visible_max_chars,
+            max_tokens=settings.read_visible_max_tokens,
+            max_bytes=settings.read_visible_max_bytes,
+            max_image_bytes=settings.max_image_bytes,
+            max_doc_bytes=settings.max_doc_bytes,
+        ),
         context_fraction=settings.read_visible_context_fraction,
         window_tokens=context_rules(settings).budget,
     )

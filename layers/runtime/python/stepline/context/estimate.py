@@ -43,8 +43,8 @@ class Gauge(Value):
 def estimate_request(timeline: Timeline, overhead_bytes: int) -> int:
     """Return the estimated tokens of the next request.
 
-    `overhead_bytes` are those of its system part and of the parts behind the timeline. An earlier request
-    without a recorded overhead is assumed to have had the same.
+    `overhead_bytes` are those of its system part and of the parts behind the timeline, pictures and documents
+    as `weigh` counts them. An earlier request without a recorded overhead is assumed to have had the same.
     """
     asked, grown = timeline.asked, timeline.parts.size - timeline.asked.size
     if not asked.tokens or timeline.parts.rewritten or grown < 0:
@@ -54,10 +54,13 @@ def estimate_request(timeline: Timeline, overhead_bytes: int) -> int:
     return asked.tokens + ceil(max(0, added) / BYTES_PER_TOKEN * ratio * MARGIN)
 
 
-def surely_fits(timeline: Timeline, system_bytes: int, budget: int) -> bool:
-    """Return True if a request fits without an exact estimate: most rounds are far below their budget."""
-    most = system_bytes + BESIDE_BYTES
-    return budget * SURELY >= max(estimate_request(timeline, bytes_) for bytes_ in (system_bytes, most))
+def surely_fits(timeline: Timeline, fixed_bytes: int, budget: int) -> bool:
+    """Return True if a request fits without an exact estimate: most rounds are far below their budget.
+
+    `fixed_bytes` are those of its system part, and of what its pictures and documents cost.
+    """
+    most = fixed_bytes + BESIDE_BYTES
+    return budget * SURELY >= max(estimate_request(timeline, bytes_) for bytes_ in (fixed_bytes, most))
 
 
 def gauge(timeline: Timeline, overhead_bytes: int) -> Gauge:

@@ -1,4 +1,4 @@
-"""The model's request: system, timeline, announce, with cache marks where they pay.
+"""The model's request: system, timeline, pictures, announce, with cache marks where they pay.
 
 The parts of a request that end at a mark stand at the beginning of the next request too, byte for byte and
 part for part, because a provider caches whole prefixes of parts. The last request's tail is always marked
@@ -8,14 +8,14 @@ Source: docs/concepts/context.md#marks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from stepline.model.base import Value
 from stepline.model.usage import BYTES_PER_TOKEN
-from stepline.ports.model import Part
+from stepline.ports.model import Content, Part
 from stepline.rendering.piece import byte_length, estimate_bytes
 from stepline.timeline.fold import Timeline
 
@@ -27,13 +27,19 @@ class Rendered(Value):
     """The parts of one request."""
 
     system: tuple[Part, ...]
-    content: tuple[Part, ...]
+    content: tuple[Content, ...]
 
 
 def render(
-    timeline: Timeline, *, system: str, announce: str = "", sources: str = "", minimum_tokens: int = 0
+    timeline: Timeline,
+    *,
+    system: str,
+    announce: str = "",
+    sources: str = "",
+    media: Iterable[Content] = (),
+    minimum_tokens: int = 0,
 ) -> Rendered:
-    """Return the parts of a request; `sources` and `announce` are sent without a mark, if not empty.
+    """Return the parts of a request; `media`, `sources` and `announce` are sent without a mark, if not empty.
 
     A provider caches no prefix below `minimum_tokens`.
     """
@@ -41,7 +47,11 @@ def render(
     size = byte_length(system)
     return Rendered(
         system=(Part(text=system, cache=estimate_bytes(size) >= minimum_tokens),),
-        content=(*render_timeline(timeline, spent_bytes=size, minimum_tokens=minimum_tokens), *volatile),
+        content=(
+            *render_timeline(timeline, spent_bytes=size, minimum_tokens=minimum_tokens),
+            *media,
+            *volatile,
+        ),
     )
 
 

@@ -36,7 +36,7 @@ class Attempt:
     """One invocation of Decide or Act: its step, ports and agent.
 
     `claim` is the batch by which it holds the round; `watch` tells when its current wait should end early.
-    Copies of an attempt share what is `lost`.
+    `bare`: its requests have no pictures and documents, because the provider refused one with them. Copies of an attempt share what is `lost`.
     """
 
     ports: Ports
@@ -47,6 +47,7 @@ class Attempt:
     model: ModelClient = NO_MODEL
     claim: int = 0
     watch: Watch = field(default_factory=NeverSteered)
+    bare: bool = False
     lost: list[Usage] = field(default_factory=list)
     """The tokens of its failed calls that no entry counts yet."""
 

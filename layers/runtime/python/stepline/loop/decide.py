@@ -25,6 +25,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.context.estimate import surely_fits
+from stepline.context.media import media_bytes
 from stepline.context.pruning import plan_pruning
 from stepline.delivery.effect import publish
 from stepline.errors import (
@@ -32,6 +33,7 @@ from stepline.errors import (
     ContextLimit,
     ModelOverloaded,
     ModelRateLimited,
+    ModelRefused,
     SteplineError,
     UnknownOutcome,
 )
@@ -55,12 +57,7 @@ from stepline.loop.close import Cause, status_answer
 from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_final, steer_in, steer_of
 from stepline.loop.stream_generation import Sample, Sampler, cut_off, sample
 from stepline.loop.title import opening_stage
-from stepline.metrics import (
-    CACHE_BUSTS,
-    DECISIONS_REJECTED,
-    ROUNDS_DECIDED,
-    STEERS,
-)
+from stepline.metrics import CACHE_BUSTS, DECISIONS_REJECTED, ROUNDS_DECIDED, STEERS
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Decided, Reopened, Steered
 from stepline.model.ids import utc
@@ -340,8 +337,9 @@ def tend(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
         if isinstance(moved, Step):
             return moved
         timeline = moved
-    system_bytes, budget = byte_length(attempt.agent.system), attempt.ports.policy.context.budget
-    if timeline.compaction.pending is None and surely_fits(timeline, system_bytes, budget):
+    rules = attempt.ports.policy.context
+    fixed_bytes = byte_length(attempt.agent.system) + media_bytes(timeline.media, rules)
+    if timeline.compaction.pending is None and surely_fits(timeline, fixed_bytes, rules.budget):
         return timeline
     return _make_room(attempt, timeline)
 
@@ -357,6 +355,7 @@ def sample_fitting(
 ) -> tuple[Timeline, Sample] | Timeline | Step:
     """Tend the context and sample, with a smaller request as long as the provider finds it too large.
 
+    A request that it refuses is asked again without its pictures and documents: one of them may be the reason.
     Return the rendered timeline and its sample, or the step to go to; or a timeline alone, if it holds a
     steer that came before the model said anything. Raises what the sampler and `tend` raise; ContextLimit if
     the request cannot get smaller, or not small enough.
@@ -374,7 +373,13 @@ def sample_fitting(
             if steer_of(newer) is not None:
                 logger.warning("call failed while the user steered", extra={"code": error.reason})
                 return newer
-            if not left or not isinstance(error, ContextLimit):
+            if not left or not isinstance(error, ContextLimit | ModelRefused):
+                raise
+            if newer.media and not attempt.bare:
+                logger.warning("a request with files was refused", extra={"code": error.reason})
+                attempt = dataclasses.replace(attempt, bare=True)
+                continue
+            if isinstance(error, ModelRefused):
                 raise
             logger.warning("the provider found a request too large", extra={"code": error.reason})
             smaller = _make_room(attempt, tended, forced=True)

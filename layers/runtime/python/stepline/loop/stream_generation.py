@@ -13,6 +13,7 @@ before its text.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -25,6 +26,7 @@ from msgspec.structs import replace
 
 from stepline.context.announce import announce, render_pool
 from stepline.context.bust import digest_system, find_bust
+from stepline.context.media import absent, label, render_media, weigh
 from stepline.context.request import render
 from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
@@ -39,8 +41,9 @@ from stepline.model.ids import call_id, utc
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation
 from stepline.model.step import Step
+from stepline.ports.artifacts import Artifacts
 from stepline.ports.clock import Clock
-from stepline.ports.model import Completion, ModelRequest, ModelStream
+from stepline.ports.model import Completion, Content, Media, ModelRequest, ModelStream, Part
 from stepline.ports.relay import RelayStream
 from stepline.protocol.citation.citation_stream import citable, cite
 from stepline.protocol.decision.read import Verdict, read_decision, thoughts
@@ -88,6 +91,7 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
     request = ask(ports, agent, timeline, step, last_round=last_round)
+    request = attach(request, ports.artifacts, bare=attempt.bare)
     references = References(timeline, attempt.context(timeline, _NO_CALL, utc(began)))
     rules = dataclasses.replace(
         round_rules(agent, timeline, step, last_round=last_round), refer=references.refer
@@ -173,6 +177,7 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
         timeline,
         system=agent.system,
         minimum_tokens=ports.policy.context.cache_minimum_tokens,
+        media=render_media(timeline.media, ports.policy.context),
         sources=render_pool(timeline.sources, timeline.cited),
         announce=announce(
             timeline,
@@ -198,10 +203,54 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
 
 
 def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:
-    """Return the bytes of a request beside its timeline: the parts before it and behind it."""
+    """Return the bytes of a request beside its timeline: the parts before it and behind it.
+
+    Those of pictures and documents are counted by their tokens.
+    """
     end = timeline.parts.ends[-1] if timeline.parts.ends else 0
     others = (*request.system, *request.content[len(timeline.parts.sealed) :])
-    return sum(byte_length(part.text) for part in others) - text_bytes(timeline.pieces[end:])
+    size = sum(byte_length(part.text) if isinstance(part, Part) else weigh(part.tokens) for part in others)
+    return size - text_bytes(timeline.pieces[end:])
+
+
+def attach(request: ModelRequest, artifacts: Artifacts, *, bare: bool = False) -> ModelRequest:
+    """Return the request with the bytes of its pictures and documents, or with none of them if it is `bare`.
+
+    A line stands in the place of one that is gone or not what was read. Raises DependencyError.
+    """
+    if all(isinstance(part, Part) for part in request.content):
+        return request
+    parts = [one for part in request.content for one in _loaded(part, artifacts, bare=bare)]
+    return replace(request, content=tuple(parts))
+
+
+def _loaded(part: Content, artifacts: Artifacts, *, bare: bool) -> tuple[Content, ...]:
+    if isinstance(part, Part):
+        return (part,)
+    data, why = (
+        _read(part, artifacts) if not bare else (b"", "the model's provider refused the request with it")
+    )
+    if not why:
+        return label(part), replace(part, data=data)
+    logger.warning("file not attached", extra={"why": why})
+    return (absent(part.path, why),)
+
+
+def _read(part: Media, artifacts: Artifacts) -> tuple[bytes, str]:
+    """Return the bytes of a file, and why they cannot be sent; "" if they can."""
+    data = bytearray()
+    try:
+        for piece in artifacts.stream(part.body.key):
+            data += piece
+            if len(data) > part.body.size_bytes:
+                break
+    except SteplineError as error:
+        if error.retryable:
+            raise
+        # A store says that an object may not be read where it does not say that there is none.
+        return b"", "its bytes are gone from the store"
+    flaw = hashlib.sha256(data).hexdigest() != part.body.sha256
+    return bytes(data), "its bytes are not those that were read" if flaw else ""
 
 
 def _record(

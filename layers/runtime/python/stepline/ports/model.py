@@ -1,4 +1,4 @@
-"""The language model: text with cache marks in, generated text out as a stream."""
+"""The language model: text with cache marks, pictures and documents in, generated text out as a stream."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Annotated, Final, Literal, Protocol, Self, TypeAlias
 from msgspec import Meta
 
 from stepline.model.base import Value
+from stepline.model.block import Body
 from stepline.model.decision import Declined
-from stepline.model.usage import Usage, sum_usages
+from stepline.model.usage import Usage, estimate_tokens, sum_usages
 
 Thinking: TypeAlias = Literal["adaptive", "disabled", "between_tools"]
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 CacheTtl: TypeAlias = Literal["5m", "1h"]
+
+DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
+"""The role of the round's decision, in the map from role to model."""
 
 
 class RoleChoice(Value, forbid_unknown_fields=True):
@@ -33,10 +37,31 @@ class RoleChoice(Value, forbid_unknown_fields=True):
 
 
 class Part(Value):
-    """One content block. `cache` puts a mark after it: the provider may cache everything up to here."""
+    """A text. `cache` puts a mark after it: the provider may cache everything up to here."""
 
     text: str
     cache: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Its estimated tokens."""
+        return estimate_tokens(self.text)
+
+
+class Media(Value):
+    """A picture or a document, from `path`. `data` are the bytes of `body`, read when the request is sent.
+
+    `tokens` are estimated.
+    """
+
+    path: str
+    body: Body
+    tokens: int
+    data: bytes = b""
+
+
+Content: TypeAlias = Part | Media
+"""One content block of a request: text, a picture or a document."""
 
 
 class ModelRequest(Value):
@@ -51,7 +76,7 @@ class ModelRequest(Value):
 
     role: str
     system: tuple[Part, ...]
-    content: tuple[Part, ...]
+    content: tuple[Content, ...]
     max_tokens: int
     temperature: float | None = None
     declined: bool = False

@@ -26,7 +26,7 @@ from stepline.model.source import Source
 from stepline.ports.clock import Clock
 from stepline.programs.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
 from stepline.rendering.call_preview import cap_params
-from stepline.rendering.piece import Piece, Shown
+from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool, check_call
 
@@ -70,6 +70,10 @@ class _Unseen:
 
     @property
     def pieces(self) -> Sequence[Piece]:
+        return ()
+
+    @property
+    def media(self) -> Sequence[Attached]:
         return ()
 
     def resolve(self, path: str) -> tuple[Block, ...]:
@@ -185,7 +189,9 @@ class ToolHost:
             check_call(tool.spec, given)
             # Under the lock, too: the first context creates the state that all share, above all the pool.
             context = self._context(sub_call_id(self._exec_id, index))
-        context = dataclasses.replace(context, timeline=_Unseen(context.timeline))
+        context = dataclasses.replace(
+            context, timeline=_Unseen(context.timeline), caps=context.caps.without_media()
+        )
         try:
             output = tool.run(given, context)
             value = pack_bytes(_value(output))

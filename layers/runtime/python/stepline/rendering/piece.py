@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
 from stepline.model.base import Row, Value
+from stepline.model.block import Body
 from stepline.model.usage import BYTES_PER_TOKEN
 
 Kind: TypeAlias = Literal[
@@ -45,6 +46,19 @@ ALL: Final = "="
 """The text shows all content of its path, and that never changes."""
 
 
+class Attached(Row):
+    """A picture or a PDF that a read attached. `body` are the bytes that the model gets, of `extent`.
+
+    `source` begins the hash of the content at `path`, of which they may be a smaller picture.
+    """
+
+    path: str
+    body: Body
+    tokens: int
+    extent: str = ""
+    source: str = ""
+
+
 class Piece(Row):
     """A text that the model reads, in whole lines.
 
@@ -53,7 +67,8 @@ class Piece(Row):
     all of it, or empty. `size` counts the content's bytes, `hint` is its beginning on one line (a whole
     summary), `range` the range of a ranged read. `bulk`: it can be read again at its path, and is the first
     to be replaced by a stub. A piece that shows a part of another path has a `view`, a path of its own that
-    leads to nothing but this piece.
+    leads to nothing but this piece. Its text stands in the place of `media`, whose bytes a request has at its
+    end as long as they are among the newest.
     """
 
     kind: Kind
@@ -71,6 +86,7 @@ class Piece(Row):
     range: str = ""
     bulk: bool = False
     view: str = ""
+    media: Attached | None = None
 
 
 class Shown(Value):

@@ -13,7 +13,7 @@ from stepline.model.entry import Contributed, Decided, Inbound, Resulted
 from stepline.model.ids import call_id
 from stepline.rendering.inbound import Place, whole_text
 from stepline.rendering.layout import Layout
-from stepline.rendering.piece import ALL, Kind, Piece, byte_length
+from stepline.rendering.piece import ALL, Attached, Kind, Piece, byte_length
 from stepline.rendering.quote import BLOB_CHARS, clip, has_blob
 from stepline.rendering.result import SILENT, SILENT_TYPES, notice_paths, result_path
 
@@ -159,6 +159,7 @@ class Writer:
             range=_range(meta),
             bulk=True,
             view=path if source else "",
+            media=_media(block, source) if tool == "react.read" else None,
             **facts,
         )
 
@@ -183,6 +184,20 @@ class Writer:
                 else self.layout.stage(block, block.path, entry.at)
             )
             yield self.piece("note" if note else "stage", n, text, block.text, path=block.path)
+
+
+def _media(block: Produced, source: str) -> Attached | None:
+    """Return the picture or document of a view; None for a view of text."""
+    about = block.meta.get("media")
+    if block.body is None or not isinstance(about, dict):
+        return None
+    return Attached(
+        path=source,
+        body=block.body,
+        tokens=about["tokens"],
+        extent=about["extent"],
+        source=str(block.meta.get("source_sha256", ""))[:DIGEST_CHARS],
+    )
 
 
 def hint(text: str) -> str:

@@ -108,7 +108,9 @@ def _lighter(piece: Piece, layout: Layout, images: frozenset[str]) -> Piece:
 def _stub(piece: Piece, layout: Layout) -> Piece:
     """Return a piece as its stub, if that is shorter."""
     text = layout.stub(piece)
-    return replace(piece, text=text, shows="", bulk=False) if len(text) < len(piece.text) else piece
+    return (
+        replace(piece, text=text, shows="", bulk=False, media=None) if len(text) < len(piece.text) else piece
+    )
 
 
 def _newest_images(pieces: Sequence[Piece]) -> frozenset[str]:
@@ -132,7 +134,7 @@ def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> list[Piece]:
     for index, piece in enumerate(pieces):
         if piece.n == overlay.n and overlay.path in (piece.path, piece.view) and piece.text:
             text = layout.hidden(piece, left) if left else ""
-            found[index] = replace(piece, text=text, shows="", bulk=False)
+            found[index] = replace(piece, text=text, shows="", bulk=False, media=None)
             left = ""
     return found
 

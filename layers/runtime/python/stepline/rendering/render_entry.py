@@ -18,7 +18,7 @@ from typing import Any, Final
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, Steered
-from stepline.model.file.mime import is_text
+from stepline.model.file.mime import is_media, is_text
 from stepline.model.plan_steps import Plan
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
 from stepline.rendering.call_preview import render_params
@@ -265,8 +265,20 @@ def _body(block: Produced, tool_id: str) -> str:
     hidden = "visibility: internal\n" if block.meta.get("visibility") == "internal" else ""
     facts = f"mime: {clip(body.mime, 100)}\nsize_bytes: {body.size_bytes}\n{hidden}"
     if tool_id in UNPREVIEWED:
-        return f"{facts}[BINARY FILE NOT ATTACHED]\n"
-    return f"{facts}content: stored, not shown here{'; react.read shows it' if is_text(body.mime) else ''}\n"
+        about = block.meta.get("media")
+        return f"{facts}{_attached(about) if isinstance(about, dict) else '[BINARY FILE NOT ATTACHED]'}\n"
+    readable = is_text(body.mime) or is_media(body.mime)
+    return f"{facts}content: stored, not shown here{'; react.read shows it' if readable else ''}\n"
+
+
+def _attached(about: dict[str, Any]) -> str:
+    """Return the line in the place of a picture or a PDF; it never changes, whether a request still has it."""
+    scaled = f", scaled down from {about['original']}" if about.get("original") else ""
+    first = ", the first frame" if about.get("animated") else ""
+    return (
+        f"[FILE ATTACHED] {about['extent']}{scaled}{first}; seen behind the timeline while it is one of the two "
+        "newest, and after that when it is read again"
+    )
 
 
 def _summary(block: Produced) -> str:

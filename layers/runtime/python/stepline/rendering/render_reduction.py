@@ -77,7 +77,9 @@ def render_rows(pieces: Sequence[Piece]) -> str:
 def render_row(piece: Piece) -> str:
     """Render the row of one block of a turn without a summary; "" for a block without one."""
     named = (
-        _FAMILIES.get(piece.path[:2], "tool_result") if piece.kind in _FILED else _ROWS.get(piece.kind, "")
+        _FAMILIES.get(piece.path.partition(":")[0], "tool_result")
+        if piece.kind in _FILED
+        else _ROWS.get(piece.kind, "")
     )
     if not named or not piece.path:
         return ""

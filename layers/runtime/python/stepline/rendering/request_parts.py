@@ -16,7 +16,7 @@ from typing import Final, Literal, TypedDict
 from stepline.model.usage import BustReason
 from stepline.ports.model import Part
 from stepline.rendering.lazy_sequence import Strand
-from stepline.rendering.piece import Piece, byte_length, text_bytes
+from stepline.rendering.piece import Attached, Piece, byte_length, text_bytes
 
 
 class Marks(TypedDict):
@@ -28,6 +28,7 @@ class Marks(TypedDict):
     seen_part: int
     rewritten: BustReason | Literal[""]
     marked: list[int]
+    media: list[Attached]
 
 
 MARKS: Final = tuple(Marks.__annotations__)
@@ -39,7 +40,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     `sealed` are the parts with their texts, `turn_part` counts those before the open turn, `seen_part` those
     of the newest request that a cache may still hold, and `rewritten` says why that is not all of that
     request. `marked` are the counts of parts behind which a request had a mark. `size` are the bytes of all
-    pieces.
+    pieces, and `media` what they attached, the newest last.
 
     A value, except for a `copy`, which can change until `settle` makes its parts; a part's text is made once.
     """
@@ -50,6 +51,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         "_stood",
         "ends",
         "marked",
+        "media",
         "pieces",
         "rewritten",
         "sealed",
@@ -69,11 +71,12 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         seen_part: int = 0,
         rewritten: BustReason | Literal[""] = "",
         marked: Sequence[int] = (),
+        media: Sequence[Attached] = (),
     ) -> None:
         self.pieces, self.sealed = pieces or Strand(), sealed or Strand()
         self.ends, self.size = list(ends), size
         self.turn_part, self.seen_part, self.rewritten = turn_part, seen_part, rewritten
-        self.marked = list(marked)
+        self.marked, self.media = list(marked), list(media)
         self._stood: Sequence[int] = ends
         self._kept = self._intact = len(self.sealed)
 
@@ -95,12 +98,15 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
             seen_part=self.seen_part,
             rewritten=self.rewritten,
             marked=self.marked,
+            media=self.media,
         )
 
     def add(self, piece: Piece) -> None:
         """Append a piece."""
         self.pieces.append(piece)
         self.size += byte_length(piece.text)
+        if piece.media:
+            self.media.append(piece.media)
 
     def lift(self, chosen: Callable[[Piece], bool]) -> list[Piece]:
         """Remove and return the chosen pieces among those that no recorded request sent."""
@@ -140,7 +146,8 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         turn becomes one part.
         """
         old, first = self.pieces, first_change(self.pieces, pieces)
-        self.pieces = old if pieces is old else Strand(pieces)
+        if pieces is not old:
+            self.pieces, self.media = Strand(pieces), [piece.media for piece in pieces if piece.media]
         if first < max(len(old), len(pieces)):
             self.size = text_bytes(pieces)
             self._intact = sum(end <= first for end in self._stood[: self._intact])

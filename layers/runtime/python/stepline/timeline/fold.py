@@ -48,7 +48,7 @@ from stepline.model.usage import Usage, sum_usages
 from stepline.rendering.inbound import event_place, prompt_places
 from stepline.rendering.layout import STANDARD, Layout
 from stepline.rendering.lazy_sequence import Strand
-from stepline.rendering.piece import Piece, Shown
+from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.plan_text import contributed_plans
 from stepline.rendering.quote import inline
@@ -170,6 +170,11 @@ class Timeline:
     def pieces(self) -> Strand[Piece]:
         """The pieces that the model reads, in order."""
         return self.parts.pieces
+
+    @property
+    def media(self) -> Sequence[Attached]:
+        """The pictures and PDFs that they attached, in order; a request has the newest."""
+        return self.parts.media
 
     @property
     def turns(self) -> tuple[str, ...]:

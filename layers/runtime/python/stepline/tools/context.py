@@ -35,7 +35,7 @@ from stepline.ports.mcp.mcp_server import McpServers
 from stepline.ports.model import ModelClient
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
-from stepline.rendering.piece import Piece, Shown
+from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.tools.sources import SourcePool
 
 logger = logging.getLogger(__name__)
@@ -47,21 +47,27 @@ READ_TOKENS_MIN: Final = 4_000
 
 
 class ReadCaps(Value):
-    """Limits of a read of one path; tokens are estimated, bytes are UTF-8 or a file's."""
+    """Limits of a read of one path; tokens are estimated, bytes are UTF-8 or a file's.
+
+    A picture is scaled down to `max_image_bytes`, as it is sent, and a PDF has `max_doc_bytes`; with 0 none is
+    attached.
+    """
 
     max_chars: int = 48_000
     max_tokens: int = 12_000
     max_bytes: int = 10 * 1024 * 1024
+    max_image_bytes: int = 5 * 1024 * 1024
+    max_doc_bytes: int = 10 * 1024 * 1024
+
+    def without_media(self) -> ReadCaps:
+        """Return the limits of a program's reads, which attach nothing to a request."""
+        return replace(self, max_image_bytes=0, max_doc_bytes=0)
 
 
-def fit_read_caps(
-    *, max_chars: int, max_tokens: int, max_bytes: int, context_fraction: float, window_tokens: int
-) -> ReadCaps:
+def fit_read_caps(caps: ReadCaps, *, context_fraction: float, window_tokens: int) -> ReadCaps:
     """Return the configured caps, lowered to a share of the model's window of `window_tokens`."""
-    tokens = max(READ_TOKENS_MIN, min(max_tokens, int(window_tokens * context_fraction)))
-    return ReadCaps(
-        max_chars=min(max_chars, tokens * CHARS_PER_TOKEN_MAX), max_tokens=tokens, max_bytes=max_bytes
-    )
+    tokens = max(READ_TOKENS_MIN, min(caps.max_tokens, int(window_tokens * context_fraction)))
+    return replace(caps, max_chars=min(caps.max_chars, tokens * CHARS_PER_TOKEN_MAX), max_tokens=tokens)
 
 
 class Resolver(Protocol):
@@ -80,6 +86,11 @@ class Resolver(Protocol):
     @property
     def pieces(self) -> Sequence[Piece]:
         """The pieces that the model reads, in order."""
+        ...
+
+    @property
+    def media(self) -> Sequence[Attached]:
+        """The pictures and PDFs that they attached, in order; a request has the newest."""
         ...
 
     def resolve(self, path: str) -> tuple[Block, ...]:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
+from stepline.context.media import choose_media
 from stepline.context.rules import find_group, pre_tail
 from stepline.errors import PathError, ToolError
 from stepline.model.base import Value
@@ -139,10 +140,12 @@ def _hide(text: str, replacement: str, context: ToolContext) -> Outcome:
         return replace(judged, status="too_old", code="hide_too_old")
     if byte_length(replacement) >= hidden:
         return replace(judged, status="refused", code="hide_gains_nothing")
+    attached = choose_media(context.timeline.media, rules)
+    files = sum(one.tokens for at in found if (one := pieces[at].media) and one in attached)
     return replace(
         judged,
         blocks_hidden=len(found),
-        tokens_hidden=estimate_bytes(hidden),
+        tokens_hidden=estimate_bytes(hidden) + files,
         overlay=Hide(path=path, n=pieces[found[0]].n, replacement=replacement),
     )
 

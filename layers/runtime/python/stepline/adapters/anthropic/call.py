@@ -5,8 +5,9 @@ Values and pure functions. A family's defaults are in the table of `family`.
 
 from __future__ import annotations
 
+import base64
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -24,8 +25,9 @@ from stepline.errors import (
 )
 from stepline.model.base import Value
 from stepline.model.decision import Declined
+from stepline.model.file.mime import PICTURES
 from stepline.model.shorten import shorten
-from stepline.ports.model import CacheTtl, Effort, ModelRequest, Part, RoleChoice
+from stepline.ports.model import CacheTtl, Content, Effort, Media, ModelRequest, RoleChoice
 
 Provider: TypeAlias = Literal["anthropic", "bedrock"]
 
@@ -208,11 +210,22 @@ def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: 
     return wait_s if elapsed_s + wait_s <= retry.budget_s else None
 
 
-def _blocks(parts: tuple[Part, ...], ttl: CacheTtl) -> list[dict[str, Any]]:
-    """Return content blocks; blank parts are left out, since the provider refuses them."""
+def _blocks(parts: Sequence[Content], ttl: CacheTtl) -> list[dict[str, Any]]:
+    """Return content blocks; blank texts are left out, since the provider refuses them.
+
+    Source: platform.claude.com, "Vision", "PDF support". Bedrock takes the same blocks, with base64 alone.
+    """
     mark = {"cache_control": {"type": "ephemeral", **({"ttl": ttl} if ttl != "5m" else {})}}
     return [
-        {"type": "text", "text": part.text, **(mark if part.cache else {})}
+        _file(part)
+        if isinstance(part, Media)
+        else {"type": "text", "text": part.text, **(mark if part.cache else {})}
         for part in parts
-        if part.text.strip()
+        if isinstance(part, Media) or part.text.strip()
     ]
+
+
+def _file(part: Media) -> dict[str, Any]:
+    data, mime = base64.b64encode(part.data).decode("ascii"), part.body.mime
+    source = {"type": "base64", "media_type": mime, "data": data}
+    return {"type": "image" if mime in PICTURES else "document", "source": source}

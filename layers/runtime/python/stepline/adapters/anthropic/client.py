@@ -430,7 +430,7 @@ class MessageFold:
         if not (self._counts or text or aborted or self.ended):
             return Usage(estimated=True)  # refused, or cut before the provider said anything
         parts = (*self._request.system, *self._request.content)
-        counted = self._counts or Usage(input_tokens=sum(estimate_tokens(part.text) for part in parts))
+        counted = self._counts or Usage(input_tokens=sum(part.tokens for part in parts))
         output_tokens = max(counted.output_tokens, estimate_tokens(text))
         return replace(counted, output_tokens=output_tokens, estimated=True)
 

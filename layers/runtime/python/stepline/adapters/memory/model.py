@@ -165,7 +165,7 @@ class MemoryModelStream:
             return Usage(estimated=True)
         parts = (*self._request.system, *self._request.content)
         return Usage(
-            input_tokens=sum(estimate_tokens(part.text) for part in parts),
+            input_tokens=sum(part.tokens for part in parts),
             output_tokens=estimate_tokens("".join(self._told)),
             estimated=self._ended is None,
         )

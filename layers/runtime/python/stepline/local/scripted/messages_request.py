@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
 from typing import Any, Final
 
 from stepline.model.base import Value
+from stepline.model.file.magic_bytes import find_mismatch
+from stepline.model.file.mime import PDF, PICTURES
 
 MAX_MARKS: Final = 4
 TTL_S: Final = {"5m": 300, "1h": 3600}
+MEDIA_TYPES: Final = {"image": PICTURES, "document": frozenset({PDF})}
+IMAGE_BYTES: Final = 5 * 1024 * 1024
+"""Maximum of one picture, in base64."""
 _BYTES_PER_TOKEN: Final = 4
 _MEDIA_TOKENS: Final = 1500
 _BLOCK_TYPES: Final = frozenset(
@@ -134,13 +142,53 @@ def _block(block: Any, where: str, n: int) -> PromptBlock:
         raise BadRequestError(f"{where}: text content blocks must contain non-whitespace text")
     bare = {key: value for key, value in block.items() if key != "cache_control"}
     identity = json.dumps([where.partition(".")[0], where.rpartition(".")[2], bare], sort_keys=True)
-    media = kind in ("image", "document")
+    media = isinstance(kind, str) and kind in MEDIA_TYPES
+    if isinstance(kind, str) and media:
+        _check_source(block.get("source"), kind, f"{where}.{n}.{kind}.source")
     return PromptBlock(
         identity=identity,
         text=text,
         tokens=count_tokens(text) if kind == "text" else _MEDIA_TOKENS if media else count_tokens(identity),
         ttl_s=_ttl_s(block.get("cache_control"), f"{where}.{n}"),
     )
+
+
+def _check_source(source: Any, kind: str, where: str) -> None:
+    """Refuse what the provider refuses of a picture or a document that is sent with a request."""
+    if not isinstance(source, dict) or source.get("type") != "base64":
+        raise BadRequestError(f"{where}: Input should be of type 'base64'")
+    mime, data = source.get("media_type"), source.get("data")
+    if mime not in MEDIA_TYPES[kind]:
+        raise BadRequestError(
+            f"{where}.base64.media_type: Input should be one of {sorted(MEDIA_TYPES[kind])}"
+        )
+    if not isinstance(data, str) or not data:
+        raise BadRequestError(f"{where}.base64.data: Field required")
+    if kind == "image" and len(data) > IMAGE_BYTES:
+        raise BadRequestError(
+            f"{where}.base64: image exceeds 5 MB maximum: {len(data)} bytes > {IMAGE_BYTES} bytes"
+        )
+    try:
+        decoded = base64.b64decode(data, validate=True)
+    except binascii.Error as error:
+        raise BadRequestError(f"{where}.base64.data: Invalid base64 data") from error
+    if find_mismatch(decoded, mime):
+        raise BadRequestError(
+            f"{where}.base64: The file was specified using the {mime} media type, and is none"
+        )
+
+
+def summed_up(body: Any) -> Any:
+    """Return a request with the hash and the size of each file in the place of its bytes: a record of it is small."""
+    if isinstance(body, list):
+        return [summed_up(one) for one in body]
+    if not isinstance(body, dict):
+        return body
+    if body.get("type") == "base64" and isinstance(body.get("data"), str):
+        data = base64.b64decode(body["data"])
+        told = {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
+        return {**{name: value for name, value in body.items() if name != "data"}, **told}
+    return {name: summed_up(value) for name, value in body.items()}
 
 
 def _ttl_s(mark: Any, where: str) -> int | None:

@@ -4,7 +4,8 @@
     POST   /model/{model}/invoke-with-response-stream      as Bedrock streams it
     GET    /health
     POST   /control/faults    GET    DELETE                queue, list, delete faults (see `fault`)
-    GET    /control/requests  DELETE                       the last requests with cost and answer, oldest first
+    GET    /control/requests  DELETE                       the last requests with cost and answer, oldest first;
+                                                           of pictures and documents the hash
     GET    /control/sizes     DELETE                       tokens of requests, for many more of them
 
 It listens on loopback, under this machine's own names, and refuses requests with an Origin: web pages have no
@@ -30,7 +31,7 @@ from stepline.local.guard.request_filter import is_own_name
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.fault import FaultQueue
-from stepline.local.scripted.messages_request import BadRequestError, Prompt, parse_prompt
+from stepline.local.scripted.messages_request import BadRequestError, Prompt, parse_prompt, summed_up
 from stepline.local.scripted.reply import Reply, plan_reply
 from stepline.local.scripted.thought import bedrock_version, read_thought
 
@@ -195,7 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
     ) -> None:
         prompt, thought = parse_prompt(body), read_thought(body, version)
         fault = self.server.faults.take(prompt)
-        record = {"body": body, "fault": fault.kind if fault else None, "sent_chars": 0}
+        record = {"body": summed_up(body), "fault": fault.kind if fault else None, "sent_chars": 0}
         self.server.requests.append(record)
         use = self.server.cache.look(prompt, workspace=workspace)
         try:

@@ -85,6 +85,9 @@ _BY_MIME: Final = {
     "font/ttf": "ttf",
     "font/otf": "otf",
 }
+PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
+"""The pictures that a model takes."""
+
 _BY_EXTENSION: Final = {
     f".{extension}": mime for mime, extensions in _BY_MIME.items() for extension in extensions.split()
 }
@@ -108,6 +111,11 @@ _TEXT_MIMES: Final = frozenset(
 def guess_mime(path: str) -> str:
     """Return the MIME type for a file name; `application/octet-stream` if unknown."""
     return _BY_EXTENSION.get(posixpath.splitext(path)[1].lower(), UNKNOWN)
+
+
+def is_media(mime: str) -> bool:
+    """Return True if a model takes bytes of this type as they are: a picture, or a PDF."""
+    return mime in PICTURES or mime == PDF
 
 
 def is_text(mime: str) -> bool:

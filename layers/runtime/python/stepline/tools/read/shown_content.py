@@ -42,7 +42,7 @@ def show(request: Request, content: Content, found: Found | None, caps: ReadCaps
             return _show_whole(whole)
     window = fit_window(part, max_bytes=max_bytes, line_numbers=request.line_numbers or "lines")
     if not window.text:
-        return _marker(content, caps)
+        return mark_large(content, caps.max_bytes)
     return _show_window(request, content, window, found.end)
 
 
@@ -118,23 +118,25 @@ def _next(request: Request, content: Content, window: Window, end: Place) -> dic
 
 
 def _name_bytes(content: Content) -> View:
-    """Return the facts of bytes: a request carries text alone, so they are never attached."""
+    """Return the facts of bytes that no model takes."""
     mismatch = find_mismatch(content.head(), content.mime)
-    return _not_shown(content, f"{MISMATCH}: {mismatch}" if mismatch else "")
+    return not_shown(content, f"{MISMATCH}: {mismatch}" if mismatch else "")
 
 
-def _not_shown(content: Content, flaw: str = "") -> View:
+def not_shown(content: Content, flaw: str = "", status: str = METADATA_ONLY) -> View:
+    """Return the facts of bytes that are not shown, and why if that is not their type."""
     lines = [f"path: {content.path}", f"mime: {content.mime}", f"bytes: {content.size_bytes}"]
     lines += [f"flaw: {flaw}"] if flaw else []
-    row = {"status": METADATA_ONLY, **({"flaw": flaw} if flaw else {})}
+    row = {"status": status, **({"flaw": flaw} if flaw else {})}
     return View(text="\n".join(["[BINARY FILE NOT SHOWN]", *lines, ""]), row=row)
 
 
-def _marker(content: Content, caps: ReadCaps) -> View:
+def mark_large(content: Content, most_bytes: int) -> View:
+    """Return the marker in the place of a content that is larger than `most_bytes`."""
     return View(
         text=(
             f"[LARGE READ NOT MATERIALIZED]\npath: {content.path}\nmime: {content.mime}\n"
-            f"bytes: {content.size_bytes}\nbyte_limit: {caps.max_bytes}\n"
+            f"bytes: {content.size_bytes}\nbyte_limit: {most_bytes}\n"
         ),
         row={"status": TOO_LARGE},
     )

@@ -1,0 +1,75 @@
+"""Pictures and documents of a request: they stand behind its last cache mark, and so cost no cached prefix when they go.
+
+The timeline has a text in the place of each, which never changes. A request has the newest ones behind the
+timeline, each below a line with its path; bytes and line are added when it is sent.
+Source: docs/concepts/context.md#pictures-and-documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from stepline.context.rules import ContextRules
+from stepline.model.usage import BYTES_PER_TOKEN
+from stepline.ports.model import Content, Media, Part
+from stepline.rendering.piece import Attached
+from stepline.rendering.quote import inline
+
+NEWEST: Final = 2
+"""Maximum pictures and documents of a request."""
+REQUEST_BYTES: Final = 13 * 1024 * 1024
+"""Maximum bytes of them together: a request may have 20 MB on Bedrock, and base64 takes four bytes for three."""
+SHARE: Final = 0.5
+"""Maximum share of a request's tokens that they take."""
+
+
+def newest_media(media: Sequence[Attached]) -> list[Attached]:
+    """Return the newest of what was attached, each content once, oldest first."""
+    found: dict[str, Attached] = {}
+    for one in reversed(media):
+        found.setdefault(one.body.sha256, one)
+        if len(found) == NEWEST:
+            break
+    return list(found.values())[::-1]
+
+
+def choose_media(media: Sequence[Attached], rules: ContextRules) -> list[Attached]:
+    """Return those of the newest that a request has: as many as fit, from the newest on, oldest first."""
+    tokens, size, chosen = int(rules.budget * SHARE), REQUEST_BYTES, []
+    for one in reversed(newest_media(media)):
+        tokens, size = tokens - one.tokens, size - one.body.size_bytes
+        if tokens < 0 or size < 0:
+            break
+        chosen.append(one)
+    return chosen[::-1]
+
+
+def render_media(media: Sequence[Attached], rules: ContextRules) -> Iterator[Content]:
+    """Yield the newest, or the line that one is left out."""
+    chosen = choose_media(media, rules)
+    for one in newest_media(media):
+        if one in chosen:
+            yield Media(path=one.path, body=one.body, tokens=one.tokens)
+        else:
+            yield absent(one.path, "a newer one leaves no room for it; read it alone")
+
+
+def label(part: Media) -> Part:
+    """Return the line above a file."""
+    return Part(text=f"[ATTACHED] {inline(part.path)} | {part.body.mime}\n")
+
+
+def absent(path: str, why: str) -> Part:
+    """Return the line in the place of a file that is not there."""
+    return Part(text=f"[NOT ATTACHED] {inline(path)} | {why}\n")
+
+
+def media_bytes(media: Sequence[Attached], rules: ContextRules) -> int:
+    """Return the bytes of text that would cost as much as the pictures and documents of the next request."""
+    return sum(weigh(one.tokens) for one in choose_media(media, rules))
+
+
+def weigh(tokens: int) -> int:
+    """Return the bytes of text that cost so many tokens."""
+    return round(tokens * BYTES_PER_TOKEN)
