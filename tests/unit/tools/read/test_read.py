@@ -282,19 +282,7 @@ def test_a_call_that_names_nothing_is_refused_with_a_status(conversation, params
     assert read_status(output)["status"] == "error"
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "mime"),
-    [("a.png", b"\x89PNG\r\n\x1a\n...", "image/png"), ("a.pdf", b"%PDF-1.7", "application/pdf")],
-)
-def test_a_picture_or_a_pdf_is_not_attached_and_the_read_does_not_say_ok(conversation, name, data, mime):
-    block = conversation.keep(f"fi:{TURN}.user.attachments/{name}", data, mime)
-    output = read(conversation, paths=[block.path])
-    assert row(output)["status"] == "metadata_only"
-    assert output.blocks[-1].body is None
-    assert (output.status, output.error["code"]) == ("error", "read_nothing_attached")
-
-
-def test_a_read_that_attaches_some_of_what_it_was_asked_is_ok_and_each_row_says_which(conversation):
+def test_a_read_that_shows_some_of_what_it_was_asked_is_ok_and_each_row_says_which(conversation):
     png = conversation.keep(f"fi:{TURN}.user.attachments/a.png", b"\x89PNG\r\n\x1a\n...", "image/png")
     conversation.call("react.write", {"path": "report.md", "content": "x"})
     output = read(conversation, paths=[png.path, FILE, f"fi:{TURN}.outputs/gone.md"])

@@ -27,6 +27,7 @@ from stepline.ports.clock import Clock
 from stepline.programs.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
 from stepline.rendering.call_preview import cap_params
 from stepline.rendering.piece import Attached, Piece, Shown
+from stepline.rendering.turn_facts import Turn
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool, check_call
 
@@ -67,6 +68,10 @@ class _Unseen:
     @property
     def turns(self) -> tuple[str, ...]:
         return self._timeline.turns
+
+    @property
+    def history(self) -> Sequence[Turn]:
+        return self._timeline.history
 
     @property
     def pieces(self) -> Sequence[Piece]:

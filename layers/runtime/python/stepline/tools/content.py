@@ -6,9 +6,10 @@ Rows of the pool of sources, at `so:sources_pool[…]`, are JSON, ascending by n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,14 +24,17 @@ from stepline.model.path import (
     CallPath,
     CodePath,
     FilePath,
+    ForeignPath,
     LogicalPath,
     PlanPath,
     SourcesPath,
     TurnPath,
     artifact_path,
     from_physical,
+    name_foreign,
     parse_path,
 )
+from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens_of
 from stepline.ports.artifacts import Artifacts
 from stepline.rendering.piece import ALL, Shown
@@ -93,7 +97,9 @@ TOO_LARGE: Final = "content_too_large"
 class Content:
     """The newest content of one path: text of the log, or `body` in the artifact store; `block` describes it.
 
-    `rows` are the pool rows that the text consists of, if it is a list of rows.
+    `rows` are the pool rows that the text consists of, if it is a list of rows. `conversation` is the other
+    conversation in which it stands; there its own paths lead. `cited` are the sources that a text of a shelf brings
+    into the pool.
     """
 
     path: str
@@ -102,6 +108,8 @@ class Content:
     body: Body | None = None
     artifacts: Artifacts
     rows: Sequence[Mapping[str, Any]] = ()
+    conversation: str = ""
+    cited: tuple[Source, ...] = ()
 
     @property
     def mime(self) -> str:
@@ -156,6 +164,12 @@ class Content:
         """Return True if the view shows all of the current content."""
         return shown.digest == ALL or self.sha256.startswith(shown.digest)
 
+    def data(self) -> bytes:
+        """Return all bytes of a body. Raises the errors of `text`."""
+        if self.body is not None:
+            check_whole(self.body)
+        return b"".join(self._stream())
+
     def head(self) -> bytes:
         """Return the first bytes of a body. Raises the errors of `text`."""
         return next(self._stream(), b"")[:HEAD_BYTES]
@@ -197,8 +211,10 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     """Return the content of a path.
 
     Raises:
-        ToolError: `family_not_available`, `turn_not_found`, `view_not_readable`, `not_found`.
+        ToolError: `family_not_available`, `turn_not_found`, `view_not_readable`, `not_found`, `conversation_not_here`.
     """
+    if isinstance(path, ForeignPath):
+        return _load_foreign(path, context)
     if isinstance(path, SourcesPath):
         rows = source_rows(path, context)
         block = sources_block(path, rows, context)
@@ -206,8 +222,8 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
             path=block.path, block=block, written=block.text, artifacts=context.artifacts, rows=rows
         )
     family = str(path).partition(":")[0]
-    if shelf := context.shelves.get(family):
-        return _whole(read_shelf(str(path), shelf, context), context)
+    if shelf := context.shelf(family):
+        return _shelved(*read_shelf(str(path), shelf, context), context)
     if not isinstance(path, READABLE):
         raise ToolError(f"{family}: paths cannot be read here", code="family_not_available")
     blocks = context.timeline.resolve(str(path))
@@ -225,17 +241,47 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     return Content(path=where, block=block, body=block.body, artifacts=context.artifacts)
 
 
-def _whole(block: Block, context: ToolContext) -> Content:
-    """Return the content of a path that has this one block."""
+_REFERENCE: Final = re.compile(r"\b(ar|tc|fi|su|ws):(?=turn_|plan\.latest:)")
+_POOL: Final = re.compile(r"\bso:sources_pool\[[0-9,-]{1,400}\]")
+
+
+def _load_foreign(path: ForeignPath, context: ToolContext) -> Content:
+    """Return the content of a path in another conversation of the same owner, at its qualified path.
+
+    A list of paths that is made on demand names them so that they can be read from here.
+    """
+    if path.conversation == context.lane.conversation:
+        return load_content(path.path, context)
+    if context.conversations is None:
+        raise ToolError("from here only this conversation can be read", code="conversation_not_here")
+    timeline = context.conversations.find(path.conversation)
+    if timeline is None:
+        raise ToolError(f"there is no conversation {path.conversation}", code="not_found")
+    found = load_content(path.path, replace(context, timeline=timeline, shelves={}, resolvers={}))
+    written, qualifier = found.written, f"conv_{path.conversation}."
+    if found.block.meta.get("generated") == "on_demand":
+        written = _REFERENCE.sub(rf"\1:{qualifier}", written)
+        written = _POOL.sub("a source of that conversation", written)
+    where = name_foreign(found.path, path.conversation)
+    return replace(found, path=where, written=written, conversation=path.conversation)
+
+
+def _shelved(block: Block, cited: tuple[Source, ...], context: ToolContext) -> Content:
+    """Return the content of a shelf's path, which has this one block."""
     return Content(
-        path=block.path, block=block, written=block.text, body=block.body, artifacts=context.artifacts
+        path=block.path,
+        block=block,
+        written=block.text,
+        body=block.body,
+        artifacts=context.artifacts,
+        cited=cited,
     )
 
 
-def read_path(text: str, turn: str) -> LogicalPath:
+def read_path(text: str, turn: str, namespaces: Collection[str] = ()) -> LogicalPath:
     """Parse the path the model wrote. Raises PathError, with a suggestion if it wrote a physical path."""
     try:
-        return parse_path(text)
+        return parse_path(text, namespaces)
     except PathError as refused:
         meant = _meant(text, turn) if ":" not in text else None
         if meant is None:

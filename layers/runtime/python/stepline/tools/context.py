@@ -4,38 +4,46 @@ Shelves hold content outside the conversation that is read by path, provided by 
 
     ks:<rel>          the bundle's knowledge
     sk:<namespace>.<id>   its skills
+    <namespace>:<rel>     what its resolvers find for the user
 
-A family without a shelf does not exist for the agent. Content of a shelf enters the log when a read shows it.
+A family without a shelf does not exist for the agent. Content of a shelf enters the log when a read shows it, or a pull makes
+a file of it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from stepline.context.rules import ContextRules
-from stepline.errors import ToolError
+from stepline.errors import LimitError, NotFoundError, ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block, Body
 from stepline.model.entry import Hide
 from stepline.model.ids import Lane
-from stepline.model.path import CallPath, out_key
+from stepline.model.path import CallPath, out_key, parse_path, store_key, version_ref
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
+from stepline.model.usage import Usage
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.mcp.mcp_server import McpServers
-from stepline.ports.model import ModelClient
+from stepline.ports.memory_index import MemoryIndex
+from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
+from stepline.ports.task import Grants
+from stepline.protocol.citation.token import renumber_citations
 from stepline.rendering.piece import Attached, Piece, Shown
+from stepline.rendering.turn_facts import Turn
+from stepline.timeline.sources_pool import is_eligible
 from stepline.tools.sources import SourcePool
 
 logger = logging.getLogger(__name__)
@@ -43,6 +51,10 @@ logger = logging.getLogger(__name__)
 NOT_JSON: Final = "event_not_json"
 CANCELLED: Final = "cancelled"
 CHARS_PER_TOKEN_MAX: Final = 4
+STORED_BYTES_MAX: Final = 256 * 1024
+URL_S: Final = 3600
+URL_MAX_S: Final = 7 * 86_400
+"""The longest that a signed address of S3 lives. Source: docs.aws.amazon.com/AmazonS3, "Download and upload objects with presigned URLs"."""
 READ_TOKENS_MIN: Final = 4_000
 
 
@@ -84,6 +96,11 @@ class Resolver(Protocol):
         ...
 
     @property
+    def history(self) -> Sequence[Turn]:
+        """All turns, oldest first; one that runs is the last."""
+        ...
+
+    @property
     def pieces(self) -> Sequence[Piece]:
         """The pieces that the model reads, in order."""
         ...
@@ -107,6 +124,29 @@ class Resolver(Protocol):
 
     def visible(self, path: str) -> Shown | None:
         """Return the newest place where the model sees the whole of `path`: its block, or a view of it."""
+        ...
+
+
+class Conversations(Protocol):
+    """The other conversations of this one's owner, in the same project of the same tenant."""
+
+    @property
+    def owner(self) -> str:
+        """The user whose conversations they are."""
+        ...
+
+    def find(self, conversation: str) -> Resolver | None:
+        """Return a conversation; None if there is none of this name, or it is another user's.
+
+        Raises DependencyError.
+        """
+        ...
+
+    def newest(self, limit: int) -> tuple[tuple[str, ...], bool]:
+        """Return the last used ones by name, this one not among them, and whether there are more.
+
+        Raises DependencyError.
+        """
         ...
 
 
@@ -157,14 +197,91 @@ NO_SERVICES: Final = NoServices()
 
 
 @dataclass(frozen=True, kw_only=True)
+class Store:
+    """Values of a bundle by name, one set for each user of a project, beside their conversations.
+
+    No log depends on them: the last write of a name wins, whichever turn or attempt makes it.
+    """
+
+    artifacts: Artifacts
+    lane: Lane
+    user: str
+    bundle: str = ""
+
+    def get(self, name: str) -> Any:
+        """Return the JSON value of a name, None if it has none. Raises InputError `bad_name`; DependencyError."""
+        try:
+            return msgspec.json.decode(self.artifacts.get(self._key(name)))
+        except NotFoundError:
+            return None
+
+    def put(self, name: str, value: Any) -> None:
+        """Store a JSON value under a name; None removes what was there.
+
+        Raises InputError `bad_name`; LimitError `store_value_too_large`; DependencyError; TypeError if it is no JSON.
+        """
+        body = msgspec.json.encode(value)
+        if len(body) > STORED_BYTES_MAX:
+            raise LimitError(
+                f"a stored value has at most {STORED_BYTES_MAX} bytes", code="store_value_too_large"
+            )
+        self.artifacts.replace(self._key(name), body, mime="application/json")
+
+    def _key(self, name: str) -> str:
+        return store_key(self.lane, self.user, name, bundle=self.bundle)
+
+
+@dataclass(frozen=True)
+class MeteredModel:
+    """A model that notes what each call has used."""
+
+    model: ModelClient
+    usages: list[Usage]
+
+    def stream(self, request: ModelRequest) -> ModelStream:
+        return MeteredStream(self.model.stream(request), self.usages)
+
+
+@dataclass(frozen=True)
+class MeteredStream:
+    """A call whose usage is noted when its iteration ends, whatever ends it."""
+
+    running: ModelStream
+    usages: list[Usage]
+
+    def __enter__(self) -> Self:
+        self.running.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.running.__exit__(*exc)
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            yield from self.running
+        finally:
+            self.usages.append(self.running.completion().cost)
+
+    def abort(self) -> None:
+        self.running.abort()
+
+    def completion(self) -> Completion:
+        return self.running.completion()
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """One call, and what its tool may use. `ts` is the time of the call, ISO-8601.
 
-    `events` collects the events that the tool emits. `services` and `sources` are for the tools of a bundle,
-    `search` is for search tools; a deployment may lack any of them. `sources` is the
-    conversation's pool, shared by the calls of a run. `shelves` hold a bundle's content beside the
+    `events` collects the events that the tool emits, `usages` the tokens of the model calls that it makes. `services`
+    and `sources` are for the tools of a bundle, `search` and `pages` are for tools of the web, `servers` for those of MCP
+    servers, `memory` for those of memory, and `conversations` leads to the owner's others. Any of them may be missing; where
+    a program calls, the last three are.
+    `sources` is the conversation's pool, shared by the calls of a run. `shelves` hold a bundle's content beside the
     conversation, by the family of the paths. `rules` are the limits of the model's context. `cancel` asks a
-    cancellable tool to end the call early.
+    cancellable tool to end the call early. `versions` are the turns whose project is in a git history. `grants` give
+    addresses to files, and `store` keeps values beside the conversation; a program's tools have neither. `user` is whose
+    conversation it is, for whom `resolvers` find what stands at a bundle's own paths, by their namespace.
     """
 
     lane: Lane
@@ -176,14 +293,22 @@ class ToolContext:
     timeline: Resolver
     caps: ReadCaps
     events: list[ToolEvent] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
     services: ToolServices = field(default=NO_SERVICES, repr=False)
     search: WebSearch | None = None
     pages: WebPages | None = None
     servers: McpServers | None = field(default=None, repr=False)
+    memory: MemoryIndex | None = None
+    conversations: Conversations | None = None
     sources: SourcePool = field(default_factory=SourcePool)
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
     rules: ContextRules = field(default_factory=ContextRules)
     cancel: Cancel = field(default_factory=NeverCancelled)
+    versions: Collection[str] = ()
+    grants: Grants | None = None
+    store: Store | None = None
+    user: str = ""
+    resolvers: Mapping[str, Resolve] = field(default_factory=dict)
 
     @property
     def settings(self) -> SettingsReader:
@@ -197,8 +322,32 @@ class ToolContext:
 
     @property
     def model(self) -> ModelClient | None:
-        """The model; None where there is none."""
-        return self.services.model
+        """The model; None where there is none. The turn pays for what is asked."""
+        model = self.services.model
+        return None if model is None else MeteredModel(model, self.usages)
+
+    def shelf(self, family: str) -> Shelf | None:
+        """Return the shelf of a path family, or of a namespace; None if there is none."""
+        if resolve := self.resolvers.get(family):
+            return lambda path: resolve(path, self)
+        return self.shelves.get(family)
+
+    def artifact_url(self, file: str | Body, *, ttl_s: int = URL_S) -> str:
+        """Return an address at which whoever has it gets a file of this conversation, for `ttl_s` seconds.
+
+        `file` is its path, or its body if the log does not have it yet. Raises ToolError: `not_found`, there is no file;
+        `hosting_unavailable`, files have no addresses here. Raises PathError.
+        """
+        if self.grants is None:
+            raise ToolError("files have no addresses here", code="hosting_unavailable")
+        body = file if isinstance(file, Body) else self._body(str(parse_path(file)))
+        return self.grants.read(body.key, ttl_s=min(ttl_s, URL_MAX_S)).url
+
+    def _body(self, path: str) -> Body:
+        bodies = [block.body for block in self.timeline.resolve(path) if block.body]
+        if not bodies:
+            raise ToolError("no file stands at this path", code="not_found")
+        return bodies[-1]
 
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
         """Return the rows with the numbers by which a text cites them, for the call's output.
@@ -206,6 +355,10 @@ class ToolContext:
         Raises ToolError `too_many_sources`.
         """
         return self.sources.cite(replace(row, turn_id=row.turn_id or self.turn) for row in rows)
+
+    def version_fact(self, turn: str) -> dict[str, str]:
+        """Return the git ref of the project that a turn left, as a fact of a result; {} if it is in no history."""
+        return {"version_ref": version_ref(self.lane, turn)} if turn in self.versions else {}
 
     def check_cancelled(self) -> None:
         """Raise ToolError `cancelled` if the call is no longer wanted."""
@@ -283,37 +436,48 @@ def render_json(content: Mapping[str, Any]) -> str:
 
 
 class Shelved(Value):
-    """The content of a shelf's path: a text, or `data` for bytes. `path` is the target of an alias."""
+    """The content of a shelf's path: a text, or `data` for bytes. `path` is the target of an alias.
+
+    The text cites `sources` by their numbers. `imports` are the paths to read before this one.
+    """
 
     text: str = ""
     data: bytes | None = None
     mime: str = "text/markdown"
     path: str = ""
+    sources: tuple[Source, ...] = ()
+    imports: tuple[str, ...] = ()
 
 
 Shelf: TypeAlias = Callable[[str], Shelved | None]
 """Returns the content of a canonical path, None if there is none. Raises ToolError."""
 
+Resolve: TypeAlias = Callable[[str, ToolContext], Shelved | None]
+"""Returns the content of a canonical path for the user of a call, None if there is none. Raises ToolError."""
 
-def read_shelf(path: str, shelf: Shelf, context: ToolContext) -> Block:
-    """Return the content of a shelf's path as a block, which the log does not hold.
 
-    Bytes are put into the artifact store. Raises ToolError: `not_found`, or the shelf's own refusal.
+def read_shelf(path: str, shelf: Shelf, context: ToolContext) -> tuple[Block, tuple[Source, ...]]:
+    """Return the content of a shelf's path as a block, which the log does not hold, and the rows that it cites.
+
+    Bytes are put into the artifact store. Raises ToolError: `not_found`, `too_many_sources`, or the shelf's own refusal.
     """
     found = shelf(path)
     if found is None:
         raise ToolError("nothing stands at this path", code="not_found")
-    body = _store(found, context) if found.data is not None else None
+    body = None if found.data is None else store_bytes(found.data, found.mime, context)
     kind = "react.skill" if path.startswith("sk:") else "react.knowledge"
-    where = found.path or path
-    return Block(
-        type=kind, author="react", ts=context.ts, path=where, mime=found.mime, text=found.text, body=body
-    )
+    text, where = found.text, found.path or path
+    rows = [row for row in found.sources if is_eligible(row)]
+    cited = context.cite(replace(row, sid=0) for row in rows)
+    if found.sources:
+        text = renumber_citations(text, {row.sid: own.sid for row, own in zip(rows, cited, strict=True)})
+    block = Block(type=kind, author="react", ts=context.ts, path=where, mime=found.mime, text=text, body=body)
+    return block, cited
 
 
-def _store(found: Shelved, context: ToolContext) -> Body:
-    data = found.data or b""
+def store_bytes(data: bytes, mime: str, context: ToolContext) -> Body:
+    """Put bytes into the artifact store, in the place of this turn. Raises DependencyError."""
     digest = hashlib.sha256(data).hexdigest()
     key = out_key(context.lane, context.turn, digest)
-    context.artifacts.put(key, data, mime=found.mime)
-    return Body(key=key, sha256=digest, size_bytes=len(data), mime=found.mime)
+    context.artifacts.put(key, data, mime=mime)
+    return Body(key=key, sha256=digest, size_bytes=len(data), mime=mime)

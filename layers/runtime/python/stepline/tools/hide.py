@@ -153,7 +153,7 @@ def _hide(text: str, replacement: str, context: ToolContext) -> Outcome:
 def _canonical(text: str, context: ToolContext) -> str:
     """Return the path as the timeline shows it: canonical, with aliases resolved."""
     try:
-        path = str(read_path(text, context.turn))
+        path = str(read_path(text, context.turn, context.resolvers))
     except PathError:
         return text[:300]
     if find_group(context.timeline.pieces, path):

@@ -8,16 +8,22 @@ Source: docs/reference/tools.md#reactread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
 
+from stepline.context.media import NEWEST
 from stepline.errors import PathError, ToolError
 from stepline.model.block import Block
-from stepline.rendering.piece import Shown
+from stepline.model.file.mime import PICTURES, is_media
+from stepline.model.path import SkillPath, SourcesPath, parse_path
+from stepline.model.source import Source
+from stepline.rendering.piece import Attached, Shown
+from stepline.timeline.sources_pool import select_sources
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.read.attach import DOWNSCALED, attached_already, attached_by, show_media
 from stepline.tools.read.read_request import Request, parse_requests
 from stepline.tools.read.shown_content import METADATA_ONLY, TOO_LARGE, TRUNCATED, View, show
 from stepline.tools.read.source_rows import show_sources
@@ -88,7 +94,7 @@ READ: Final = ToolSpec(
         },
     },
     returns=(
-        "a status with a row per request, and an error if it can show none; of pictures, PDFs and other bytes the facts alone; then what is shown, each at a path of its own; a piece that was cut "
+        "a status with a row per request, and an error if it can show none; then what is shown, each at a path of its own, the two newest pictures and PDFs behind the timeline, other bytes not; a piece that was cut "
         "ends with the request that continues it"
     ),
     effect="pure",
@@ -110,6 +116,9 @@ READ: Final = ToolSpec(
 )
 
 
+SKILL_READ: Final = "react.skill.read"
+"""The event of a read of skills."""
+UNTOLD: Final = "sk:hidden-guidance-"
 VISIBLE: Final = "exists_in_visible_context"
 NOTHING_ATTACHED: Final = "read_nothing_attached"
 
@@ -122,19 +131,48 @@ def run_read(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     stats_only = bool(params.get("stats_only", False))
     rows: list[dict[str, Any]] = []
     views: list[Block] = []
+    taken: list[Attached] = []
+    cited: list[Source] = []
+    requests = list(_with_pictures(_with_imports(requests, context), context))
     for request in requests:
-        row, view = _serve(request, context, stats_only=stats_only)
+        row, view = _serve(request, context, taken, cited, stats_only=stats_only, alone=len(requests) == 1)
         if view is not None:
             path = context.path(f"view.{len(views)}")
             row["view"] = path
             views.append(replace(view, path=path))
         rows.append(row)
+    _tell_skills(rows, context)
     status = context.result(READ.tool_id, _status(rows, context, params, stats_only=stats_only))
     blocks = (*_missing_notice(rows, context), status, *views)
     if any(_is_served(row) for row in rows):
-        return ToolOutput(blocks=blocks)
+        return ToolOutput(blocks=blocks, sources=tuple(cited))
     error = {"code": NOTHING_ATTACHED, "message": "nothing that was asked for is shown; each row says why"}
     return ToolOutput(status="error", blocks=blocks, error=error)
+
+
+def _tell_skills(rows: Iterable[Mapping[str, Any]], context: ToolContext) -> None:
+    """Tell the clients which skills were asked for, and what came of it; one whose id is not told has no path."""
+    skills = [
+        {
+            **({"path": row["path"]} if _is_told(row["path"], context) else {}),
+            "status": "missing" if "missing" in row or "invalid" in row else row.get("status", "loaded"),
+        }
+        for row in rows
+        if row["path"].startswith("sk:")
+    ]
+    if skills:
+        context.emit(SKILL_READ, {"count": len(skills), "skills": skills})
+
+
+def _is_told(path: str, context: ToolContext) -> bool:
+    """Return False for a hidden skill and for its files, there or not, and for a text that is no path."""
+    try:
+        found = parse_path(path)
+    except PathError:
+        return False
+    shelf = context.shelves.get("sk")
+    skill = shelf(f"sk:{found.skill}") if shelf and isinstance(found, SkillPath) else None
+    return skill is None or not skill.path.startswith(UNTOLD)
 
 
 def _is_served(row: Mapping[str, Any]) -> bool:
@@ -142,21 +180,77 @@ def _is_served(row: Mapping[str, Any]) -> bool:
     return not ("missing" in row or "invalid" in row or row.get("status") in (METADATA_ONLY, TOO_LARGE))
 
 
-def _serve(
-    request: Request, context: ToolContext, *, stats_only: bool
-) -> tuple[dict[str, Any], Block | None]:
-    """Return the row of one request and its view without a path, if there is one."""
+def _with_imports(requests: Iterable[Request], context: ToolContext) -> Iterator[Request]:
+    """Yield the requests, and before that of a skill those of the skills that it imports; each skill once."""
+    shelf, done = context.shelves.get("sk"), set[str]()
+    for request in requests:
+        found = shelf(str(path)) if shelf and (path := _skill_path(request)) else None
+        if found is None:
+            yield request
+            continue
+        yield from (Request(path=path) for path in found.imports if path not in done)
+        if found.path not in done:
+            yield request
+        done |= {*found.imports, found.path}
+
+
+def _skill_path(request: Request) -> SkillPath | None:
+    """Return the skill that is requested; None for a file or a range of it, any other path, and none at all."""
     try:
-        content = load_content(read_path(request.path, context.turn), context)
+        path = parse_path(request.path)
+    except PathError:
+        return None
+    return path if isinstance(path, SkillPath) and not (path.rel or request.is_range) else None
+
+
+def _with_pictures(requests: Iterable[Request], context: ToolContext) -> Iterator[Request]:
+    """Yield the requests, and behind one of pool rows those of the pictures that they name."""
+    for request in requests:
+        yield request
+        if request.path.startswith("so:") and not request.is_range:
+            yield from (Request(path=path) for path in _pictures(request.path, context))
+
+
+def _pictures(path: str, context: ToolContext) -> list[str]:
+    """Return the paths of the pictures among pool rows; of a whole pool none, and none of a path that is no such."""
+    try:
+        parsed = read_path(path, context.turn)
+    except PathError:
+        return []
+    if not isinstance(parsed, SourcesPath) or not parsed.ranges:
+        return []
+    rows = select_sources(context.sources.rows, parsed.ranges)
+    return [row.path for row in rows if row.path and row.mime in PICTURES][:NEWEST]
+
+
+def _serve(
+    request: Request,
+    context: ToolContext,
+    taken: list[Attached],
+    cited: list[Source],
+    *,
+    stats_only: bool,
+    alone: bool,
+) -> tuple[dict[str, Any], Block | None]:
+    """Return the row of one request and its view without a path, if there is one.
+
+    `taken` are the files that the call attaches so far, and `cited` the sources of what it shows. Beside other requests, which may attach newer ones, a file is
+    attached even if the next request would have it anyway.
+    """
+    try:
+        content = load_content(read_path(request.path, context.turn, context.resolvers), context)
         found = content.find(request.span, max_chars=_max_chars(request, context))
         row = {"path": content.path, **_asked(request, content), **_facts(content, found)}
         if stats_only:
             return {**row, "status": "stats_only"}, None
         if not content.size_bytes:
             return {**row, "status": "empty"}, None
-        if not request.is_range and (shown := _shown_by(content, context)):
+        if shown := _shown_by(request, content, context, alone=alone):
             return {**row, "status": VISIBLE, "visible_at": _visible_at(shown)}, None
-        view = _show(request, content, found, context)
+        if is_media(content.mime):
+            view = show_media(content, context, taken)
+        else:
+            view = _show(request, content, found, context)
     except (PathError, ToolError) as refused:
         known = {key: value for key, value in refused.context.items() if value is not None}
         flaw = (
@@ -169,6 +263,9 @@ def _serve(
             "message": str(refused),
             **known,
         }, None
+    if view.body is not None:
+        taken.append(attached_by(view, content))
+    cited += content.cited
     return {**row, **view.row}, _block(view, content, context)
 
 
@@ -190,6 +287,8 @@ def _asked(request: Request, content: Content) -> dict[str, str]:
 
 def _facts(content: Content, found: Found | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"mime": content.mime, "bytes": content.size_bytes}
+    if content.conversation:
+        facts["refs_begin_with"] = f"<family>:conv_{content.conversation}.<turn>"
     if found is not None:
         facts |= {
             "text_symbols": found.size.offset,
@@ -202,8 +301,13 @@ def _facts(content: Content, found: Found | None) -> dict[str, Any]:
     return facts
 
 
-def _shown_by(content: Content, context: ToolContext) -> Shown | None:
-    """Return where the model already sees all of this content."""
+def _shown_by(request: Request, content: Content, context: ToolContext, *, alone: bool) -> Shown | None:
+    """Return where the model already sees all of this content; a range is shown again."""
+    if is_media(content.mime):
+        seen = alone and attached_already(content, context)
+        return Shown(path=content.path, n=0, turn_id="") if seen else None
+    if request.is_range:
+        return None
     shown = context.timeline.visible(content.path)
     return shown if shown is not None and content.is_shown_by(shown) else None
 
@@ -221,7 +325,7 @@ def _visible_at(shown: Shown) -> dict[str, str]:
 def _block(view: View, content: Content, context: ToolContext) -> Block:
     return context.block(
         READ.tool_id,
-        mime=content.mime if view.whole else "text/plain",
+        mime=view.body.mime if view.body else content.mime if view.whole else "text/plain",
         text=view.text,
         body=view.body,
         meta={"source_path": content.path, "source_sha256": content.sha256, "whole": view.whole, **view.meta},
@@ -248,6 +352,7 @@ def _status(
         "exists_in_visible_context": _with_status(rows, VISIBLE),
         "truncated_paths": _with_status(rows, TRUNCATED),
         "large_paths": _with_status(rows, TOO_LARGE),
+        "downscaled_paths": _with_status(rows, DOWNSCALED),
     }
     for key, paths in lists.items():
         if named := list(dict.fromkeys(paths)):
