@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stepline import Tool
-from stepline.tools.web_search import WEB_SEARCH_TOOL
+from stepline.tools.web.web_fetch import WEB_FETCH_TOOL
+from stepline.tools.web.web_search import WEB_SEARCH_TOOL
 
-TOOLS: Final[Sequence[Tool]] = (WEB_SEARCH_TOOL,)
+TOOLS: Final[Sequence[Tool]] = (WEB_SEARCH_TOOL, WEB_FETCH_TOOL)

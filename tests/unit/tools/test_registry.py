@@ -78,7 +78,8 @@ def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     specs = default_registry().specs
     catalogue = render_catalogue(specs)
     assert catalogue.startswith(
-        "[TOOLS] 6 available: react.read, react.write, react.pull, react.plan, react.hide, web_tools.web_search\n"
+        "[TOOLS] 7 available: react.read, react.write, react.pull, react.plan, react.hide, web_tools.web_search, "
+        "web_tools.web_fetch\n"
     )
     for spec in specs:
         for name in spec.schema["properties"]:

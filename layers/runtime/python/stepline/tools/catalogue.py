@@ -11,7 +11,8 @@ from stepline.tools.plan import PLAN_TOOL
 from stepline.tools.pull import PULL_TOOL
 from stepline.tools.read.run import READ_TOOL
 from stepline.tools.registry import Registry, Tool
-from stepline.tools.web_search import WEB_SEARCH_TOOL
+from stepline.tools.web.web_fetch import WEB_FETCH_TOOL
+from stepline.tools.web.web_search import WEB_SEARCH_TOOL
 from stepline.tools.write import WRITE_TOOL
 
 
@@ -26,4 +27,4 @@ def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry
 
 def default_registry(*, executes: bool = False) -> Registry:
     """Return the tools of an agent whose bundle has only the library's own tools."""
-    return agent_registry((WEB_SEARCH_TOOL,), executes=executes)
+    return agent_registry((WEB_SEARCH_TOOL, WEB_FETCH_TOOL), executes=executes)

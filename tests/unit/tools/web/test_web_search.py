@@ -11,9 +11,8 @@ from stepline.errors import DependencyError, ToolError
 from stepline.model.source import Source
 from stepline.ports.search import Hit, SearchQuery
 from stepline.protocol.citation.token import cited_sids
-from stepline.tools.web_search import FILTERED, QUERIES_MAX, WEB_SEARCH, run_search
-
-from .conftest import TS, ToolConversation, read_status
+from stepline.tools.web.web_search import FILTERED, QUERIES_MAX, WEB_SEARCH, run_search
+from tests.unit.tools.conftest import TS, ToolConversation, read_status
 
 
 class Engine:
@@ -112,6 +111,35 @@ def test_what_the_model_asks_for_reaches_the_engine():
     (asked,) = engine.asked
     assert (asked.n, asked.freshness, asked.country, asked.safesearch) == (20, "week", "DE", "off")
     assert asked.at.isoformat() == "2026-11-21T10:15:03+00:00"
+
+
+def test_a_page_is_judged_by_the_objective_where_the_engine_can(conversation):
+    told = read_status(search(conversation, queries="prompt caching", objective="what a cached prompt costs"))
+    judged = [row["objective_relevance"] for row in told["results"]]
+    assert judged[0] == max(judged) > 0
+    assert conversation.sources[1].objective_relevance == judged[0]
+    unasked = read_status(search(conversation, queries="prompt caching"))["results"]
+    assert all("objective_relevance" not in row for row in unasked)
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("search_key_refused", "search_key_refused"),
+        ("search_key_missing", "search_key_missing"),
+        ("search_rate_limited", "search_rate_limited"),
+        ("search_malformed", "search_unavailable"),
+    ],
+)
+def test_the_model_is_told_which_refusal_only_a_person_can_mend(reason, code):
+    class Refusing:
+        about = "nothing"
+
+        def search(self, query):
+            raise DependencyError("no", code=reason)
+
+    output = search(ToolConversation(search=Refusing()), queries="q")
+    assert output.error["code"] == code
 
 
 def test_nothing_found_is_said(conversation):

@@ -39,7 +39,7 @@ WEB_SEARCH: Final = ToolSpec(
     tool_id="web_tools.web_search",
     purpose=(
         "Search the web, or what stands in for it: the result says what was searched. What is found gets a number in the pool of sources, by which you cite it: [[S:<sid>]]. Snippets "
-        "are shown; read the whole text of a row with react.read at so:sources_pool[<sid>]."
+        "are shown; react.read at so:sources_pool[<sid>] has the text that the engine gave."
     ),
     schema={
         "type": "object",
@@ -83,7 +83,7 @@ WEB_SEARCH: Final = ToolSpec(
         },
     },
     returns=(
-        "rows, best first: sid, title, url, text (a snippet), times if known, query_relevance from 0 to 1; a program "
+        "rows, best first: sid, title, url, text (a snippet), times if known, query_relevance, objective_relevance from 0 to 1; a program "
         "gets the list of rows, with the whole text as content where the engine has it"
     ),
     effect="pure",
@@ -110,9 +110,9 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     try:
         hits, asked = find(context.search, queries, params, context)
     except DependencyError as error:
-        # The model can answer without a search, and is told to say so; the turn need not fail.
+        # The engine was tried again already, and the model can answer without a search: the turn need not fail.
         logger.exception("search failed", extra={"call_id": context.call_id})
-        raise ToolError("the search engine does not answer now", code="search_unavailable") from error
+        raise _unsearched(error) from error
     cited = context.cite(_source(hit, context.ts) for hit in hits)
     # A known page's row has the snippet of an earlier query: show this query's.
     rows = [_row(source, hit) for source, hit in zip(cited, hits, strict=True)]
@@ -157,6 +157,7 @@ def find(
         freshness=params.get("freshness", ""),
         country=params.get("country", "").upper(),
         safesearch=params.get("safesearch", "moderate"),
+        objective=params.get("objective", "").strip(),
     )
     context.check_cancelled()
     found: list[Sequence[Hit]] = []
@@ -178,6 +179,16 @@ def find(
     return list(kept.values())[:n], len(found)
 
 
+def _unsearched(error: DependencyError) -> ToolError:
+    """Return the error that the model reads; only codes of an engine's refusal are its own."""
+    if error.reason in ("search_key_missing", "search_key_refused"):
+        words = "the search engine takes no searches: its key is missing or wrong, which only its operator can mend"
+        return ToolError(words, code=error.reason)
+    if error.reason == "search_rate_limited":
+        return ToolError("the search engine takes no more searches for now", code=error.reason)
+    return ToolError("the search engine does not answer now", code="search_unavailable")
+
+
 def _source(hit: Hit, fetched: str) -> Source:
     return Source(
         title=hit.title,
@@ -193,6 +204,7 @@ def _source(hit: Hit, fetched: str) -> Source:
         authority="web",
         favicon_url=hit.favicon_url,
         query_relevance=hit.relevance,
+        objective_relevance=hit.objective_relevance,
     )
 
 
@@ -200,7 +212,14 @@ def _row(source: Source, hit: Hit) -> dict[str, Any]:
     """Return the row of a page, without unknown fields."""
     own = fit_source(_source(hit, ""))
     row: dict[str, Any] = msgspec.to_builtins(
-        replace(source, text=own.text, content="", query_relevance=hit.relevance, turn_id="")
+        replace(
+            source,
+            text=own.text,
+            content="",
+            query_relevance=hit.relevance,
+            objective_relevance=hit.objective_relevance,
+            turn_id="",
+        )
     )
     favicon = {"favicon": row.pop("favicon_url")} if "favicon_url" in row else {}
     return {**row, **favicon}

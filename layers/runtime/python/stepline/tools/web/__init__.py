@@ -1,0 +1,1 @@
+"""The tools of the web: a search, and pages by their addresses."""
