@@ -75,8 +75,12 @@ class ToolSpec:
 
     @property
     def documented(self) -> tuple[str, ...]:
-        """All parameters in the order in which the card shows them, and in which a call should write them."""
-        return tuple(self.schema.get("properties", ()))
+        """All parameters in the order in which the card shows them, and in which a call should write them.
+
+        One that is `alias_of` another is accepted and not documented.
+        """
+        rules = self.schema.get("properties", {})
+        return tuple(name for name, rule in rules.items() if "alias_of" not in rule)
 
     @cached_property
     def _check(self) -> Callable[[Mapping[str, Any]], list[str]]:
@@ -149,6 +153,8 @@ def _parameter_lines(schema: Mapping[str, Any], indent: str) -> list[str]:
     required = schema.get("required", ())
     lines = []
     for name, rule in schema.get("properties", {}).items():
+        if "alias_of" in rule:
+            continue
         facts = [render_type(rule)]
         if name in required:
             facts.append("required")

@@ -1,0 +1,245 @@
+"""Build the index of a knowledge space, once for a content.
+
+The index is an object that never changes, `.knowledge/<signature>.sqlite`. The signature is that of the configuration
+and of every file, so an equal one is not built again. `.knowledge/current` names it and is replaced in one step:
+whoever reads has the index before or the one after.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from stepline.bundle.knowledge_index import EXCERPT_CHARS, FOLDER, POINTER, SCHEMA, WEIGHTS
+from stepline.errors import DependencyError, InputError
+from stepline.local.knowledge.document_reference import check_references
+from stepline.local.knowledge.knowledge_config import FILE, KnowledgeConfig, read_config
+from stepline.local.knowledge.knowledge_source import (
+    BYTES_MAX,
+    FILE_MAX_BYTES,
+    Progress,
+    SourceFiles,
+    choose_files,
+    open_source,
+    reading,
+)
+from stepline.local.knowledge.scan_document import Document, scan_document
+from stepline.model.base import Value
+from stepline.model.shorten import shorten_line
+
+VERSION: Final = 1
+"""The version of the index's format; another one is another signature."""
+
+MISSING_SHOWN: Final = 20
+PROGRESS_EVERY: Final = 500
+
+
+class Built(Value, omit_defaults=False):
+    """An index: its file, the documents and sections in it, the files left out, and the references of documents.
+
+    `fresh` is false if an equal one was there. `missing` are the first references that lead to nothing.
+    """
+
+    path: str
+    signature: str
+    fresh: bool
+    documents: int
+    sections: int
+    left_out: int
+    references: int
+    missing_references: int
+    missing: tuple[tuple[str, str], ...] = ()
+
+
+def build_index(folder: Path, progress: Progress) -> Built:
+    """Build the index of the knowledge space of `folder`, unless there is an equal one.
+
+    Raises:
+        InputError: `knowledge_config_invalid`, and the errors of the source and of its roots; `knowledge_unreadable`;
+            `not_writable`.
+        DependencyError: `repo_unreachable`, or `fts_missing`, this Python's SQLite cannot search.
+    """
+    with reading(folder / FILE):
+        config = read_config(folder)
+    home = folder / FOLDER
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with _alone(home, progress), open_source(folder, config, progress) as source:
+            return _build(home, config, source, progress)
+    except OSError as error:
+        raise InputError(f"{home} cannot be written: {error}", code="not_writable") from error
+
+
+def build_bundle(module: str, project: Path, progress: Progress) -> None:
+    """Build every index of the bundle `module`, a package of the folder `project`. Raises the errors of `build_index`."""
+    package = project.joinpath(*module.split("."))
+    for config in sorted(package.rglob(FILE)):
+        progress(f"building the index of {config.parent.relative_to(project)}")
+        build_index(config.parent, progress)
+
+
+def _build(home: Path, config: KnowledgeConfig, source: SourceFiles, progress: Progress) -> Built:
+    chosen = choose_files(source, config)
+    progress(f"reading {len(chosen)} files")
+    contents = _read({path: read for path, (_, read) in chosen.items()})
+    signature = _sign(config, contents)
+    file = home / f"{signature}.sqlite"
+    if _is_current(home, file):
+        progress("nothing has changed")
+        return _facts(file, fresh=False)
+    scanned = _scan({path: kind for path, (kind, _) in chosen.items()}, contents, progress)
+    total, missing = (
+        check_references(scanned, config, contents.keys(), source.has) if config.validate_refs else (0, [])
+    )
+    facts = {
+        "documents": len(scanned),
+        "sections": sum(len(document.sections) for document in scanned),
+        "left_out": len(chosen) - len(scanned),
+        "references": total,
+        "missing_references": len(missing),
+        "missing": missing[:MISSING_SHOWN],
+    }
+    _write(file, scanned, facts)
+    _point(home, file)
+    return _facts(file, fresh=True)
+
+
+@contextmanager
+def _alone(home: Path, progress: Progress) -> Iterator[None]:
+    """Let one build run at a time; another one waits, and says for which process."""
+    with (home / "lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            progress(f"waiting for another build (process {lock.read().strip() or 'unknown'})")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        try:
+            yield
+        finally:
+            lock.truncate(0)  # the folder is copied with the bundle, and is the same for the same content
+
+
+def _read(readers: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the bytes of files by their paths; those of too large files are empty. Raises InputError `knowledge_too_large`."""
+    contents: dict[str, bytes] = {}
+    left = BYTES_MAX
+    for path in sorted(readers):
+        with reading(path):
+            data = readers[path]()
+        contents[path] = data if len(data) <= FILE_MAX_BYTES else b""
+        left -= len(contents[path])
+        if left < 0:
+            raise InputError(f"more than {BYTES_MAX >> 20} MiB of documents", code="knowledge_too_large")
+    return contents
+
+
+def _sign(config: KnowledgeConfig, contents: Mapping[str, bytes]) -> str:
+    """Return the signature of an index: of its format, its configuration, and every file."""
+    digest = hashlib.sha256(f"{VERSION}|".encode() + msgspec.json.encode(config))
+    for path, data in contents.items():
+        digest.update(f"\n{path} {hashlib.sha256(data).hexdigest()}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _scan(kinds: Mapping[str, str], contents: Mapping[str, bytes], progress: Progress) -> list[Document]:
+    """Return the files that are texts, as documents."""
+    scanned = []
+    for n, (path, data) in enumerate(contents.items(), 1):
+        document = scan_document(path, kinds[path], data) if data.strip() else None
+        scanned += [document] if document else []
+        if n % PROGRESS_EVERY == 0:
+            progress(f"{n} of {len(contents)} files")
+    return scanned
+
+
+def _write(file: Path, documents: Sequence[Document], facts: Mapping[str, Any]) -> None:
+    """Write an index beside its place and move it there."""
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.unlink(missing_ok=True)
+    with closing(sqlite3.connect(fresh)) as index:
+        index.execute("PRAGMA journal_mode = OFF")
+        try:
+            index.executescript(SCHEMA)
+        except sqlite3.OperationalError as error:
+            raise DependencyError(f"this Python's SQLite has no FTS5: {error}", code="fts_missing") from error
+        for document in documents:
+            _add(index, document)
+        index.executemany(
+            "INSERT INTO fact VALUES (?, ?)", [(name, json.dumps(value)) for name, value in facts.items()]
+        )
+        index.execute("INSERT INTO words (words) VALUES ('optimize')")
+        index.commit()
+        index.execute("VACUUM")
+    fresh.replace(file)
+
+
+def _add(index: sqlite3.Connection, document: Document) -> None:
+    lists = [
+        json.dumps(words, ensure_ascii=False)
+        for words in (document.tags, document.keywords, document.see_also)
+    ]
+    about = (
+        document.path,
+        document.title,
+        document.summary,
+        document.kind,
+        document.mime,
+        *lists,
+        document.text,
+    )
+    row = index.execute(f"INSERT INTO document VALUES (NULL{', ?' * len(about)})", about).lastrowid  # noqa: S608 - of marks
+    for section in document.sections:
+        body = document.text[section.start : section.end]
+        place = (row, section.heading, section.line, section.start, section.end - section.start)
+        at = index.execute("INSERT INTO section VALUES (NULL, ?, ?, ?, ?, ?)", place).lastrowid
+        words = {
+            "path": document.path.removeprefix("ks:"),
+            "title": document.title,
+            "summary": document.summary,
+            "headings": section.heading,
+            "excerpt": shorten_line(body[: EXCERPT_CHARS * 4], EXCERPT_CHARS),
+            "body": body,
+            "tags": " ".join(document.tags),
+            "keywords": " ".join(document.keywords),
+            "see_also": " ".join(document.see_also),
+        }
+        marks = ", ?" * len(WEIGHTS)
+        index.execute(
+            f"INSERT INTO words (rowid, {', '.join(WEIGHTS)}) VALUES (?{marks})",  # noqa: S608 - names of our columns
+            (at, *(words[name] for name in WEIGHTS)),
+        )
+
+
+def _point(home: Path, file: Path) -> None:
+    """Let the pointer name an index, and delete the others."""
+    pointer = home / POINTER
+    fresh = pointer.with_name(f"{POINTER}.new")
+    fresh.write_text(f"{file.name}\n", encoding="ascii")
+    fresh.replace(pointer)
+    for other in home.glob("*.sqlite*"):
+        if other != file:
+            other.unlink()
+
+
+def _is_current(home: Path, file: Path) -> bool:
+    pointer = home / POINTER
+    return file.is_file() and pointer.is_file() and pointer.read_text(encoding="ascii").strip() == file.name
+
+
+def _facts(file: Path, *, fresh: bool) -> Built:
+    with closing(sqlite3.connect(file)) as index:
+        facts = {name: json.loads(value) for name, value in index.execute("SELECT name, value FROM fact")}
+    return msgspec.convert({**facts, "path": str(file), "signature": file.stem, "fresh": fresh}, Built)
