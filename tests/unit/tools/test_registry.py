@@ -36,7 +36,7 @@ def test_an_unknown_tool_is_refused_with_the_tools_there_are(conversation):
     output = conversation.call("react.fly", {})
     assert output.error is not None
     assert output.error["code"] == "unknown_tool_id"
-    assert "react.read, react.write, react.pull, react.plan" in output.error["message"]
+    assert "react.read, react.write, react.patch, react.rg, react.pull" in output.error["message"]
 
 
 def test_a_program_that_uses_an_old_name_hears_the_new_one(conversation):
@@ -78,7 +78,8 @@ def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     specs = default_registry().specs
     catalogue = render_catalogue(specs)
     assert catalogue.startswith(
-        "[TOOLS] 7 available: react.read, react.write, react.pull, react.plan, react.hide, web_tools.web_search, "
+        "[TOOLS] 10 available: react.read, react.write, react.patch, react.rg, react.pull, react.checkout, react.plan, "
+        "react.hide, web_tools.web_search, "
         "web_tools.web_fetch\n"
     )
     for spec in specs:

@@ -59,7 +59,9 @@ TOOLS = {
         reads="parameters",
     ),
     "react.patch": Spec(
-        ("path", "channel", "patch"), frozenset({"path", "channel", "patch"}), strategies=("exploitation",)
+        ("path", "channel", "patch", "kind"),
+        frozenset({"path", "channel", "patch", "kind"}),
+        strategies=("exploitation",),
     ),
     "react.plan": Spec(known=frozenset({"steps"}), required=frozenset({"steps"}), strategies=("neutral",)),
     "ctx_tools.fetch_ctx": Spec(),

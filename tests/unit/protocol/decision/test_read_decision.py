@@ -94,6 +94,9 @@ REFUSED = {
     generation(call({"tool_id": "react.patch", "params": {"path": "p", "patch": "p", "channel": "c"}})): (
         "channel_not_second"
     ),
+    generation(call({"tool_id": "react.patch", "params": {"path": "p", "kind": "file", "patch": "p"}})): (
+        "patch_not_third"
+    ),
     generation(call(), code="print(1)"): "code_channel_without_single_exec",
     generation(call(RUN)): "code_channel_missing",
     generation(run(), code="a"): "missing_contract",

@@ -8,11 +8,14 @@ Source: docs/concepts/timeline.md#workspace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Collection, Iterable, Mapping
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
+from stepline.model.base import Value
 from stepline.model.block import Block
+from stepline.model.entry import Resulted
 from stepline.model.path import parse_path, physical
 from stepline.model.program.execution import WorkFile
 
@@ -20,8 +23,32 @@ PULL: Final = "react.pull"
 PULLED: Final = "pulled"
 """Meta of a pull's status: the pulled files and folders; a folder ends with a slash."""
 
+CHECKOUT: Final = "react.checkout"
+CHECKOUT_RECORD: Final = "react.workspace.checkout"
+"""Type of the block that says what a checkout took over: JSON with `mode` and the paths `checked_out_from`."""
+
 DELETED: Final = "deleted"
 """Meta of a run's status: files of its turn that the program removed."""
+
+T = TypeVar("T")
+
+
+class Checkout(NamedTuple):
+    """The newest checkout of a turn: `refs` are the logical paths that `files/` came from, a folder ends with a slash."""
+
+    mode: str
+    refs: tuple[str, ...]
+
+
+class SavedFile(Value):
+    """A file of a project's git history: its blob, its stored bytes, and the turn whose `files/` had it last."""
+
+    path: str
+    blob: str
+    key: str
+    sha256: str
+    size_bytes: int
+    turn: str
 
 
 class TurnBlocks(Protocol):
@@ -36,7 +63,7 @@ def fold_workspace(timeline: TurnBlocks, turn: str) -> tuple[WorkFile, ...]:
     """Return the files in the workspace of this turn's programs, ordered by path."""
     blocks = timeline.turn_blocks(turn)
     files = fold_files(blocks)
-    for ref in _pulled(blocks):
+    for ref in pulled_refs(blocks):
         of = ref.partition("/")[0]
         if of != turn:
             files |= pick_files(fold_files(timeline.turn_blocks(of)), ref)
@@ -57,7 +84,7 @@ def fold_files(blocks: Iterable[Block]) -> dict[str, WorkFile]:
         file = _file(block)
         if file is None:
             continue
-        above = _above(file.path)
+        above = folders_above(file.path)
         if file.path in folders:
             below = f"{file.path}/"
             files = {path: other for path, other in files.items() if not path.startswith(below)}
@@ -75,6 +102,56 @@ def pick_files(files: dict[str, WorkFile], ref: str) -> dict[str, WorkFile]:
     return {ref: files[ref]} if ref in files else {}
 
 
+def project_files(blocks: Iterable[Block], turn: str) -> dict[str, WorkFile]:
+    """Return the files that a turn leaves in its `files/`, by their path there."""
+    root = f"{turn}/files/"
+    files = fold_files(blocks).items()
+    return {path.removeprefix(root): file for path, file in files if path.startswith(root)}
+
+
+def deleted_files(blocks: Iterable[Block], turn: str) -> frozenset[str]:
+    """Return the files that programs of a turn deleted from its `files/`, by their path there.
+
+    A file that a checkout took off `files/` is put aside, not deleted.
+    """
+    root = f"{turn}/files/"
+    gone = (path for block in blocks if block.tool_id != CHECKOUT for path in _deleted(block))
+    return frozenset(path.removeprefix(root) for path in gone if path.startswith(root))
+
+
+def carry_on(before: Mapping[str, T], files: Mapping[str, T], deleted: Collection[str]) -> dict[str, T]:
+    """Return the project after a turn: the one before it, without what was deleted, with the turn's own `files`.
+
+    A path is a file or a folder, never both: the turn's own file wins.
+    """
+    folders = {folder for path in files for folder in folders_above(path)}
+    kept = {
+        path: file
+        for path, file in before.items()
+        if not (path in deleted or path in folders or files.keys() & folders_above(path))
+    }
+    return {**kept, **files}
+
+
+def touches_workspace(entry: Resulted, turn: str) -> bool:
+    """Return True if a result of this turn may change its `files/`, or brings files of others."""
+    files = f"fi:{turn}.files/"
+    return any(
+        not block.meta.keys().isdisjoint((PULLED, DELETED))
+        or (block.body is not None and block.path.startswith(files))
+        for block in entry.blocks
+    )
+
+
+def last_checkout(blocks: Iterable[Block]) -> Checkout:
+    """Return the newest checkout of a turn, whose record names earlier ones that it left standing; an empty one for none."""
+    made = [block.text for block in blocks if block.type == CHECKOUT_RECORD and block.tool_id == CHECKOUT]
+    if not made:
+        return Checkout("", ())
+    facts = json.loads(made[-1])
+    return Checkout(str(facts["mode"]), tuple(facts["checked_out_from"]))
+
+
 def _file(block: Block) -> WorkFile | None:
     body = block.body
     if body is None or not block.path.startswith("fi:"):
@@ -88,7 +165,7 @@ def _file(block: Block) -> WorkFile | None:
     return WorkFile(path=where, key=body.key, sha256=body.sha256, size_bytes=body.size_bytes, mime=body.mime)
 
 
-def _above(path: str) -> set[str]:
+def folders_above(path: str) -> set[str]:
     """Return the folders that a file lies in: `a`, `a/b` for `a/b/c`."""
     return set(accumulate(path.split("/")[:-1], lambda folder, name: f"{folder}/{name}"))
 
@@ -97,7 +174,8 @@ def _deleted(block: Block) -> tuple[str, ...]:
     return tuple(block.meta.get(DELETED, ())) if _is_status(block) else ()
 
 
-def _pulled(blocks: Iterable[Block]) -> list[str]:
+def pulled_refs(blocks: Iterable[Block]) -> list[str]:
+    """Return the files and folders that one turn pulled, in the order of the log."""
     said = (block for block in blocks if block.tool_id == PULL and _is_status(block))
     return [ref for block in said for ref in block.meta.get(PULLED, ())]
 

@@ -13,6 +13,9 @@ from stepline.tools.read.run import READ_TOOL
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.web.web_fetch import WEB_FETCH_TOOL
 from stepline.tools.web.web_search import WEB_SEARCH_TOOL
+from stepline.tools.workfiles.checkout import CHECKOUT_TOOL
+from stepline.tools.workfiles.patch import PATCH_TOOL
+from stepline.tools.workfiles.rg import RG_TOOL
 from stepline.tools.write import WRITE_TOOL
 
 
@@ -21,7 +24,7 @@ def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry
 
     Raises ValueError for a duplicate id.
     """
-    own = (READ_TOOL, WRITE_TOOL, PULL_TOOL, PLAN_TOOL, HIDE_TOOL)
+    own = (READ_TOOL, WRITE_TOOL, PATCH_TOOL, RG_TOOL, PULL_TOOL, CHECKOUT_TOOL, PLAN_TOOL, HIDE_TOOL)
     return Registry((*own, *tools, *((exec_tool(), FETCH_TOOL) if executes else ())))
 
 

@@ -1,12 +1,17 @@
 """`react.pull`: add files of earlier turns to the workspace of this turn's programs.
 
-Nothing is copied here. The status keeps the physical paths in its meta, and the workspace is folded from the
+No file is copied here. The status keeps the physical paths in its meta, and the workspace is folded from the
 log (`stepline.timeline.workspace`). Only stored bytes can be pulled: a view of a file is not the file.
+
+    fi:<turn>.…          a file of an earlier turn, at its own place
+    <namespace>:<rel>    what a bundle's resolver finds, as a file of this turn: `.external.<namespace>.attachments/…`
+
 Source: docs/reference/tools.md#reactpull.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
@@ -17,12 +22,20 @@ from stepline.errors import PathError, ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block
 from stepline.model.ids import TURN
-from stepline.model.path import AttachmentPath, FilePath, from_physical, parse_path, physical
+from stepline.model.path import (
+    AttachmentPath,
+    FilePath,
+    NamespacePath,
+    from_physical,
+    parse_path,
+    physical,
+)
 from stepline.model.program.execution import WorkFile
 from stepline.model.traversal import clean_text
+from stepline.rendering.result import SILENT
 from stepline.timeline.workspace import PULLED, fold_files, pick_files
-from stepline.tools.content import read_path
-from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.content import load_content, read_path
+from stepline.tools.context import ToolContext, ToolOutput, store_bytes
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
@@ -33,9 +46,9 @@ _REF: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 20
 PULL: Final = ToolSpec(
     tool_id="react.pull",
     purpose=(
-        "Bring files of earlier turns into the workspace, so that programs of this turn can open them. It shows "
-        "nothing: react.read does. Files of this turn are there already, and a pulled file stays where it was "
-        "written, under its own turn."
+        "Bring files of earlier turns into the workspace, where react.rg and programs of this turn find them. It shows "
+        "nothing: react.read does. Files of this turn are there already. A pulled file stays where it was written, "
+        "under its own turn, and never changes: react.checkout takes it over."
     ),
     schema={
         "type": "object",
@@ -70,6 +83,8 @@ PULL: Final = ToolSpec(
 
 TREE_FILES_MAX: Final = 80
 """Maximum files of a folder that its row lists."""
+DIGEST_CHARS: Final = 12
+"""Hex digits in the folder of a file that a resolver found."""
 
 _FOLDERS_OF_ATTACHMENTS = re.compile(
     r"(?:user\.attachments|external(?:\.[A-Za-z0-9_-]+(?:\.attachments(?:/[A-Za-z0-9_-]+)?)?)?)/?"
@@ -91,28 +106,76 @@ def run_pull(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     """Pull every path in the order of the request; a refused one does not affect the others."""
     rows: list[dict[str, Any]] = []
     taken: list[str] = []
-    refused: dict[str, list[dict[str, str]]] = {"missing": [], "invalid": []}
+    made: list[Block] = []
+    refused: dict[str, list[dict[str, str]]] = {"missing": [], "invalid": [], "errors": []}
     known: dict[str, dict[str, WorkFile]] = {}
     asked = list(dict.fromkeys(params["paths"]))
     for text in asked:
+        own = _is_own(text, context)
         try:
-            ref = read_ref(text, context.turn)
-            if ref.turn not in known:
-                known[ref.turn] = _files_of(ref.turn, context)
-            ref, files = _find(ref, known[ref.turn])
+            if own:
+                row, file = _resolve(text, context)
+                rows.append(row)
+                made.append(file)
+                continue
+            ref, files = find_files(read_ref(text, context.turn), known, context)
         except ToolError as error:
-            flaw = "missing" if error.reason in ("turn_not_found", "not_found") else "invalid"
+            flaw = _flaw(error.reason, own=own)
             facts = {key: str(value) for key, value in error.context.items()}
             refused[flaw].append({"path": text[:300], "reason": error.reason, "message": str(error), **facts})
             continue
         here = ref.turn == context.turn
-        rows.append(_row(ref, files) | ({"status": "already_in_workspace"} if here else {}))
+        version = context.version_fact(ref.turn) if ref.space == "files" else {}
+        rows.append(_row(ref, files) | ({"status": "already_in_workspace"} if here else version))
         if not here:
             taken.append(ref.path)
     found = {flaw: lost for flaw, lost in refused.items() if lost}
     status = context.result(PULL.tool_id, {"requested": asked, "pulled": rows, **found})
     notices = (_notice(found, len(asked), context),) if found else ()
-    return ToolOutput(blocks=(*notices, replace(status, meta={PULLED: list(dict.fromkeys(taken))})))
+    status = replace(status, meta={PULLED: list(dict.fromkeys(taken))})
+    return ToolOutput(blocks=(*notices, status, *made))
+
+
+def _flaw(code: str, *, own: bool) -> str:
+    if code in ("turn_not_found", "not_found"):
+        return "missing"
+    return "errors" if own and not code.startswith("path_") else "invalid"
+
+
+def _is_own(text: str, context: ToolContext) -> bool:
+    """Return True for a path that begins with a namespace of the bundle."""
+    return text.removeprefix("conv:").partition(":")[0] in context.resolvers
+
+
+def _resolve(text: str, context: ToolContext) -> tuple[dict[str, Any], Block]:
+    """Return the row and the file of a path of the bundle's own. Raises ToolError.
+
+    The same path is the same file of a turn: what is pulled again takes its place.
+    """
+    try:
+        path = parse_path(text, context.resolvers)
+    except PathError as error:
+        raise ToolError(str(error), code=error.reason) from error
+    assert isinstance(path, NamespacePath)
+    content = load_content(path, context)
+    data = content.written.encode("utf-8", "surrogatepass")
+    body = content.body or store_bytes(data, content.mime, context)
+    where = AttachmentPath(
+        turn=context.turn,
+        name=path.rel.rpartition("/")[2],
+        kind=path.namespace,
+        message_id=f"path_{hashlib.sha256(path.rel.encode()).hexdigest()[:DIGEST_CHARS]}",
+    )
+    facts = {
+        "logical_path": str(where),
+        "physical_path": physical(where),
+        "file_count": 1,
+        "size_bytes": body.size_bytes,
+        "mime": body.mime,
+    }
+    meta = {"pulled_from": str(path), SILENT: True}
+    block = context.block(PULL.tool_id, str(where), mime=body.mime, body=body, meta=meta)
+    return {"pulled_from": str(path), **facts}, block
 
 
 def read_ref(text: str, turn: str) -> Ref:
@@ -173,14 +236,18 @@ def _check_folder(space: str) -> None:
         raise ToolError("attachments are pulled one by one", code="attachment_pulls_require_exact_file_ref")
 
 
-def _files_of(turn: str, context: ToolContext) -> dict[str, WorkFile]:
-    if turn not in context.timeline.turns:
-        raise ToolError(f"this conversation has no turn {turn}", code="turn_not_found")
-    return fold_files(context.timeline.turn_blocks(turn))
+def find_files(
+    ref: Ref, known: dict[str, dict[str, WorkFile]], context: ToolContext
+) -> tuple[Ref, dict[str, WorkFile]]:
+    """Return the files of a ref; one without a file of its own is a folder if there are files below it.
 
-
-def _find(ref: Ref, files: dict[str, WorkFile]) -> tuple[Ref, dict[str, WorkFile]]:
-    """Return the files of a ref; one without a file of its own is a folder if there are files below it."""
+    `known` keeps the files of each turn. Raises ToolError `turn_not_found`, `not_found`, and as `read_ref` does.
+    """
+    if ref.turn not in known:
+        if ref.turn not in context.timeline.turns:
+            raise ToolError(f"this conversation has no turn {ref.turn}", code="turn_not_found")
+        known[ref.turn] = fold_files(context.timeline.turn_blocks(ref.turn))
+    files = known[ref.turn]
     if found := pick_files(files, ref.path):
         return ref, found
     folder = replace(ref, asked=f"{ref.asked.rstrip('/')}/", path=f"{ref.path.rstrip('/')}/")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -19,10 +19,11 @@ from stepline.model.base import Value
 from stepline.model.block import NOTE_TAGS, Block, Body, read_note
 from stepline.model.file.magic_bytes import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.file.mime import guess_mime, is_text
-from stepline.model.path import FilePath, artifact_path, out_key, parse_path, physical
+from stepline.model.path import FilePath, artifact_path, out_key, physical
 from stepline.model.source import Source
 from stepline.model.traversal import Names
 from stepline.protocol.citation.token import cited_sids
+from stepline.timeline.workspace import fold_files
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -124,21 +125,13 @@ class Writing(Value):
 def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     """Write one file. Raises PathError, ToolError for mistakes the model can correct."""
     writing = read_writing(params, context.turn)
-    _check_name(writing.path, context)
-    try:
-        data = writing.text.encode()
-    except UnicodeEncodeError as error:
-        raise ToolError("the content holds half of a surrogate pair", code="content_not_utf8") from error
-    if mismatch := find_mismatch(data[:HEAD_BYTES], guess_mime(writing.path.rel)):
-        raise ToolError(f"{mismatch}: a program writes such a file", code=MISMATCH)
-    body = _store(writing, data, context)
-    meta = _describe(writing, body, context)
+    check_name(writing.path, context)
+    written = keep_text(writing, WRITE.tool_id, context)
     blocks = [_mismatch(writing, context)] if writing.channel == "canvas" else []
-    blocks += [context.result(WRITE.tool_id, meta), _content_block(writing, body, meta, context)]
+    blocks += [context.result(WRITE.tool_id, written.facts), written.block]
     if writing.scratchpad:
         blocks.append(_note_block(writing, context))
-    sources = context.cite(_file_row(writing, body))
-    return ToolOutput(blocks=tuple(block for block in blocks if block is not None), sources=sources)
+    return ToolOutput(blocks=tuple(block for block in blocks if block is not None), sources=written.sources)
 
 
 def read_writing(params: Mapping[str, Any], turn: str) -> Writing:
@@ -157,15 +150,34 @@ def read_writing(params: Mapping[str, Any], turn: str) -> Writing:
     )
 
 
-def _check_name(path: FilePath, context: ToolContext) -> None:
+class Written(NamedTuple):
+    """A text that was stored: its facts for the status, the block of the file, and its row of the pool."""
+
+    facts: dict[str, Any]
+    block: Block
+    sources: tuple[Source, ...]
+
+
+def keep_text(writing: Writing, tool_id: str, context: ToolContext) -> Written:
+    """Store the text of a file. Raises ToolError `content_not_utf8`, `content_type_mismatch`."""
+    try:
+        data = writing.text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError("the content holds half of a surrogate pair", code="content_not_utf8") from error
+    if mismatch := find_mismatch(data[:HEAD_BYTES], guess_mime(writing.path.rel)):
+        raise ToolError(f"{mismatch}: a program writes such a file", code=MISMATCH)
+    body = _store(writing, data, context)
+    facts = _describe(writing, body, context)
+    block = _content_block(writing, tool_id, body, facts, context)
+    return Written(facts, block, context.cite(_file_row(writing, body)))
+
+
+def check_name(path: FilePath, context: ToolContext) -> None:
     """Refuse a name that clashes with the turn's other files, which all lie in one workspace."""
     where = physical(path)
     assert where is not None
-    names, others = Names(), set()
-    for block in context.timeline.turn_blocks(context.turn):
-        if block.body is not None and block.path.startswith("fi:"):
-            others.add(physical(parse_path(block.path)))
-    for other in sorted(filter(None, others - {where})):
+    names = Names()
+    for other in sorted(fold_files(context.timeline.turn_blocks(context.turn)).keys() - {where}):
         names.take(other)
     if taken := names.take(where):
         raise ToolError(
@@ -217,10 +229,12 @@ def _mismatch(writing: Writing, context: ToolContext) -> Block | None:
     )
 
 
-def _content_block(writing: Writing, body: Body, meta: Mapping[str, Any], context: ToolContext) -> Block:
+def _content_block(
+    writing: Writing, tool_id: str, body: Body, meta: Mapping[str, Any], context: ToolContext
+) -> Block:
     kept = ("kind", "visibility", "channel", "physical_path", "text_symbols", "line_count", "sources_used")
     about = {key: meta[key] for key in kept if key in meta}
-    return context.block(WRITE.tool_id, str(writing.path), mime=writing.mime, body=body, meta=about)
+    return context.block(tool_id, str(writing.path), mime=writing.mime, body=body, meta=about)
 
 
 def _file_row(writing: Writing, body: Body) -> list[Source]:

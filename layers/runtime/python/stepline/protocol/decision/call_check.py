@@ -42,6 +42,7 @@ OLD_NAMES: Final[Mapping[str, str]] = {
     "react.stream": "react.write",
     "react.file": "react.write",
     "react.memory_read": "react.memsearch",
+    "react.search_files": "react.rg",
 }
 """Tools' names in earlier versions of the agent, which a model or a program may remember."""
 

@@ -40,6 +40,7 @@ NOTICES: dict[str, str] = {
     "path_not_first": "refused: `path` must be the first parameter",
     "channel_not_second": "refused: `channel` must be the second parameter",
     "content_not_third": "refused: `content` must be the third parameter",
+    "patch_not_third": "refused: `patch` must be the third parameter",
     "kind_not_fourth": "refused: `kind` must be the fourth parameter",
     "params_out_of_order": "refused: the parameters are not in the tool's documented order",
     "params_not_as_documented": "tolerated: the parameters are not in the order of the tool's card, which nothing depends on here",

@@ -1,0 +1,277 @@
+"""`react.checkout`: take over files of the project from earlier turns, to go on with them in this one.
+
+    stage    all sources are found, and the names of the result checked, before anything is said
+    swap     one result: the files that go (`meta.deleted` of its status), then a block for each that comes
+
+No byte is copied: a block names the body that the earlier turn stored. The result is one batch of the log, so a kill
+leaves the project as it was or as it is meant, and the workspace is folded from the log as ever. A pull before it is
+allowed and not needed: nothing has to be on a disk.
+Source: docs/reference/tools.md#reactcheckout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from stepline.errors import ToolError
+from stepline.model.block import Block, Body
+from stepline.model.ids import TURN
+from stepline.model.path import from_physical
+from stepline.model.program.execution import WorkFile
+from stepline.model.traversal import find_clashes
+from stepline.rendering.result import SILENT
+from stepline.timeline.workspace import (
+    CHECKOUT_RECORD,
+    DELETED,
+    folders_above,
+    last_checkout,
+    project_files,
+)
+from stepline.tools.context import ToolContext, ToolOutput, render_json
+from stepline.tools.pull import REFS_MAX, TREE_FILES_MAX, Ref, find_files, read_ref
+from stepline.tools.registry import Tool
+from stepline.tools.spec import ToolSpec
+
+Mode = Literal["replace", "overlay"]
+
+FILES_MAX: Final = 5_000
+NAMED_MAX: Final = 80
+
+INVALID: Final = "protocol_violation.checkout_invalid_paths"
+MISSING: Final = "protocol_violation.checkout_missing_paths"
+NONEMPTY: Final = "react.checkout.nonempty"
+FAILED: Final = "react.checkout.failed"
+
+CHECKOUT: Final = ToolSpec(
+    tool_id="react.checkout",
+    purpose=(
+        "Go on with the project of earlier turns: their files below files/ become files of this turn, at the same "
+        "place below files/, to be read, patched and run. All of them come, or none."
+    ),
+    schema={
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "mode": {
+                "enum": ["replace", "overlay"],
+                "default": "replace",
+                "description": "replace: files/ holds nothing else afterwards; overlay: the rest of files/ stays",
+            },
+            "paths": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": REFS_MAX,
+                "items": {"type": "string", "minLength": 1, "maxLength": 2048},
+                "description": "fi:<turn>.files/, a folder or a file below it; a later one wins over an earlier one",
+            },
+            "version": {
+                "type": "string",
+                "maxLength": 200,
+                "description": "a turn, instead of paths: all of its files/",
+            },
+            "force": {
+                "type": "boolean",
+                "default": False,
+                "description": "replace also what this turn wrote into files/",
+            },
+        },
+    },
+    returns="what was checked out from where, the tree of files/, and what was removed; their paths are this turn's",
+    effect="pure",
+    read_only=False,
+    examples=(
+        {"mode": "replace", "paths": ["fi:turn_20261121T101500_ab12cd.files/"]},
+        {"mode": "overlay", "paths": ["fi:turn_20261121T101500_ab12cd.files/site/style.css"]},
+    ),
+)
+
+
+class Origin(NamedTuple):
+    """A path of the call, and its files by their place below `files/`."""
+
+    ref: Ref
+    files: Mapping[str, WorkFile]
+
+
+def run_checkout(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    """Check out every path, or nothing. Raises ToolError for mistakes that the model can correct."""
+    mode: Mode = params.get("mode", "replace")
+    sources = _find_sources(_named(params), context)
+    if isinstance(sources, ToolOutput):
+        return sources
+    taken = {rel: file for source in sources for rel, file in source.files.items()}
+    if len(taken) > FILES_MAX:
+        raise ToolError(f"a checkout takes over at most {FILES_MAX} files", code="checkout_too_large")
+    blocks = context.timeline.turn_blocks(context.turn)
+    root = f"{context.turn}/files/"
+    here = project_files(blocks, context.turn)
+    kept = here if mode == "overlay" else {}
+    _check_names(taken, kept)
+    gone = _lost(here, kept, taken)
+    if mode == "replace" and not params.get("force", False):
+        _check_unsaved(gone, here, taken, blocks)
+    made = [_file_block(rel, taken[rel], context) for rel in sorted(taken)]
+    earlier = last_checkout(blocks).refs if mode == "overlay" else ()
+    from_ = list(dict.fromkeys([*earlier, *(source.ref.asked for source in sources)]))
+    told: dict[str, Any] = {
+        "ok": True,
+        "mode": mode,
+        "checked_out_from": from_,
+        "checked_out": [
+            {"source": source.ref.asked, "files": len(source.files), **context.version_fact(source.ref.turn)}
+            for source in sources
+        ],
+        "materialized": _tree(sorted((kept.keys() | taken.keys()) - gone), context.turn),
+        "missing": [],
+        "errors": [],
+    }
+    if gone:
+        told |= {"removed": sorted(gone)[:NAMED_MAX], "removed_count": len(gone)}
+    status = replace(
+        context.result(CHECKOUT.tool_id, told), meta={DELETED: [f"{root}{rel}" for rel in sorted(gone)]}
+    )
+    return ToolOutput(blocks=(status, _record(told, context), *made))
+
+
+def _named(params: Mapping[str, Any]) -> list[str]:
+    """Return the paths of a call. Raises ToolError `protocol_violation.checkout_missing_paths`, `…_invalid_paths`."""
+    paths, version = params.get("paths"), params.get("version")
+    if paths is not None and version is not None:
+        raise ToolError("give paths or a version, not both", code=INVALID)
+    if version is not None:
+        if not TURN.fullmatch(version):
+            raise ToolError(f"{version[:80]!r} is no turn", code=INVALID)
+        return [f"fi:{version}.files/"]
+    if paths is None:
+        raise ToolError("name at least one path below fi:<turn>.files/", code=MISSING)
+    return list(dict.fromkeys(paths))
+
+
+def _find_sources(paths: Sequence[str], context: ToolContext) -> list[Origin] | ToolOutput:
+    """Return the files of every path; the output of a call of which some cannot be checked out."""
+    known: dict[str, dict[str, WorkFile]] = {}
+    found: list[Origin] = []
+    invalid: list[dict[str, Any]] = []
+    missing: list[dict[str, Any]] = []
+    for text in paths:
+        try:
+            ref = _read_source(text, context.turn)
+            ref, files = find_files(ref, known, context)
+        except ToolError as error:
+            absent = error.reason in ("turn_not_found", "not_found")
+            (missing if absent else invalid).append(
+                {"path": text[:300], "reason": error.reason, "message": str(error)}
+            )
+            continue
+        root = f"{ref.turn}/files/"
+        found.append(Origin(ref, {path.removeprefix(root): file for path, file in files.items()}))
+    if not (invalid or missing):
+        return found
+    code = INVALID if invalid else FAILED
+    rows = {key: lost for key, lost in (("invalid", invalid), ("missing", missing)) if lost}
+    message = f"nothing was checked out: {len(invalid) + len(missing)} of {len(paths)} paths cannot be"
+    notice = context.notice(CHECKOUT.tool_id, code, f"{message}.", rows)
+    status = context.result(
+        CHECKOUT.tool_id, {"ok": False, "error": {"code": code}, "message": message, **rows}
+    )
+    return ToolOutput(status="error", blocks=(notice, status), error={"code": code, "message": message})
+
+
+def _read_source(text: str, turn: str) -> Ref:
+    """Parse a path to check out. Raises ToolError: those of a pull, `not_below_files`, `current_turn`."""
+    ref = read_ref(text, turn)
+    if ref.space != "files":
+        raise ToolError(
+            "only what stands below files/ is checked out; pull it to read it", code="not_below_files"
+        )
+    if ref.turn == turn:
+        raise ToolError("files of this turn are there already", code="current_turn")
+    return ref
+
+
+def _check_names(taken: Mapping[str, WorkFile], kept: Mapping[str, WorkFile]) -> None:
+    """Refuse names that are one on some systems. A path that is both a file and a folder is what comes now."""
+    above = {folder for rel in taken for folder in folders_above(rel)}
+    stays = {
+        rel for rel in kept if rel not in above and not any(folder in taken for folder in folders_above(rel))
+    }
+    clashes = find_clashes(stays | taken.keys(), settled=stays)
+    if clashes:
+        rel, other = min(clashes.items())
+        raise ToolError(
+            f"{rel[:120]!r} cannot stand beside {other[:120]!r}: check out one of them",
+            code="path_clash",
+            taken=other,
+        )
+
+
+def _lost(
+    here: Mapping[str, WorkFile], kept: Mapping[str, WorkFile], taken: Mapping[str, WorkFile]
+) -> set[str]:
+    """Return the files that are not there any more: replaced, or in the way of a folder or file that comes."""
+    above = {folder for rel in taken for folder in folders_above(rel)}
+    gone = set()
+    for rel in here.keys() - taken.keys():
+        if rel not in kept or rel in above or any(folder in taken for folder in folders_above(rel)):
+            gone.add(rel)
+    return gone
+
+
+def _check_unsaved(
+    gone: set[str], here: Mapping[str, WorkFile], taken: Mapping[str, WorkFile], blocks: Sequence[Block]
+) -> None:
+    """Refuse to remove or overwrite what this turn itself wrote. Raises ToolError `react.checkout.nonempty`."""
+    came = {
+        (block.path.partition(".files/")[2], block.body.sha256)
+        for block in blocks
+        if block.tool_id == CHECKOUT.tool_id and block.body is not None
+    }
+    changed = {rel for rel, file in taken.items() if rel in here and here[rel].sha256 != file.sha256}
+    own = sorted(rel for rel in gone | changed if (rel, here[rel].sha256) not in came)
+    if own:
+        raise ToolError(
+            f"this turn wrote {len(own)} files below files/ that would be gone; use overlay, or force",
+            code=NONEMPTY,
+            files=own[:NAMED_MAX],
+        )
+
+
+def _file_block(rel: str, file: WorkFile, context: ToolContext) -> Block:
+    """Return the block of a file of this turn, with the body that the earlier turn stored."""
+    path = str(from_physical(f"{context.turn}/files/{rel}"))
+    body = Body(key=file.key, sha256=file.sha256, size_bytes=file.size_bytes, mime=file.mime)
+    return context.block(CHECKOUT.tool_id, path, mime=file.mime, body=body, meta={SILENT: True})
+
+
+def _tree(files: Sequence[str], turn: str) -> dict[str, Any]:
+    """Return the facts of files/ as it is now."""
+    omitted = max(0, len(files) - TREE_FILES_MAX)
+    logical, root = f"fi:{turn}.files/", f"{turn}/files/"
+    return {
+        "file_count": len(files),
+        "tree": files[:TREE_FILES_MAX],
+        "tree_truncated": bool(omitted),
+        "omitted_files": omitted,
+        "target_root": root,
+        "target_logical_root": logical,
+        "path_rule": {"logical": f"{logical}<path>", "physical": f"{root}<path>"},
+    }
+
+
+def _record(told: Mapping[str, Any], context: ToolContext) -> Block:
+    """Return the block that names what files/ came from."""
+    facts = {"mode": told["mode"], "checked_out_from": told["checked_out_from"]}
+    return context.block(
+        CHECKOUT.tool_id,
+        f"ar:{context.turn}.{CHECKOUT_RECORD}",
+        type=CHECKOUT_RECORD,
+        mime="application/json",
+        text=render_json(facts),
+        meta={SILENT: True},
+    )
+
+
+CHECKOUT_TOOL: Final = Tool(spec=CHECKOUT, run=run_checkout)
