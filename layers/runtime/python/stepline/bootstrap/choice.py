@@ -14,14 +14,15 @@ from stepline.bundle.overrides import CACHE_TTL, CONTEXT_CAP, ROUND_CAP, resolve
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
 from stepline.log.bindings import Policy
-from stepline.loop.agent import DECISION_ROLE
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
+from stepline.ports.model import DECISION_ROLE
 from stepline.ports.signal import Signals
 from stepline.settings import Settings
 
 if TYPE_CHECKING:
     from stepline.ports.search import WebSearch
+
 
 HOUR_S: Final = 3600.0
 
@@ -38,6 +39,7 @@ def policy(settings: Settings) -> Policy:
         event_credit=max(0, settings.event_credit),
         finalize_rounds=settings.finalize_rounds,
         finalize_max_tokens=settings.finalize_max_tokens,
+        workspace=settings.workspace,
         context=context_rules(settings),
     )
 

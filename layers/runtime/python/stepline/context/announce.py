@@ -13,6 +13,7 @@ Source: docs/concepts/context.md#sources-pool.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,14 @@ from stepline.rendering.plan_text import count_done, plan_steps, render_outline
 from stepline.rendering.quote import INDENT, clip, inline, inline_json, label
 from stepline.rendering.render_entry import render_elapsed
 from stepline.rendering.turn_facts import Event
+from stepline.timeline.workspace import (
+    SavedFile,
+    carry_on,
+    deleted_files,
+    last_checkout,
+    project_files,
+    pulled_refs,
+)
 
 if TYPE_CHECKING:
     from stepline.timeline.fold import Timeline
@@ -37,6 +46,11 @@ EVENTS_SHOWN: Final = 4
 EVENT_CHARS: Final = 120
 FILES_SHOWN: Final = 3
 FEEDBACKS_SHOWN: Final = 4
+ROOTS_SHOWN: Final = 6
+SCOPES_SHOWN: Final = 6
+REFS_SHOWN: Final = 6
+SCOPE_TURNS_SHOWN: Final = 3
+NAME_CHARS: Final = 120
 CONSTRAINTS_SHOWN: Final = 12
 CONSTRAINT_CHARS: Final = 400
 SECTION_BYTES: Final = 6_000
@@ -48,6 +62,33 @@ class Opinion(Value):
 
     feedback: Feedback
     turn_at: str = ""
+
+
+class Saved(Value):
+    """The newest version of a project that has a git history, and its turn, if there is one.
+
+    `missing` is a later turn that is not saved yet. `readable` is false if the store did not answer.
+    """
+
+    turn: str = ""
+    files: tuple[SavedFile, ...] = ()
+    missing: str = ""
+    readable: bool = True
+
+
+class Workspace(Value):
+    """The facts of the open turn's workspace.
+
+    `roots` are the turns whose files are there, `scopes` the number of files in the turn's own `files/` by the folder
+    or file at the top. `dirty`: they differ from the version that is `saved`.
+    """
+
+    roots: tuple[str, ...] = ()
+    scopes: Mapping[str, int] = {}
+    checkout_mode: str = ""
+    checked_out: tuple[str, ...] = ()
+    dirty: bool = False
+    saved: Saved | None = None
 
 
 class Announced(Value):
@@ -75,6 +116,7 @@ class Announced(Value):
     events: tuple[Event, ...] = ()
     fresh: tuple[Opinion, ...] = ()
     incorporated: tuple[Opinion, ...] = ()
+    workspace: Workspace | None = None
     extra: tuple[str, ...] = ()
 
 
@@ -87,11 +129,12 @@ def announce(
     last_round: bool,
     finalize: int = 0,
     finalize_tools: tuple[str, ...] = (),
+    saved: Saved | None = None,
     extra: Sequence[str] = (),
 ) -> str:
     """Return the announce of a round of the current turn, in the timeline's layout.
 
-    `max_iterations` are the rounds without credits.
+    `max_iterations` are the rounds without credits, `saved` is the project's newest version, if it has a history.
     """
     turn = timeline.current
     since = datetime.fromisoformat(turn.started_at) if turn else now
@@ -111,6 +154,7 @@ def announce(
         events=timeline.events_since(0),
         fresh=_opinions(timeline, timeline.fresh),
         incorporated=_opinions(timeline, timeline.incorporated),
+        workspace=_find_workspace(timeline, turn.id if turn else "", saved),
         extra=tuple(extra),
     )
     return render_announce(facts)
@@ -122,14 +166,40 @@ def _opinions(timeline: Timeline, keys: Iterable[str]) -> tuple[Opinion, ...]:
     return tuple(Opinion(feedback=entry, turn_at=began.get(entry.turn, "")) for entry in known)
 
 
+def _find_workspace(timeline: Timeline, turn: str, saved: Saved | None) -> Workspace | None:
+    """Return the facts of the open turn's workspace; None for an empty one of a project without a history."""
+    if not timeline.has_files:
+        return Workspace(roots=(turn,), saved=saved) if saved else None
+    blocks = timeline.turn_blocks(turn)
+    own = project_files(blocks, turn)
+    made = last_checkout(blocks)
+    before = {file.path: file.sha256 for file in saved.files} if saved else {}
+    after = carry_on(before, {path: file.sha256 for path, file in own.items()}, deleted_files(blocks, turn))
+    return Workspace(
+        roots=tuple(sorted({turn, *(ref.partition("/")[0] for ref in pulled_refs(blocks))})),
+        scopes=Counter(map(_scope, sorted(own))),
+        checkout_mode=made.mode,
+        checked_out=made.refs,
+        dirty=after != before,
+        saved=saved,
+    )
+
+
+def _scope(path: str) -> str:
+    """Return the top of a path: `app/`, or a file's own name."""
+    head, slash, _ = path.partition("/")
+    return f"{head}{slash}"
+
+
 def render_announce(facts: Announced) -> str:
-    """Return the announce: budget, finalize, time, open plans, events of this turn, feedback, constraints."""
+    """Return the announce: budget, finalize, time, open plans, events of this turn, workspace, feedback, constraints."""
     sections = [
         _budget(facts),
         _finalize(facts),
         _time(facts),
         _plans(facts),
         _events(facts.events),
+        _workspace(facts),
         _feedback(facts),
         _constraints(facts.extra),
     ]
@@ -230,6 +300,59 @@ def _event(event: Event) -> str:
         names = ", ".join(file.filename for file in said.attachments[:FILES_SHOWN])
         rows.append(f"attachments={len(said.attachments)}: {clip(names, EVENT_CHARS)}")
     return f"\n{INDENT}{INDENT}".join(rows)
+
+
+def _workspace(facts: Announced) -> str:
+    found = facts.workspace
+    if found is None:
+        return ""
+    saved, turn = found.saved, facts.turn
+    roots = [f"{root} ({'current' if root == turn else 'read-only'})" for root in found.roots[-ROOTS_SHOWN:]]
+    refs = [clip(ref, NAME_CHARS) for ref in found.checked_out[:REFS_SHOWN]]
+    rows = [
+        "[WORKSPACE]",
+        f"implementation: {'git' if saved else 'custom'}",
+        f"current_turn_root: {turn}/",
+        f"local turn roots: {', '.join(roots)}",
+        f"current editable workspace: {_scopes(found.scopes)}",
+        f"checkout_mode: {found.checkout_mode or 'none'}",
+        f"checked_out_from: {', '.join(refs) or ('current-turn only' if found.scopes else 'none')}",
+    ]
+    return "\n".join([*rows, *(_history(found, saved) if saved else ())])
+
+
+def _scopes(scopes: Mapping[str, int]) -> str:
+    shown = [f"{clip(name, NAME_CHARS)} ({count})" for name, count in list(scopes.items())[:SCOPES_SHOWN]]
+    left = len(scopes) - len(shown)
+    return ", ".join([*shown, *([f"{left} more"] if left > 0 else [])]) or "none"
+
+
+def _history(found: Workspace, saved: Saved) -> list[str]:
+    """Return the lines about the git history: its state, the turn published last, and `ls workspace` with a path for each scope."""
+    status = "dirty" if found.dirty else "clean" if saved.turn else "uninitialized"
+    rows = [
+        "repo_mode: a version for each turn",
+        f"repo_status: {status if saved.readable else 'unavailable'}",
+        "current_turn_publish: pending",
+        f"last_published_turn: {saved.turn or 'none'}",
+    ]
+    if saved.missing:
+        rows.append(f"publish_error: {saved.missing} is not saved yet; the end of this turn tries again")
+    scopes: dict[str, dict[str, int]] = {}
+    for file in saved.files:
+        turns = scopes.setdefault(_scope(file.path), {})
+        turns[file.turn] = turns.get(file.turn, 0) + 1
+    if not scopes:
+        return rows
+    rows.append("ls workspace (react.pull, then react.checkout these paths in their order, to continue one):")
+    for name, turns in list(scopes.items())[:SCOPES_SHOWN]:
+        shown = [f"fi:{turn}.files/{name}" for turn in sorted(turns)[-SCOPE_TURNS_SHOWN:]]
+        rows.append(
+            f"{INDENT}{clip(name, NAME_CHARS)} ({sum(turns.values())}): {clip(' '.join(shown), 4 * NAME_CHARS)}"
+        )
+    if len(scopes) > SCOPES_SHOWN:
+        rows.append(f"{INDENT}{len(scopes) - SCOPES_SHOWN} more")
+    return rows
 
 
 def _feedback(facts: Announced) -> str:

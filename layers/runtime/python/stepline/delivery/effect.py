@@ -17,7 +17,7 @@ from stepline.events.derive import derive, render_title
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
 from stepline.log.spill import LOST, hydrate
-from stepline.metrics import EVENT_RULE_FAILURES, MEMORY_UNWRITTEN
+from stepline.metrics import EVENT_RULE_FAILURES, MEMORY_UNWRITTEN, WORKSPACES_UNSAVED
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import Closed, Inbound, Opened, TakenOver, Titled
 from stepline.model.ids import Lane, execution_name
@@ -114,6 +114,28 @@ def project(ports: Ports, lane: Lane, batch: Batch) -> None:
             output_tokens=batch.state.output_tokens,
         )
     )
+
+
+def save_workspace(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Save the project of the turn that this batch closed, where conversations have a git history.
+
+    A turn before it that is not saved is saved first. What no retry can mend is logged: every later turn tries again.
+    The functions at the entrance, which may close a lost turn, keep no history and leave it to that, too.
+    """
+    if ports.policy.workspace != "git" or not any(isinstance(entry, Closed) for entry in batch.entries):
+        return
+    from stepline.log.timeline_cache import History  # noqa: PLC0415 - only a deployment that keeps histories folds here
+    from stepline.log.versions import save_versions  # noqa: PLC0415 - as above
+
+    journal = Journal(ports, lane, "close")
+    try:
+        timeline = History().load(journal, segment=batch.state.segment, consistent=True)
+        save_versions(ports.artifacts, timeline)
+    except DependencyError as error:
+        if error.reason not in LOST:
+            raise
+        logger.exception("workspace not saved", extra={"code": error.reason, "n": batch.n})
+        ports.meter.count(WORKSPACES_UNSAVED)
 
 
 def remember(ports: Ports, lane: Lane, batch: Batch) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
+from stepline.model.program.execution import WorkspaceMode
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
@@ -41,6 +42,7 @@ class Policy:
     finalize_max_tokens: int = 3000
     seal_batches: int = 64
     seal_bytes: int = 96 * 1024
+    workspace: WorkspaceMode = "custom"
     context: ContextRules = field(default_factory=ContextRules)
 
 

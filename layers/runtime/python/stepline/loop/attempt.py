@@ -25,7 +25,7 @@ from stepline.ports.clock import Meter
 from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
 from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
 from stepline.timeline.fold import Timeline
-from stepline.tools.context import ToolContext
+from stepline.tools.context import Store, ToolContext
 from stepline.tools.sources import SourcePool
 
 NOTHING = Usage()
@@ -126,7 +126,22 @@ class Attempt:
             shelves=self.agent.shelves,
             rules=self.ports.policy.context,
             cancel=self.watch if ends_early else NeverCancelled(),
+            versions=self._versions(timeline),
+            grants=self.ports.grants,
+            store=Store(
+                artifacts=self.ports.artifacts,
+                lane=self.journal.lane,
+                user=timeline.state.owner,
+                bundle=timeline.state.bundle,
+            ),
         )
+
+    def _versions(self, timeline: Timeline) -> tuple[str, ...]:
+        if self.ports.policy.workspace != "git":
+            return ()
+        from stepline.log.versions import saved_turns  # noqa: PLC0415 - most deployments keep no histories
+
+        return tuple(saved_turns(timeline))
 
 
 def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch, lost: list[Usage]) -> Completion:

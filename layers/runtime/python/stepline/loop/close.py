@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from stepline.delivery.effect import project, publish, redo
+from stepline.delivery.effect import project, publish, redo, remember, save_workspace
 from stepline.errors import retry_after_of
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import ended, onward, owns, standing
@@ -305,6 +305,8 @@ def follow_closing(ports: Ports, lane: Lane, batch: Batch) -> None:
 def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
     redo(ports, lane, batch)
     project(ports, lane, batch)
+    save_workspace(ports, lane, batch)
+    remember(ports, lane, batch)
     if batch.state.status == "idle":
         ports.log.clear_open(lane, batch.n)
 

@@ -24,11 +24,11 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from stepline.context.announce import announce, render_pool
+from stepline.context.announce import Saved, announce, render_pool
 from stepline.context.bust import digest_system, find_bust
 from stepline.context.media import absent, label, render_media, weigh
 from stepline.context.request import render
-from stepline.errors import SteplineError
+from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
@@ -172,7 +172,7 @@ def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: boo
 
 
 def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> ModelRequest:
-    """Return the request of this round: a pure function of the timeline but for the time in its last part."""
+    """Return the request of this round: a pure function of the timeline, but for time and history in its last part."""
     rendered = render(
         timeline,
         system=agent.system,
@@ -187,6 +187,7 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
             last_round=last_round,
             finalize=finalize_left(timeline),
             finalize_tools=finalize_tools(agent),
+            saved=saved_project(ports, timeline),
             extra=agent.announced(),
         ),
     )
@@ -200,6 +201,21 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
         temperature=agent.temperature,
         declined=timeline.state.declined > 0,
     )
+
+
+def saved_project(ports: Ports, timeline: Timeline) -> Saved | None:
+    """Return the project's newest version; None where conversations have no git history."""
+    if ports.policy.workspace != "git":
+        return None
+    from stepline.log.versions import newest_version  # noqa: PLC0415 - most deployments keep no histories
+
+    try:
+        newest = newest_version(ports.artifacts, timeline)
+    except DependencyError as error:
+        logger.warning("history not read", extra={"code": error.reason})
+        return Saved(readable=False)
+    turn = newest.version.turn if newest.version else ""
+    return Saved(turn=turn, files=newest.commit.files, missing=newest.missing)
 
 
 def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:

@@ -65,6 +65,7 @@ from stepline.rendering.turn_facts import (
 )
 from stepline.timeline.compacted import UNTOUCHED, Compactions, compact
 from stepline.timeline.view import View
+from stepline.timeline.workspace import touches_workspace
 
 OPEN: Final = (
     *("history", "plans", "sources", "cited", "arrived", "feedback", "fresh", "incorporated", "parts"),
@@ -121,6 +122,7 @@ class Timeline:
     attempts: int = 0
     answer: str = ""
     timezone: str = UTC_ZONE
+    has_files: bool = False
 
     @classmethod
     def empty(cls, lane: Lane, *, layout: Layout = STANDARD) -> Timeline:
@@ -284,7 +286,7 @@ def _reduce_opened(timeline: Timeline, batch: Batch, entry: Opened) -> None:
     if timeline.asked.idle_s(entry.at) > timeline.asked.lives_s + CACHE_SLACK_S:
         parts.replace(_with_feedback(timeline, parts.pieces), "feedback", timeline.newest, dead=True)
     timeline.waiting_results = timeline.attempts = 0
-    timeline.answer = ""
+    timeline.answer, timeline.has_files = "", False
     write = timeline.writer
     parts.add(write.piece("header", n, timeline.layout.opening(entry)))
     prompts = [timeline.arrived.pop(prompt) for prompt in entry.prompts]
@@ -321,6 +323,7 @@ def _reduce_resulted(timeline: Timeline, batch: Batch, entry: Resulted) -> None:
     if entry.plans:
         _keep_plans(timeline, entry.plans)
     timeline.sources |= {row.sid: row for row in entry.sources}
+    timeline.has_files = timeline.has_files or touches_workspace(entry, timeline.writer.turn)
     parts = timeline.parts
     for piece in timeline.writer.result(batch.n, entry, last=timeline.waiting_results == 0):
         parts.add(piece)

@@ -1,0 +1,346 @@
+"""Versions: the project after each turn, as commits of the conversation's own git history.
+
+    git/<lane>/versions/<turn>     the commit that the turn left; put once
+    git/<lane>/commits/<id>        a commit: its parent, and its files, each with its blob and where its bytes are
+
+A commit is a function of the log: tree, parent, time and names all come from there, so whoever saves a turn makes the
+commit with the same id. It is put before the version that names it. The bytes of a file are stored already, by the
+call that wrote it, and stand nowhere twice; git's own objects are made from them when a repository is asked for.
+Source: docs/concepts/timeline.md#versions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from stepline.errors import DependencyError, NotFoundError
+from stepline.log.spill import fetch_body
+from stepline.model.base import Value
+from stepline.model.entry import Closed
+from stepline.model.file.mime import UNKNOWN, is_text
+from stepline.model.ids import Lane
+from stepline.model.program.execution import WorkFile
+from stepline.ports.artifacts import Artifacts
+from stepline.rendering.turn_facts import Turn
+from stepline.timeline.fold import Timeline
+from stepline.timeline.workspace import SavedFile, carry_on, deleted_files, project_files
+
+if TYPE_CHECKING:
+    from dulwich.objects import Commit as GitCommit
+    from dulwich.objects import ShaFile
+
+FILE_MAX_BYTES: Final = 1024 * 1024
+"""Larger files stay out of the history."""
+
+LOOK_BACK: Final = 6
+"""Newest turns among which the newest version is looked for."""
+
+READS_MAX: Final = 1_000
+"""Maximum files of one turn that are read for the first time; further ones stay out of the history."""
+
+SKIPPED_FOLDERS: Final = frozenset(
+    {".git", "__pycache__", ".pytest_cache", "node_modules", ".venv", "logs", "executed_programs"}
+)
+AUTHOR: Final = b"Stepline <agent@stepline.invalid>"
+"""The author of every commit; RFC 2606 reserves the domain."""
+
+FILE_MODE: Final = 0o100644
+MIME: Final = "application/json"
+NUL_WITHIN: Final = 8_000
+"""Git takes a file for binary if there is a NUL in so many of its first bytes. Source: gitattributes, `diff`."""
+
+Skipped: TypeAlias = Literal["", "workspace_not_materialized", "empty_workspace", "workspace_unchanged"]
+LeftOut: TypeAlias = Literal["folder", "name", "not_text", "too_large", "too_many"]
+
+
+class Commit(Value):
+    """A commit of the history; `left_out` counts files of its turn by the reason why they are not in it."""
+
+    id: str = ""
+    tree: str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+    parent: str = ""
+    turn: str = ""
+    at: str = ""
+    files: tuple[SavedFile, ...] = ()
+    left_out: dict[LeftOut, int] = msgspec.field(default_factory=dict)
+
+
+class Version(Value):
+    """The commit that a turn left: its own, or with a reason the one before, which is empty in a new history."""
+
+    turn: str
+    commit: str
+    skipped: Skipped = ""
+
+
+NO_COMMIT: Final = Commit()
+"""The state before the first commit: the empty tree."""
+
+
+def version_key(lane: Lane, turn: str) -> str:
+    """Return the key of a turn's version."""
+    return f"git/{lane.prefix()}/versions/{turn}"
+
+
+def commit_key(lane: Lane, commit: str) -> str:
+    """Return the key of a commit."""
+    return f"git/{lane.prefix()}/commits/{commit}"
+
+
+def saved_turns(timeline: Timeline) -> list[str]:
+    """Return the turns that have a version, or get one: those that ended well, oldest first."""
+    return [turn.id for turn in _ended_well(timeline)]
+
+
+def read_version(artifacts: Artifacts, lane: Lane, turn: str) -> Version | None:
+    """Return the version of a turn; None if it has none yet. Raises DependencyError."""
+    try:
+        return _stored_version(artifacts, lane, turn)
+    except NotFoundError:
+        return None
+
+
+def _stored_version(artifacts: Artifacts, lane: Lane, turn: str) -> Version:
+    return msgspec.json.decode(artifacts.get(version_key(lane, turn)), type=Version)
+
+
+def read_commit(artifacts: Artifacts, lane: Lane, commit: str) -> Commit:
+    """Return a commit by its id; "" is the state before the first one. Raises DependencyError."""
+    if not commit:
+        return NO_COMMIT
+    key = commit_key(lane, commit)
+    try:
+        return msgspec.json.decode(artifacts.get(key), type=Commit)
+    except NotFoundError as error:
+        raise DependencyError("a stored commit is missing", code="commit_missing", key=key) from error
+
+
+@lru_cache(maxsize=32)
+def _kept_version(artifacts: Artifacts, lane: Lane, turn: str) -> Version:
+    return _stored_version(artifacts, lane, turn)
+
+
+@lru_cache(maxsize=4)
+def _kept_commit(artifacts: Artifacts, lane: Lane, commit: str) -> Commit:
+    return read_commit(artifacts, lane, commit)
+
+
+class Newest(NamedTuple):
+    """The newest version of a project, and its commit; `missing` is the newest turn that has none yet, or ""."""
+
+    version: Version | None
+    commit: Commit
+    missing: str
+
+
+def newest_version(artifacts: Artifacts, timeline: Timeline) -> Newest:
+    """Return the newest version among those of the newest turns. What was read once is kept in this process.
+
+    Raises DependencyError.
+    """
+    turns = saved_turns(timeline)[-LOOK_BACK:]
+    store: Any = artifacts  # every adapter is hashable, which the port does not say
+    for turn in reversed(turns):
+        try:
+            found = _kept_version(store, timeline.lane, turn)
+        except NotFoundError:
+            continue
+        commit = _kept_commit(store, timeline.lane, found.commit)
+        return Newest(found, commit, "" if turn == turns[-1] else turns[-1])
+    return Newest(None, NO_COMMIT, turns[-1] if turns else "")
+
+
+def save_versions(artifacts: Artifacts, timeline: Timeline) -> Version | None:
+    """Save every turn that ended well and has no version yet, oldest first; return the newest version.
+
+    Raises DependencyError; what was saved until then stays.
+    """
+    missing: list[Turn] = []
+    before: Version | None = None
+    for turn in reversed(_ended_well(timeline)):
+        before = read_version(artifacts, timeline.lane, turn.id)
+        if before is not None:
+            break
+        missing.append(turn)
+    for turn in reversed(missing):
+        before = _save(artifacts, timeline, turn, before)
+    return before
+
+
+def _ended_well(timeline: Timeline) -> list[Turn]:
+    return [turn for turn in timeline.history if turn.outcome == "completed"]
+
+
+def _save(artifacts: Artifacts, timeline: Timeline, turn: Turn, before: Version | None) -> Version:
+    """Put a turn's commit, if it has one of its own, and then its version."""
+    lane = timeline.lane
+    parent = read_commit(artifacts, lane, before.commit if before else "")
+    blocks = timeline.turn_blocks(turn.id)
+    files, deleted = project_files(blocks, turn.id), deleted_files(blocks, turn.id)
+    if files or deleted:
+        made = _next_commit(artifacts, parent, files, deleted, turn=turn.id, at=_closed_at(timeline, turn))
+        if made.tree != parent.tree:
+            artifacts.put(commit_key(lane, made.id), msgspec.json.encode(made), mime=MIME)
+            version = Version(turn=turn.id, commit=made.id)
+        else:
+            skipped: Skipped = "workspace_unchanged" if parent.id else "empty_workspace"
+            version = Version(turn=turn.id, commit=parent.id, skipped=skipped)
+    else:
+        version = Version(turn=turn.id, commit=parent.id, skipped="workspace_not_materialized")
+    if artifacts.put(version_key(lane, turn.id), msgspec.json.encode(version), mime=MIME):
+        return version
+    # Another process was first, perhaps of a release with other limits: its version stands.
+    return _stored_version(artifacts, lane, turn.id)
+
+
+def _closed_at(timeline: Timeline, turn: Turn) -> str:
+    closing = timeline.since(turn.closed - 1, turn.closed)
+    return next(entry.at for batch in closing for entry in batch.entries if isinstance(entry, Closed))
+
+
+def _next_commit(
+    artifacts: Artifacts,
+    parent: Commit,
+    files: Mapping[str, WorkFile],
+    deleted: frozenset[str],
+    *,
+    turn: str,
+    at: str,
+) -> Commit:
+    """Return the commit behind `parent` for a turn's `files` and what it `deleted`; nothing is stored."""
+    known = {file.path: file for file in parent.files}
+    texts, left_out = _texts(artifacts, files, known, turn)
+    # A file that the history leaves out is gone from it: the text that stood there is no longer its content.
+    after = carry_on(known, texts, deleted | left_out.keys())
+    ordered = tuple(after[path] for path in sorted(after))
+    made = Commit(
+        parent=parent.id, turn=turn, at=at, files=ordered, left_out=dict(Counter(left_out.values()))
+    )
+    _, commit = git_objects(made)
+    return msgspec.structs.replace(made, id=commit.id.decode(), tree=commit.tree.decode())
+
+
+def _texts(
+    artifacts: Artifacts, files: Mapping[str, WorkFile], known: Mapping[str, SavedFile], turn: str
+) -> tuple[dict[str, SavedFile], dict[str, LeftOut]]:
+    """Return a turn's files that belong into the history, and of the others the reason, both by path.
+
+    Only bytes that the parent has not are read.
+    """
+    from dulwich.objects import Blob  # noqa: PLC0415 - only a deployment that keeps histories needs git
+
+    texts: dict[str, SavedFile] = {}
+    left_out: dict[str, LeftOut] = {}
+    reads = 0
+    for path in sorted(files):
+        file, before = files[path], known.get(path)
+        if before is not None and before.sha256 == file.sha256:
+            texts[path] = msgspec.structs.replace(before, turn=turn)
+            continue
+        reason = _unfit(path, file)
+        if not reason and reads == READS_MAX:
+            reason = "too_many"
+        if not reason:
+            reads += 1
+            body = fetch_body(artifacts, file.key, file.sha256)
+            if b"\0" not in body[:NUL_WITHIN]:
+                texts[path] = SavedFile(
+                    path=path,
+                    blob=Blob.from_string(body).id.decode(),
+                    key=file.key,
+                    sha256=file.sha256,
+                    size_bytes=file.size_bytes,
+                    turn=turn,
+                )
+                continue
+            reason = "not_text"
+        left_out[path] = reason
+    return texts, left_out
+
+
+def _unfit(path: str, file: WorkFile) -> LeftOut | Literal[""]:
+    """Return why a file stays out of the history, as far as its name and size tell; "" if they do not."""
+    if SKIPPED_FOLDERS.intersection(path.split("/")[:-1]):
+        return "folder"
+    if not all(map(is_git_name, path.encode().split(b"/"))):
+        return "name"
+    if file.size_bytes > FILE_MAX_BYTES:
+        return "too_large"
+    return "" if is_text(file.mime) or file.mime == UNKNOWN else "not_text"
+
+
+def is_git_name(segment: bytes) -> bool:
+    """Return True if git takes this for the name of a file or folder on every system: no form of `.git`, no `..`."""
+    from dulwich.index import (  # noqa: PLC0415 - only a deployment that keeps histories needs git
+        validate_path_element_hfs,
+        validate_path_element_ntfs,
+    )
+
+    return validate_path_element_ntfs(segment) and validate_path_element_hfs(segment)
+
+
+def git_objects(commit: Commit) -> tuple[list[ShaFile], GitCommit]:
+    """Return a commit as git has it: its trees, and itself."""
+    from dulwich.index import commit_tree  # noqa: PLC0415 - only a deployment that keeps histories needs git
+    from dulwich.object_store import MemoryObjectStore  # noqa: PLC0415 - as above
+    from dulwich.objects import Commit as GitCommit  # noqa: PLC0415 - as above
+    from dulwich.objects import ObjectID  # noqa: PLC0415 - as above
+
+    store = MemoryObjectStore()
+    blobs = ((file.path.encode(), ObjectID(file.blob.encode()), FILE_MODE) for file in commit.files)
+    made = GitCommit()
+    made.tree = commit_tree(store, blobs)
+    made.parents = [ObjectID(commit.parent.encode())] if commit.parent else []
+    made.author = made.committer = AUTHOR
+    made.author_time = made.commit_time = int(datetime.fromisoformat(commit.at).timestamp())
+    made.author_timezone = made.commit_timezone = 0
+    made.message = f"React workspace snapshot {commit.turn}\n".encode()
+    return [store[name] for name in store], made
+
+
+class GitHistory(NamedTuple):
+    """A history as git has it: `objects` without repetition, its newest commit with its tree, the commit of each turn."""
+
+    objects: tuple[ShaFile, ...]
+    head: str
+    tree: str
+    versions: dict[str, str]
+
+
+def read_history(artifacts: Artifacts, timeline: Timeline) -> GitHistory:
+    """Return the history of a conversation, each object made anew and compared with its recorded id.
+
+    Raises DependencyError `commit_missing`, `commit_mismatch`, and what reading a stored body raises.
+    """
+    from dulwich.objects import Blob  # noqa: PLC0415 - only a deployment that keeps histories needs git
+
+    found: dict[bytes, ShaFile] = {}
+    versions, newest = {}, NO_COMMIT
+    for turn in saved_turns(timeline):
+        version = read_version(artifacts, timeline.lane, turn)
+        if version is None or not version.commit:
+            continue
+        versions[turn] = version.commit
+        if version.commit == newest.id:
+            continue
+        newest = commit = read_commit(artifacts, timeline.lane, version.commit)
+        names = {name for file in commit.files for name in file.path.encode().split(b"/")}
+        if not all(map(is_git_name, names)):
+            raise DependencyError("a commit names a file that git refuses", code="commit_mismatch")
+        for file in commit.files:
+            if file.blob.encode() not in found:
+                blob = Blob.from_string(fetch_body(artifacts, file.key, file.sha256))
+                found[blob.id] = blob
+        trees, made = git_objects(commit)
+        if made.id.decode() != commit.id:
+            raise DependencyError(
+                "a commit is not what its name says", code="commit_mismatch", commit=commit.id
+            )
+        found |= {one.id: one for one in (*trees, made)}
+    return GitHistory(tuple(found.values()), newest.id, newest.tree, versions)

@@ -1,0 +1,386 @@
+"""Versions: the tree after a turn is the project that the folds say, and whoever saves a turn makes the same commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.errors import DependencyError
+from stepline.log import versions
+from stepline.log.versions import (
+    Commit,
+    commit_key,
+    read_commit,
+    read_history,
+    read_version,
+    save_versions,
+    version_key,
+)
+from stepline.timeline.workspace import project_files
+from tests.support.log_builder import patient
+from tests.support.project_log import ProjectLog
+
+
+def a_log() -> ProjectLog:
+    return ProjectLog(MemoryArtifacts())
+
+
+def saved(log: ProjectLog, turn: str) -> Commit:
+    """Return the commit that a turn left, once everything is saved."""
+    save_versions(log.artifacts, log.project())
+    version = read_version(log.artifacts, log.lane, turn)
+    assert version is not None
+    return read_commit(log.artifacts, log.lane, version.commit)
+
+
+def tree(log: ProjectLog, commit: Commit) -> dict[str, bytes]:
+    """Return the files of a commit, as git's own objects hold them."""
+    objects = {one.id: one for one in read_history(log.artifacts, log.project()).objects}
+    found: dict[str, bytes] = {}
+
+    def walk(tree_id: bytes, prefix: str) -> None:
+        for entry in objects[tree_id].items():
+            path = f"{prefix}{entry.path.decode()}"
+            if entry.mode == 0o040000:
+                walk(entry.sha, f"{path}/")
+            else:
+                found[path] = objects[entry.sha].data
+
+    if commit.id:
+        walk(objects[commit.id.encode()].tree, "")
+    return found
+
+
+def texts(files: Mapping[str, str | bytes]) -> dict[str, bytes]:
+    return {path: body.encode() if isinstance(body, str) else body for path, body in files.items()}
+
+
+def reason(log: ProjectLog, turn: str) -> str:
+    saved(log, turn)
+    version = read_version(log.artifacts, log.lane, turn)
+    assert version is not None
+    return version.skipped
+
+
+def test_a_turn_that_ended_well_is_a_commit_behind_the_one_before():
+    log = a_log()
+    log.write({"app/a.py": "a = 1\n", "README.md": "# A\n"})
+    first = log.end()
+    log.write({"app/b.py": "b = 2\n"})
+    second = log.end()
+    one, two = saved(log, first), saved(log, second)
+    assert (one.parent, two.parent) == ("", one.id)
+    assert tree(log, one) == texts({"app/a.py": "a = 1\n", "README.md": "# A\n"})
+    assert tree(log, two) == texts({"app/a.py": "a = 1\n", "README.md": "# A\n", "app/b.py": "b = 2\n"})
+
+
+def test_a_commit_has_the_time_of_its_turns_end_and_names_the_turn():
+    log = a_log()
+    log.write({"a": "1"})
+    turn = log.end()
+    commit = saved(log, turn)
+    (made,) = [
+        one for one in read_history(log.artifacts, log.project()).objects if one.type_name == b"commit"
+    ]
+    assert made.message.decode() == f"React workspace snapshot {turn}\n"
+    assert made.author == made.committer == versions.AUTHOR
+    assert (made.commit_time, made.commit_timezone) == (1_795_255_204, 0)
+    assert commit.at == "2026-11-21T10:00:04.000Z"
+
+
+def test_what_a_program_deleted_is_gone_from_the_next_commit():
+    log = a_log()
+    log.write({"a": "1", "b": "2"})
+    log.end()
+    log.delete("a")
+    second = log.end()
+    assert tree(log, saved(log, second)) == {"b": b"2"}
+    log.delete("b")
+    third = log.end()
+    assert tree(log, saved(log, third)) == {}
+    assert saved(log, third).parent == saved(log, second).id
+
+
+def test_a_checkout_brings_files_back_and_takes_none_away():
+    log = a_log()
+    log.write({"app/old.py": "old", "docs/a.md": "a"})
+    first = log.end()
+    log.check_out("replace", f"fi:{first}.files/app/")
+    log.write({"app/new.py": "new"})
+    log.delete("app/old.py")
+    second = log.end()
+    assert tree(log, saved(log, second)) == texts({"app/new.py": "new", "docs/a.md": "a"})
+    log.check_out("replace", f"fi:{first}.files/")
+    log.write({"only.py": "1"})
+    third = log.end()
+    assert tree(log, saved(log, third)) == texts(
+        {"app/new.py": "new", "app/old.py": "old", "docs/a.md": "a", "only.py": "1"}
+    )
+
+
+def test_what_a_second_checkout_put_aside_stays_in_the_project():
+    log = a_log()
+    log.write({"app/a.py": "a", "docs/a.md": "a"})
+    first = log.end()
+    log.check_out("replace", f"fi:{first}.files/app/")
+    log.check_out("replace", f"fi:{first}.files/docs/")
+    log.write({"docs/b.md": "b"})
+    second = log.end()
+    assert tree(log, saved(log, second)) == texts({"app/a.py": "a", "docs/a.md": "a", "docs/b.md": "b"})
+
+
+def test_an_overlay_takes_nothing_away():
+    log = a_log()
+    log.write({"app/a.py": "a", "app/b.py": "b"})
+    first = log.end()
+    log.write({"app/a.py": "mine"})
+    log.check_out("overlay", f"fi:{first}.files/app/a.py")
+    assert tree(log, saved(log, log.end())) == texts({"app/a.py": "a", "app/b.py": "b"})
+
+
+def test_a_path_is_a_file_or_a_folder_and_the_later_turn_wins():
+    log = a_log()
+    log.write({"a": "file", "b/c": "below"})
+    log.end()
+    log.write({"a/x": "below", "b": "file"})
+    assert tree(log, saved(log, log.end())) == texts({"a/x": "below", "b": "file"})
+
+
+def test_a_file_that_came_and_went_displaces_nothing():
+    log = a_log()
+    log.write({"c/d": "1"})
+    log.end()
+    log.write({"c": "2"})
+    log.delete("c")
+    assert tree(log, saved(log, log.end())) == {"c/d": b"1"}
+
+
+def test_a_turn_that_failed_is_no_commit():
+    log = a_log()
+    log.write({"a": "1"})
+    failed = log.end(code="step_failed")
+    log.write({"b": "2"})
+    turn = log.end()
+    assert tree(log, saved(log, turn)) == {"b": b"2"}
+    assert read_version(log.artifacts, log.lane, failed) is None
+
+
+def test_a_turn_without_a_commit_says_why_and_keeps_the_one_before():
+    log = a_log()
+    nothing = log.end()
+    log.delete("never")
+    empty = log.end()
+    log.write({"a": "1"})
+    written = log.end()
+    log.write({"a": "1"})
+    same = log.end()
+    talk = log.end()
+    assert [reason(log, turn) for turn in (nothing, empty, written, same, talk)] == [
+        "workspace_not_materialized",
+        "empty_workspace",
+        "",
+        "workspace_unchanged",
+        "workspace_not_materialized",
+    ]
+    assert saved(log, same) == saved(log, talk) == saved(log, written)
+    assert len(read_history(log.artifacts, log.project()).versions) == 3
+
+
+def test_what_is_no_text_of_a_project_is_left_out_and_counted():
+    log = a_log()
+    log.write(
+        {
+            "ok.py": "1",
+            "Makefile": "all:",
+            "latin.csv": "é".encode("latin-1"),
+            "picture.png": b"\x89PNG",
+            "data": b"a\0b",
+            "node_modules/x/index.js": "1",
+            "src/__pycache__/x.py": "1",
+            "sub/.git": "gitdir: /etc",
+            ".GIT/config": "[core]",
+            "git~1/hooks/post-checkout": "#!/bin/sh",
+            "large.txt": "x" * (versions.FILE_MAX_BYTES + 1),
+        }
+    )
+    commit = saved(log, log.end())
+    assert set(tree(log, commit)) == {"ok.py", "Makefile", "latin.csv"}
+    assert commit.left_out == {"folder": 2, "name": 3, "not_text": 2, "too_large": 1}
+
+
+def test_a_text_that_became_something_else_is_gone():
+    log = a_log()
+    log.write({"a.txt": "text", "b.txt": "text"})
+    log.end()
+    log.write({"a.txt": b"\0"})
+    assert set(tree(log, saved(log, log.end()))) == {"b.txt"}
+
+
+def test_a_path_may_be_as_deep_as_a_path_can_be():
+    log = a_log()
+    deep = "a/" * 440 + "f"
+    log.write({deep: "1"})
+    assert set(tree(log, saved(log, log.end()))) == {deep}
+
+
+def test_of_too_many_new_files_the_first_are_kept(monkeypatch):
+    monkeypatch.setattr(versions, "READS_MAX", 2)
+    log = a_log()
+    log.write({name: name for name in "cab"})
+    commit = saved(log, log.end())
+    assert set(tree(log, commit)) == {"a", "b"}
+    assert commit.left_out == {"too_many": 1}
+
+
+def test_bytes_that_the_parent_has_are_not_read_again():
+    log = a_log()
+    log.write({"a": "1"})
+    first = log.end()
+    key = saved(log, first).files[0].key
+    log.write({"a": "1", "b": "2"})
+    del log.artifacts.objects[key]
+    second = log.end()
+    assert {file.path: file.turn for file in saved(log, second).files} == {"a": second, "b": second}
+
+
+def test_every_turn_gets_the_same_commit_whoever_saves_it_and_whenever():
+    log = a_log()
+    seen = {}
+    for name in "abc":
+        log.write({name: name})
+        turn = log.end()
+        seen[turn] = saved(log, turn).id
+    stored = dict(log.artifacts.objects)
+    for key in [key for key in stored if key.startswith("git/")]:
+        del log.artifacts.objects[key]
+    save_versions(log.artifacts, log.project())
+    assert log.artifacts.objects == stored
+    assert read_history(log.artifacts, log.project()).versions == seen
+
+
+def test_a_version_that_is_there_stands():
+    log = a_log()
+    log.write({"a": "1"})
+    turn = log.end()
+    saved(log, turn)
+    before = dict(log.artifacts.objects)
+    save_versions(log.artifacts, log.project())
+    assert log.artifacts.objects == before
+
+
+def test_the_keys_begin_with_their_class_and_name_the_conversation():
+    log = a_log()
+    assert version_key(log.lane, "turn_1") == "git/acme/support/c-1/versions/turn_1"
+    assert commit_key(log.lane, "ab" * 20) == f"git/acme/support/c-1/commits/{'ab' * 20}"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "code"), [("out/", "body_missing"), ("git/acme/support/c-1/commits", "commit_missing")]
+)
+def test_a_stored_object_that_is_gone_is_an_error_with_its_code(prefix, code):
+    log = a_log()
+    log.write({"a": "1"})
+    saved(log, log.end())
+    for key in [key for key in log.artifacts.objects if key.startswith(prefix)]:
+        del log.artifacts.objects[key]
+    with pytest.raises(DependencyError) as caught:
+        read_history(log.artifacts, log.project())
+    assert caught.value.reason == code
+
+
+def test_a_commit_that_is_not_what_its_name_says_is_refused():
+    log = a_log()
+    log.write({"a": "1"})
+    commit = saved(log, log.end())
+    key = commit_key(log.lane, commit.id)
+    log.artifacts.objects[key] = log.artifacts.objects[key].replace(b'"path":"a"', b'"path":"b"')
+    with pytest.raises(DependencyError) as caught:
+        read_history(log.artifacts, log.project())
+    assert caught.value.reason == "commit_mismatch"
+
+
+FILES = ("a", "b", "c/d", "c/e", "f/g/h")
+
+
+def moves_with(*names: str) -> st.SearchStrategy[tuple[str, Any]]:
+    some, bodies = st.sampled_from(names), st.sampled_from(["1", "2", "3"])
+    return st.one_of(
+        st.tuples(st.just("write"), st.dictionaries(some, bodies, min_size=1, max_size=3)),
+        st.tuples(st.just("delete"), st.sets(some, min_size=1, max_size=2)),
+        st.tuples(st.just("end"), st.sampled_from(["", "", "", "step_failed"])),
+        st.tuples(st.just("save"), st.none()),
+    )
+
+
+checkout = st.tuples(
+    st.just("check_out"),
+    st.tuples(st.sampled_from(["replace", "overlay"]), st.sampled_from(["", "c/", "f/"])),
+)
+
+
+@patient
+@given(st.lists(moves_with(*FILES), max_size=16))
+def test_the_trees_of_the_history_are_what_a_disk_would_hold(done):
+    log = a_log()
+    disk: dict[str, bytes] = {}
+    open_disk, expected = disk, {}
+    for move, about in done:
+        match move:
+            case "write":
+                log.write(about)
+                open_disk = open_disk | texts(about)
+            case "delete":
+                log.delete(*sorted(about))
+                open_disk = {path: body for path, body in open_disk.items() if path not in about}
+            case "end":
+                turn = log.end(code=about)
+                disk = open_disk = disk if about else open_disk
+                if not about:
+                    expected[turn] = disk
+            case _:
+                save_versions(log.artifacts, log.project())
+    save_versions(log.artifacts, log.project())
+    assert {turn: tree(log, saved(log, turn)) for turn in expected} == expected
+
+
+@patient
+@given(st.lists(st.one_of(moves_with(*FILES, "c"), checkout), max_size=16))
+def test_a_tree_is_the_one_before_without_what_was_deleted_and_with_the_turns_own_files(done):
+    log = a_log()
+    before: dict[str, str] = {}
+    deleted: set[str] = set()
+    for move, about in done:
+        match move:
+            case "check_out":
+                mode, below = about
+                ended = [turn.id for turn in log.project().history if turn.closed]
+                if ended:
+                    log.check_out(mode, f"fi:{ended[-1]}.files/{below}")
+            case "write":
+                log.write(about)
+            case "delete":
+                log.delete(*sorted(about))
+                deleted |= about
+            case "end":
+                turn = log.end(code=about)
+                if not about:
+                    found = project_files(log.project().turn_blocks(turn), turn)
+                    own = {path: file.sha256 for path, file in found.items()}
+                    before = {path: sha for path, sha in before.items() if path not in deleted}
+                    before = clear_of(before, own) | own
+                    assert {file.path: file.sha256 for file in saved(log, turn).files} == before
+                deleted = set()
+
+
+def clear_of(files: dict[str, str], others: Mapping[str, object]) -> dict[str, str]:
+    """Return the files that are neither in the way of others, nor below one of them."""
+    return {
+        path: sha
+        for path, sha in files.items()
+        if not any(path.startswith(f"{other}/") or other.startswith(f"{path}/") for other in others)
+    }
