@@ -74,16 +74,24 @@ def test_a_tool_that_nobody_knows_has_no_effect():
     assert default_registry().effect("react.write") == "keyed"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("react.search_files", "react.rg"), ("react.memory_read", "react.memsearch")]
+)
+def test_the_search_of_earlier_versions_hears_its_new_name(conversation, old, new):
+    output = conversation.call(old, {"query": "x"})
+    assert output.error["code"] == "unknown_tool_id"
+    assert output.error["message"].startswith(f"{old} is now {new}")
+
+
 def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     specs = default_registry().specs
     catalogue = render_catalogue(specs)
     assert catalogue.startswith(
-        "[TOOLS] 10 available: react.read, react.write, react.patch, react.rg, react.pull, react.checkout, react.plan, "
-        "react.hide, web_tools.web_search, "
-        "web_tools.web_fetch\n"
+        "[TOOLS] 11 available: react.read, react.write, react.patch, react.rg, react.pull, react.checkout, react.plan, "
+        "react.hide, react.memsearch, web_tools.web_search, web_tools.web_fetch\n"
     )
     for spec in specs:
-        for name in spec.schema["properties"]:
+        for name in spec.documented:
             assert f"  {name} (" in catalogue
     assert catalogue == render_catalogue(default_registry().specs)
 
@@ -119,7 +127,8 @@ def test_only_parameters_that_are_there_are_ordered():
 # Spec: parameters are supplied in the documented order; only those that stream must be.
 @pytest.mark.parametrize("spec", default_registry().specs, ids=lambda spec: spec.tool_id)
 def test_every_tool_documents_the_order_of_its_parameters(spec):
-    assert set(spec.documented) == set(spec.schema["properties"])
+    other_names = {name for name, rule in spec.schema["properties"].items() if "alias_of" in rule}
+    assert set(spec.documented) == set(spec.schema["properties"]) - other_names
     assert spec.documented[: len(spec.key_order)] == spec.key_order
     card = render_card(spec)
     places = [card.index(f"\n  {name} (") for name in spec.documented]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from stepline.tools.execute_code import exec_tool
 from stepline.tools.fetch import FETCH_TOOL
 from stepline.tools.hide import HIDE_TOOL
+from stepline.tools.memory.memsearch import MEMSEARCH_TOOL
 from stepline.tools.plan import PLAN_TOOL
 from stepline.tools.pull import PULL_TOOL
 from stepline.tools.read.run import READ_TOOL
@@ -24,7 +25,17 @@ def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry
 
     Raises ValueError for a duplicate id.
     """
-    own = (READ_TOOL, WRITE_TOOL, PATCH_TOOL, RG_TOOL, PULL_TOOL, CHECKOUT_TOOL, PLAN_TOOL, HIDE_TOOL)
+    own = (
+        READ_TOOL,
+        WRITE_TOOL,
+        PATCH_TOOL,
+        RG_TOOL,
+        PULL_TOOL,
+        CHECKOUT_TOOL,
+        PLAN_TOOL,
+        HIDE_TOOL,
+        MEMSEARCH_TOOL,
+    )
     return Registry((*own, *tools, *((exec_tool(), FETCH_TOOL) if executes else ())))
 
 

@@ -1,0 +1,39 @@
+"""The other conversations of an owner, read from their logs for the tools of one of them.
+
+The owner of a conversation is what its log says: another user's is not found, as if it were not there.
+Source: docs/reference/paths.md#other-conversations.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepline.log.bindings import Ports
+from stepline.log.journal import Journal
+from stepline.log.timeline_cache import History
+from stepline.model.ids import Lane
+from stepline.timeline.fold import Timeline
+
+
+class OwnedConversations:
+    """The conversations of one user in the project of a lane (`stepline.tools.context.Conversations`)."""
+
+    def __init__(self, ports: Ports, history: History, lane: Lane, owner: str) -> None:
+        """Find them for the conversation `lane` of `owner`; nothing is read."""
+        self._ports, self._history, self._lane = ports, history, lane
+        self.owner = owner
+
+    def find(self, conversation: str) -> Timeline | None:
+        """Return a conversation's timeline; None if there is none of this name, or it is another user's."""
+        journal = Journal(self._ports, replace(self._lane, conversation=conversation), "recall")
+        tail = journal.tail(consistent=False)
+        if not (tail.n and self.owner and tail.state.owner == self.owner):
+            return None
+        return self._history.load(journal, segment=tail.state.segment)
+
+    def newest(self, limit: int) -> tuple[tuple[str, ...], bool]:
+        """Return the last used ones by name, this one not among them, and whether there are more."""
+        lane = self._lane
+        rows = self._ports.log.conversations(lane.tenant, lane.project, self.owner) if self.owner else []
+        names = [row.lane.conversation for row in rows if row.lane != lane]
+        return tuple(names[:limit]), len(names) > limit

@@ -1,0 +1,308 @@
+"""`react.memsearch`: find earlier turns by meaning and words, by their number, by their time, or list them.
+
+A hit is a turn. It names what was found in it by paths that `react.read` takes, each with a preview; nothing of it enters
+the timeline but this result, because a preview that stood at the path of the whole would be taken for it.
+Source: docs/reference/tools.md#reactmemsearch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from stepline.errors import ToolError
+from stepline.model.base import Value
+from stepline.model.ids import utc
+from stepline.model.usage import estimate_tokens
+from stepline.timeline.view import index_path
+from stepline.tools.context import ToolContext, ToolOutput, render_json
+from stepline.tools.memory.recall import (
+    DEFAULT_TARGETS,
+    QUERY_CHARS,
+    SCOPES,
+    TARGETS,
+    Recalled,
+    Scope,
+    Window,
+    by_turn,
+    days_before,
+    excerpt,
+    path_from,
+    recall,
+)
+from stepline.tools.memory.turn_catalogue import OTHERS_MAX, Catalogue
+from stepline.tools.registry import Tool
+from stepline.tools.spec import ToolSpec
+
+LISTING_MODES: Final = ("ordinal", "temporal", "timeline", "catalog")
+TOP_K, TOP_K_MAX = 5, 200
+DAYS, DAYS_LISTED = 365, 3650
+SNIPPET_CHARS: Final = 500
+SNIPPETS_SHOWN: Final = 3
+RESULT_CHARS: Final = 11_000
+"""The characters of all hits: a longer result would be shown to the model by its beginning."""
+ROWS_PER_HIT: Final = 16
+"""Rows asked of the index for one hit: a row may be a sentence, and all rows of a turn are one hit."""
+ROWS_SHOWN: Final = 4
+"""Rows of one text that a snippet joins, the best ones in the order of the text."""
+
+_TIME: Final = {"type": "string", "minLength": 4, "maxLength": 40}
+_OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "from": ("from_ts", "start", "start_at"),
+    "to": ("to_ts", "end", "end_at"),
+}
+
+
+def _other_names(of: str) -> dict[str, Any]:
+    return {
+        name: {**_TIME, "description": f"another name of `{of}`", "alias_of": of} for name in _OTHER_NAMES[of]
+    }
+
+
+MEMSEARCH: Final = ToolSpec(
+    tool_id="react.memsearch",
+    purpose=(
+        "Find earlier turns that you no longer see: by what they were about (query), by number (ordinal), by time (from, to), "
+        'or all in order (mode "timeline": for an overview of the conversation). Then read the paths of the hits.'
+    ),
+    schema={
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "query": {
+                "type": "string",
+                "maxLength": 4_000,
+                "description": f"what to look for, in your own words; the first {QUERY_CHARS} characters count",
+            },
+            "targets": {
+                "type": "array",
+                "minItems": 1,
+                "items": {"enum": list(TARGETS)},
+                "default": list(DEFAULT_TARGETS),
+                "description": "where to look",
+            },
+            "mode": {
+                "type": "string",
+                "maxLength": 40,
+                "description": "semantic, ordinal, temporal or timeline; follows from the other parameters",
+            },
+            "scope": {
+                "enum": list(SCOPES),
+                "default": "conversation",
+                "description": "this conversation, or all of this user",
+            },
+            "ordinal": {"type": "integer", "minimum": 1, "description": "the n-th turn, from 1"},
+            "from": {**_TIME, "description": "not before this time (ISO 8601)"},
+            **_other_names("from"),
+            "to": {**_TIME, "description": "before this time"},
+            **_other_names("to"),
+            "order": {
+                "enum": ["asc", "desc"],
+                "default": "asc",
+                "description": "oldest or newest first, without query",
+            },
+            "top_k": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": TOP_K_MAX,
+                "default": TOP_K,
+                "description": "most hits",
+            },
+            "days": {"type": "integer", "minimum": 1, "maximum": 36_500, "description": "how far back"},
+        },
+    },
+    returns=(
+        "hits, a turn each: turn_index_path, working_summary_path, scores, and snippets: path, role, time and the beginning "
+        "of the text, unless you see it already; warnings"
+    ),
+    effect="pure",
+    read_only=True,
+    strategies=("exploration",),
+    examples=({"query": "which database was chosen", "targets": ["summary", "assistant"]},),
+)
+
+
+class Request(Value):
+    """One valid call. `query` is "" in a catalogue mode; `mode` is the one that the result names."""
+
+    mode: str
+    query: str
+    targets: tuple[str, ...]
+    scope: Scope
+    window: Window
+    ordinal: int
+    newest_first: bool
+    top_k: int
+    warnings: tuple[dict[str, str], ...]
+
+
+def run_memsearch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    """Search or list. Raises ToolError `missing_query`, `bad_time`, `memory_not_here`, `memory_unavailable`."""
+    request = read_call(params, context.ts)
+    facts, hits, warnings = (_list if request.mode in LISTING_MODES else _search)(request, context)
+    hits = [hit for hit in hits if hit["snippets"]]
+    kept = list(_fit(hits))
+    told = [*request.warnings, *warnings]
+    if len(kept) < len(hits):
+        told.append(_warning("hits_left_out", "not all hits fit; narrow the time, the targets or top_k"))
+    result: dict[str, Any] = {
+        "status": "ok",
+        "mode": request.mode,
+        "scope": request.scope,
+        **facts,
+        "hits": kept,
+    }
+    result["tokens"] = estimate_tokens(render_json({"hits": kept}))
+    if told:
+        result["warnings"] = told
+    if not kept:
+        result["message"] = "nothing was found"
+    return ToolOutput(blocks=(context.result(MEMSEARCH.tool_id, result),))
+
+
+def read_call(params: Mapping[str, Any], now: str) -> Request:
+    """Return the request that a call makes. Raises ToolError `missing_query`, `bad_time`."""
+    given = str(params.get("mode", "")).strip().casefold()
+    query = str(params.get("query", "")).strip()
+    ordinal, since, before = params.get("ordinal", 0), _time(params, "from"), _time(params, "to")
+    bounded = bool(since or before)
+    lists = given in LISTING_MODES or ordinal > 0 or (bounded and not query)
+    warnings = []
+    if given not in ("", "semantic", *LISTING_MODES):
+        warnings.append(_warning("mode_unknown", f"there is no mode {given!r}; the parameters decided"))
+    if lists and query:
+        warnings.append(_warning("query_ignored", "turns are listed, and the query is not used"))
+    if not lists and not query:
+        raise ToolError(
+            "say what to look for in `query`, or list turns with mode timeline, ordinal, or from and to",
+            code="missing_query",
+        )
+    derived = "ordinal" if ordinal else "temporal" if bounded else "timeline"
+    mode = (given if given in LISTING_MODES else derived) if lists else "semantic"
+    reach = days_before(now, params.get("days", DAYS_LISTED if lists or bounded else DAYS))
+    return Request(
+        mode=mode,
+        query="" if lists else query,
+        targets=tuple(params.get("targets", DEFAULT_TARGETS)),
+        scope=cast("Scope", params.get("scope", "conversation")),
+        window=Window(since=max(since, reach), before=before),
+        ordinal=ordinal,
+        newest_first=params.get("order", "asc") == "desc",
+        top_k=params.get("top_k", TOP_K),
+        warnings=tuple(warnings),
+    )
+
+
+def _time(params: Mapping[str, Any], name: str) -> str:
+    """Return a bound in the log's format, by any of its names; "" if there is none. Raises ToolError `bad_time`."""
+    written = next((params[one] for one in (name, *_OTHER_NAMES[name]) if one in params), "")
+    if not written:
+        return ""
+    try:
+        at = datetime.fromisoformat(written)
+        return utc(at if at.tzinfo else at.replace(tzinfo=UTC))
+    except (ValueError, OverflowError) as error:
+        raise ToolError(f"`{name}` is no time of ISO 8601: {written!r}", code="bad_time") from error
+
+
+def _warning(code: str, message: str) -> dict[str, str]:
+    return {"code": code, "message": message}
+
+
+def _list(
+    request: Request, context: ToolContext
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, str]]]:
+    """Return the facts, hits and warnings of a catalogue."""
+    catalogue = Catalogue(context, request.scope, request.window)
+    turns = [one for one in catalogue.turns if request.ordinal in (0, one.ordinal)]
+    turns = (turns[::-1] if request.newest_first else turns)[: request.top_k]
+    hits = [catalogue.row(one, request.targets, SNIPPET_CHARS) for one in turns]
+    warnings = []
+    if not catalogue.complete:
+        warnings.append(
+            _warning(
+                "older_conversations_not_listed", f"only the {OTHERS_MAX} last used others were looked at"
+            )
+        )
+    return {"total_turns": len(catalogue.turns)}, hits, warnings
+
+
+def _search(
+    request: Request, context: ToolContext
+) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, str]]]:
+    """Return the facts, hits and warnings of a search by meaning."""
+    rows, behind = recall(
+        context,
+        request.query,
+        targets=request.targets,
+        scope=request.scope,
+        window=request.window,
+        limit=min(request.top_k, TOP_K_MAX) * ROWS_PER_HIT,
+    )
+    turns = list(by_turn(rows).values())[: request.top_k]
+    warnings = []
+    if behind:
+        warnings.append(
+            _warning(
+                "index_behind", "the newest turns were not searched; mode timeline with order desc lists them"
+            )
+        )
+    query = request.query[:QUERY_CHARS]
+    return {"source_query": query}, [_hit(found, query, context) for found in turns], warnings
+
+
+def _hit(found: Sequence[Recalled], query: str, context: ToolContext) -> dict[str, Any]:
+    """Return the hit of one turn; its best row comes first."""
+    best = found[0]
+    conversation, turn = best.row.conversation, best.row.turn
+
+    def path(own: str) -> str:
+        return path_from(context, conversation, own, turn)
+
+    own = conversation == context.lane.conversation
+    at: dict[str, list[Recalled]] = {}
+    for one in found:
+        at.setdefault(one.path, []).append(one)
+    # Of a turn that runs in another conversation there are rows of its range summaries alone.
+    ended = turn != context.turn if own else any(one.row.kind != "range" for one in found)
+    similarity = {} if best.similarity is None else {"sim_score": round(best.similarity, 3)}
+    return {
+        "turn_id": turn,
+        **({} if own else {"conversation_id": conversation}),
+        "turn_index_path": path(index_path(turn)),
+        **({"working_summary_path": path(f"ws:{turn}.conv.working.summary")} if ended else {}),
+        "score": round(best.score, 4),
+        **similarity,
+        "recency_score": round(best.recency, 3),
+        "matched_via_role": best.role,
+        "ts": best.row.at,
+        "snippets": [_snippet(rows, query, context) for rows in list(at.values())[:SNIPPETS_SHOWN]],
+    }
+
+
+def _snippet(rows: Sequence[Recalled], query: str, context: ToolContext) -> dict[str, Any]:
+    """Return the rows at one path as the model reads them; of what it sees already, only the place."""
+    best = rows[0]
+    said = {"path": best.path, "role": best.role, "ts": best.row.at}
+    if context.timeline.visible(best.path) is not None:
+        return {**said, "exists_in_visible_context": True}
+    texts = [one.row.text for one in sorted(rows[:ROWS_SHOWN], key=lambda one: one.row.part)]
+    return {**said, "text": excerpt(" … ".join(texts), query, SNIPPET_CHARS)}
+
+
+def _fit(hits: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield hits until their characters are used up, one at least."""
+    left = RESULT_CHARS
+    for index, hit in enumerate(hits):
+        left -= _size([hit])
+        if left < 0 and index:
+            return
+        yield hit
+
+
+def _size(hits: Sequence[Mapping[str, Any]]) -> int:
+    return sum(len(render_json(hit)) for hit in hits)
+
+
+MEMSEARCH_TOOL: Final = Tool(spec=MEMSEARCH, run=run_memsearch)
