@@ -245,13 +245,21 @@ def test_clients_see_the_program_start_and_end_and_what_its_tools_said():
         "code_exec.code",
         "code_exec.contract",
         "code_exec.status",
+        "code_exec.status",
         "react.tool.result",
         "react.tool.event",
         "code_exec.log",
         "code_exec.status",
     ]
     assert "chat.files" in kinds
-    (log,) = [event for _, events in durable(inbox) for event in events if event.type == "code_exec.log"]
+    told = [event for _, events in durable(inbox) for event in events]
+    stands = [event.data for event in told if event.type == "code_exec.status"]
+    assert [(data["status"], list(data.get("timings") or ())) for data in stands] == [
+        ("gen", ["codegen"]),
+        ("exec", []),
+        ("done", ["exec"]),
+    ]
+    (log,) = [event for event in told if event.type == "code_exec.log"]
     assert log.data == {"execution_id": result(play).call_id, "text": "hello\n", "log_bytes": 6}
 
 

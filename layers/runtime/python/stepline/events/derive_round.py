@@ -110,7 +110,7 @@ def decision_events(entry: Decided, batch: Batch) -> list[ClientEvent]:
         events.append(plan_event(entry.plan, at, turn))
     for action in entry.actions if ok else ():
         events.append(make_event(_call(action, entry.iteration), at, turn, "started"))
-        events += program_asked(action, notes, at, turn)
+        events += program_asked(action, entry, notes, at, turn)
     return events
 
 
@@ -292,7 +292,7 @@ TOLD: Final[Mapping[str, type[EventData]]] = {model.EVENT: model for model in (S
 """Tool events with a type of their own; all others are `react.tool.event`."""
 
 
-def program_asked(action: Action, objective: str, at: str, turn: str) -> list[ClientEvent]:
+def program_asked(action: Action, entry: Decided, objective: str, at: str, turn: str) -> list[ClientEvent]:
     """Return the events of a call that runs a program; none for another call."""
     if action.code is None:
         return []
@@ -305,6 +305,8 @@ def program_asked(action: Action, objective: str, at: str, turn: str) -> list[Cl
         told.append(ProgramName(execution_id=run, text=name))
     told.append(ProgramCode(execution_id=run, language="python", text=action.code))
     told.append(ProgramContract(execution_id=run, contract=promised))
+    written = ProgramTimings(codegen=entry.code_ms)
+    told.append(ProgramStatus(execution_id=run, status="gen", timings=written))
     return [make_event(data, at, turn, "started") for data in told]
 
 

@@ -601,19 +601,20 @@ class ErrorCode(Value):
 class ProgramTimings(Value):
     """Durations of a program."""
 
-    exec: Annotated[int, "its run, in ms"]
+    codegen: Annotated[int | None, "how long the model wrote it, in ms: with `gen`"] = None
+    exec: Annotated[int | None, "its run, in ms: with `done` and `error`"] = None
 
 
 class ProgramStatus(EventData):
-    """A program started, or its run ended."""
+    """A program was written, started, or its run ended."""
 
     EVENT = "code_exec.status"
     ROUTE = "chat_step"
 
     execution_id: Annotated[str, "the call's"]
-    status: Annotated[Literal["exec", "done", "error"], "how it stands"]
+    status: Annotated[Literal["gen", "exec", "done", "error"], "how it stands"]
     deadline: Annotated[str, "at the start: when it ends at the latest"] = ""
-    timings: Annotated[ProgramTimings | None, "at the end"] = None
+    timings: Annotated[ProgramTimings | None, "of what is over"] = None
     error: Annotated[ErrorCode | None, "if it failed"] = None
 
 

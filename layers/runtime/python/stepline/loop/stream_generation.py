@@ -50,7 +50,7 @@ from stepline.protocol.decision.read import Verdict, read_decision, thoughts
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
 from stepline.protocol.parser.channel_parser import ChannelParser
-from stepline.protocol.parser.grammar import THINKING
+from stepline.protocol.parser.grammar import CODE, THINKING
 from stepline.protocol.parser.transcript import ChannelEvent, Opened, Text, Transcript
 from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
 from stepline.protocol.stream.show import Show
@@ -291,6 +291,7 @@ def _record(
         accepted=verdict.accepted,
         thinking=verdict.thinking,
         thinking_ms=heard.thinking_ms if verdict.thinking else (),
+        code_ms=heard.code_ms if any(action.code for action in verdict.actions) else 0,
         notes=notes,
         actions=verdict.actions,
         answer=answer,
@@ -343,7 +344,7 @@ class Heard:
 
     `stopped` is the code for which we ended the call; the transcript ends where that was found. A call that
     failed behind its answer has the stop reason `cut`. `steered`: the user steered before it came to its end.
-    `thinking_ms` is when each thinking began and ended.
+    `thinking_ms` is when each thinking began and ended, `code_ms` how long the program took to write.
     """
 
     transcript: Transcript
@@ -352,31 +353,33 @@ class Heard:
     stopped: str = ""
     steered: bool = False
     thinking_ms: tuple[tuple[int, int], ...] = ()
+    code_ms: int = 0
 
 
-class ThinkingTimes:
-    """Notes when each thinking begins and ends, in milliseconds after `began`."""
+class ChannelTimes:
+    """Notes when each channel begins and ends, in milliseconds after `began`."""
 
     def __init__(self, clock: Clock, began: datetime) -> None:
         self._clock = clock
         self._began = began
-        self._spans: list[tuple[int, int]] = []
+        self._spans: dict[str, list[tuple[int, int]]] = {}
 
     def note(self, events: Iterable[ChannelEvent]) -> None:
         """Note the events of the parser as they come."""
         for event in events:
-            if type(event) is Text or event.channel != THINKING.name:
+            if type(event) is Text:
                 continue
             now = (self._clock.now() - self._began) // timedelta(milliseconds=1)
+            spans = self._spans.setdefault(event.channel, [])
             if type(event) is Opened:
-                self._spans.append((now, now))
+                spans.append((now, now))
             else:
-                self._spans[-1] = (self._spans[-1][0], now)
+                spans[-1] = (spans[-1][0], now)
 
-    def of(self, transcript: Transcript) -> tuple[tuple[int, int], ...]:
-        """Return the times of those that are not blank."""
-        bodies = transcript.bodies(THINKING.name)
-        return tuple(span for span, body in zip(self._spans, bodies, strict=False) if body.strip())
+    def of(self, channel: str, transcript: Transcript) -> tuple[tuple[int, int], ...]:
+        """Return the times of a channel's instances that are not blank."""
+        spans, bodies = self._spans.get(channel, []), transcript.bodies(channel)
+        return tuple(span for span, body in zip(spans, bodies, strict=False) if body.strip())
 
 
 def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began: datetime) -> Heard:
@@ -388,7 +391,7 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began:
     aborted: AbortReason = "provider_error"
     stopped, steered = "", False
     ports, watch = attempt.ports, attempt.watch
-    times = ThinkingTimes(ports.clock, began)
+    times = ChannelTimes(ports.clock, began)
     with closing(ports.relay.open(attempt.step.lane(), attempt.claim)) as stream:
         screen = Screen(stream, rules)
         try:
@@ -417,13 +420,15 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began:
             if guard is None or not guard.violation:  # else the text held back is void, like the rest
                 screen.show(rest)
             screen.close(aborted)
+    transcript = parser.transcript()
     return Heard(
-        transcript=parser.transcript(),
+        transcript=transcript,
         completion=completion,
         answer=screen.answer,
         stopped=stopped,
         steered=steered,
-        thinking_ms=times.of(parser.transcript()),
+        thinking_ms=times.of(THINKING.name, transcript),
+        code_ms=sum(end - start for start, end in times.of(CODE.name, transcript)),
     )
 
 
@@ -434,7 +439,7 @@ def _hear(
     screen: Screen,
     *,
     guard: PrefixGuard | None,
-    times: ThinkingTimes,
+    times: ChannelTimes,
 ) -> str:
     """Follow the stream to its end; return the code for which we ended it, "" if we did not.
 

@@ -213,7 +213,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     decision before; `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
     less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the call that
     was heard, and `lost` that of calls of the same attempt which failed before it. `thinking_ms` is when each of
-    `thinking` began and ended, after `started_at`. `rounds_left` are those that the turn then had.
+    `thinking` began and ended, after `started_at`; `code_ms` is how long the program took to write. `rounds_left`
+    are those that the turn then had.
     """
 
     iteration: int
@@ -243,6 +244,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     lost: Usage | None = None
     declined: Declined | None = None
     thinking_ms: tuple[tuple[int, int], ...] = ()
+    code_ms: int = 0
     rounds_left: int | None = None
 
     @property
