@@ -131,6 +131,13 @@ def test_once_no_cache_lives_it_stands_behind_its_turn_and_is_mentioned_once() -
     assert conversation.ask("again").count("too long") == 1
 
 
+def test_it_is_a_block_of_its_turn() -> None:
+    conversation = Rated()
+    conversation.rate(text="too long")
+    (block,) = conversation.timeline().resolve(f"ar:{conversation.first}.feedback.latest")
+    assert (block.type, block.turn_id) == ("turn.feedback", conversation.first)
+
+
 def test_a_newer_word_takes_the_place_of_an_older_one() -> None:
     conversation = Rated(answered("two"), answered("three"), answered("four"))
     for text in ("too long", "much better", ""):

@@ -207,6 +207,7 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         cursor=Cursor(iteration=9999, phase="decide", action=999),
         running=call_id(turn, 9999, 999),
         bundle="b" * 32,
+        parked=large,
         rendered=large,
         decided=large,
         actions=999,

@@ -280,6 +280,7 @@ def test_a_steer_at_the_very_end_of_a_generation_is_read_as_one_in_it() -> None:
 
 def test_what_is_announced_as_allowed_is_what_the_agent_has_of_it() -> None:
     live = SteeredConversation(SPOKEN, answered("Brief."))
+    live.forget("react.patch")
     live.at(END, live.steer)
     live.run()
     announced = text_of(live.model.requests[-1])

@@ -244,6 +244,7 @@ def _rounds() -> Iterator[tuple[str, str]]:
     yield "notes.preview", LAYOUT.notes(PROSE * 1_500, f"ar:{TURN}.react.notes.{CALL}")
     yield "call.full", LAYOUT.call(small, TURN)
     yield "call.cut", LAYOUT.call(large, TURN)
+    yield "call.edited", LAYOUT.edited(CALL, replace(small, call_id="tc_ba9876543210"), TURN)
     yield "code.full", LAYOUT.code(program, TURN)
     violation = Notice(
         code="action_schema_error", message="Nothing ran.\nWrite one decision.", extra={"raw": "<"}
@@ -270,6 +271,10 @@ def _results() -> Iterator[tuple[str, str]]:
     )
     yield "result.missing", whole(resulted(missing, tool="react.read"))
     yield "result.binary", whole(resulted(digest, stored("chart.png", "image/png"), tool="react.read"))
+    about: dict[str, Any] = {"tokens": 1568, "extent": "1568x784"}
+    for name, more in (("picture", {}), ("scaled", {"original": "3000x1500", "animated": True})):
+        seen = replace(stored("chart.png", "image/png"), meta={"media": {**about, **more}})
+        yield f"result.{name}", whole(resulted(digest, seen, tool="react.read"))
     yield "result.preview", whole(searched(PROSE * 400))
     yield "result.preview_json", whole(searched(TABLE, mime="application/json"))
     yield "result.preview_file", whole(searched(PROSE * 400, path=f"fi:{TURN}.outputs/long.txt"))

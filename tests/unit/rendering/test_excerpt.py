@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
+    ApprovalAnswered,
     Closed,
     Compacted,
     Contributed,
@@ -94,6 +95,7 @@ def everything(huge: str) -> list[Piece]:
             for piece in writer.result(3, _result(tool, *blocks), last=True)
         ),
         *writer.contributed(4, Contributed(turn="turn_1", at=AT, blocks=stages)),
+        writer.edited(4, _edited(action), action),
         writer.piece("prompt", 5, STANDARD.prompt(said(huge), PATH, "", ()), huge, path=PATH),
         writer.piece("event", 6, STANDARD.event(said(huge), PATH, ()), huge, path=PATH),
         writer.piece("closing", 7, STANDARD.closing(_closed(huge), [plan(1, steps=(huge,) * 50)] * 50)),
@@ -104,6 +106,13 @@ def _result(tool: str, *blocks: Produced) -> Resulted:
     error = {"message": "m" * 9_000}
     made = {"call_id": "tc_1", "tool_id": tool, "iteration": 0, "at": AT, "blocks": blocks, "error": error}
     return Resulted(**made, status="error")
+
+
+def _edited(action: Action) -> ApprovalAnswered:
+    about = {"n": 3, "turn": "turn_1", "at": AT, "requested_at": AT, "message_id": "a1"}
+    return ApprovalAnswered(
+        iteration=0, call_id="tc_0", tool_id="t", verdict="edited", action=action, **about
+    )
 
 
 def _closed(huge: str) -> Closed:
@@ -160,6 +169,7 @@ def test_every_text_of_the_layout_is_in_that_test_or_holds_nothing_foreign():
         "notes",
         "code",
         "call",
+        "edited",
         "notice",
         "raw",
         "answer",

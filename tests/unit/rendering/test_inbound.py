@@ -22,12 +22,13 @@ from stepline.timeline.workspace import fold_workspace
 from stepline.tools.pull import run_pull
 from stepline.tools.read.run import run_read
 from tests.support.conversation import LANE
+from tests.support.files import picture
 from tests.support.generation import answered, called
 from tests.support.log_builder import LogBuilder, logs, patient
 from tests.support.rendered_text import forged
 from tests.support.steered_conversation import SteeredConversation
 
-PNG = b"\x89PNG\r\n\x1a\nnot really"
+PNG = picture()
 FLOOR = "Ground floor: 80 m²\n".encode()
 
 
@@ -87,6 +88,10 @@ def test_the_events_that_open_a_turn_share_one_folder():
     assert [place.files for place in prompt_places("turn_1", events)] == [
         ("fi:turn_1.user.attachments/a.txt",),
         ("fi:turn_1.user.attachments/a-2.txt",),
+    ]
+    assert [place.path for place in prompt_places("turn_1", events)] == [
+        "ar:turn_1.user.prompt",
+        "ar:turn_1.user.prompt.m2",
     ]
     assert [event_place("turn_1", event).files for event in events] == [
         ("fi:turn_1.external.form.attachments/m1/a.txt",),
@@ -279,11 +284,13 @@ def test_a_text_that_came_with_an_event_is_read_as_a_text():
     assert output.blocks[-1].text == FLOOR.decode()
 
 
-def test_a_picture_that_came_with_an_event_is_found_and_named():
+def test_a_picture_that_came_with_an_event_is_attached():
     conversation = EventConversation()
     output = conversation.use_tool(run_read, [f"{conversation.prefix}/floor.png"])
     (row,) = msgspec.json.decode(output.blocks[0].text)["paths"]
-    assert (row["mime"], row["bytes"], row["status"]) == ("image/png", len(PNG), "metadata_only")
+    assert (output.status, row["mime"], row["bytes"]) == ("ok", "image/png", len(PNG))
+    assert output.blocks[-1].body is not None
+    assert conversation.ports.artifacts.get(output.blocks[-1].body.key) == PNG
 
 
 def test_an_event_is_read_with_its_payload():

@@ -10,9 +10,11 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.local.command.batches import read_batches, render_batch, render_entry, render_summary
 from stepline.log.spill import spill
 from stepline.model.batch import Batch, State
-from stepline.model.block import Produced
+from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Closed,
     Compacted,
     Compacting,
@@ -23,6 +25,7 @@ from stepline.model.entry import (
     Entry,
     Feedback,
     Inbound,
+    Listed,
     Opened,
     Owner,
     Pruned,
@@ -48,6 +51,17 @@ COMPACTION = {
     "trigger": "render_token_limit",
     "before_tokens": 90,
     "max_tokens": 80,
+}
+ACTION = Action(call_id="tc_2", tool_id="mail.send", params={})
+ANSWER = {
+    "n": 3,
+    "turn": "turn_1",
+    "at": AT,
+    "requested_at": AT,
+    "iteration": 0,
+    "call_id": "tc_2",
+    "tool_id": "mail.send",
+    "message_id": "a1",
 }
 ENTRIES = [
     (Owner(user="ann"), ["belongs to ann"]),
@@ -98,6 +112,14 @@ ENTRIES = [
     ),
     (TakenOver(turn="turn_1", reason="ended", takeovers=1), ["taken over (ended), 1 so far"]),
     (
+        ApprovalRequested(turn="turn_1", at=AT, iteration=0, action=ACTION, rule="always"),
+        ["parked: may tc_2 mail.send run? (always)"],
+    ),
+    (
+        ApprovalAnswered(**ANSWER, verdict="denied", text="not\nnow"),
+        ["tc_2 denied: not now"],
+    ),
+    (
         Pruned(turn="turn_1", at=AT, cause="ttl", keep=6, intact=2),
         ["turns before the newest 6 shortened (ttl)"],
     ),
@@ -107,6 +129,18 @@ ENTRIES = [
         ["compaction skipped (no gain): 90 → 90 tokens"],
     ),
     (Titled(title="A\ntitle", at=AT), ["title: A title"]),
+    (
+        Listed(
+            turn="turn_1",
+            at=AT,
+            until=AT,
+            servers="s",
+            body=Body(key="out/a", sha256="a", size_bytes=1),
+            tools=2,
+            failed=("crm: mcp_timeout",),
+        ),
+        [f"2 tools of MCP servers listed until {AT}, without crm: mcp_timeout"],
+    ),
     (
         Contributed(turn="turn_1", at=AT, blocks=(Produced(type="stage.note", path="ar:x"),)),
         ["contributed stage.note ar:x"],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stepline.bootstrap.choice import context_rules
 from stepline.bootstrap.runtime_profile import resolve_runtime
 from stepline.bundle.overrides import MULTI_ACTION, VERSION
+from stepline.bundle.property import look_up
+from stepline.loop.approvals.approval_policy import ApprovalPolicy, read_rules
 from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
 from stepline.model.version import AgentVersion
 from stepline.protocol.decision.fanout import FanoutRule
@@ -46,6 +48,22 @@ def fanout(settings: Settings) -> FanoutRule:
         props=settings.bundle_props, assembly=settings.assembly, setting=settings.multi_action
     )
     return FanoutRule(mode=mode, max_actions=settings.max_actions_per_round)
+
+
+def approvals(settings: Settings) -> ApprovalPolicy:
+    """Return the policy of approvals. Raises InputError `bad_setting`, naming the place.
+
+    The deployment's own setting comes first: it makes a call wait, or run, whatever a bundle says.
+    """
+    places: list[tuple[str, Any]] = [
+        ("STEPLINE_APPROVALS", settings.approvals),
+        *(
+            (path, look_up(settings.bundle_props, path))
+            for path in ("config.react.approvals", "react.approvals")
+        ),
+        ("ai.react.approvals", look_up(settings.assembly, "ai.react.approvals")),
+    ]
+    return ApprovalPolicy(places=tuple(read_rules(said, place) for place, said in places if said is not None))
 
 
 def execution_runtime(

@@ -38,6 +38,7 @@ def policy(settings: Settings) -> Policy:
         user_messages_per_minute=settings.user_messages_per_minute,
         event_credit=max(0, settings.event_credit),
         finalize_rounds=settings.finalize_rounds,
+        approval_wait_s=settings.approval_wait_s,
         finalize_max_tokens=settings.finalize_max_tokens,
         workspace=settings.workspace,
         context=context_rules(settings),

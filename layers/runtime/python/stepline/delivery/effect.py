@@ -19,7 +19,7 @@ from stepline.log.journal import Journal
 from stepline.log.spill import LOST, hydrate
 from stepline.metrics import EVENT_RULE_FAILURES, MEMORY_UNWRITTEN, WORKSPACES_UNSAVED
 from stepline.model.batch import EMPTY, Batch
-from stepline.model.entry import Closed, Inbound, Opened, TakenOver, Titled
+from stepline.model.entry import ApprovalAnswered, Closed, Inbound, Opened, TakenOver, Titled
 from stepline.model.ids import Lane, execution_name
 from stepline.model.memory_row import MemoryScope
 from stepline.model.step import Step
@@ -33,8 +33,8 @@ ROWS_MAX: Final = 1_000
 
 
 def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
-    """Start the execution of a turn that this batch opened or took over; return True if it began now."""
-    if not any(isinstance(entry, Opened | TakenOver) for entry in batch.entries):
+    """Start the execution of a turn that this batch opened, took over or unparked; return True if it began now."""
+    if not any(isinstance(entry, Opened | TakenOver | ApprovalAnswered) for entry in batch.entries):
         return False
     return ports.machine.start(execution_name(lane, batch.n), standing_step(lane, batch))
 

@@ -59,6 +59,7 @@ def resume(
         claim=state.claim,
         open=state.status == "open",
         turn_id=state.turn,
+        approval=state.parked,
     )
     deliver(ports, lane, connection, [*frames, encode_frame(sync)])
 

@@ -15,6 +15,8 @@ from stepline.events.derive_close import closing_events, linked
 from stepline.events.derive_round import decision_events, program_started, result_events
 from stepline.events.types import (
     AnswerDeferred,
+    ApprovalAsked,
+    ApprovalSettled,
     CompactionTold,
     ContinuationAccepted,
     ConversationStatus,
@@ -31,6 +33,8 @@ from stepline.events.types import (
 from stepline.model.batch import Batch
 from stepline.model.entry import (
     TITLE_CHARS,
+    ApprovalAnswered,
+    ApprovalRequested,
     Closed,
     Compacted,
     Compacting,
@@ -41,6 +45,7 @@ from stepline.model.entry import (
     Entry,
     Feedback,
     Inbound,
+    Listed,
     Opened,
     Owner,
     Pruned,
@@ -118,7 +123,7 @@ def _is_heard(entry: Entry) -> bool:
         case Reopened():
             return entry.usage is None
         case _:
-            return not isinstance(entry, Pruned | Contributed | Feedback)
+            return not isinstance(entry, Pruned | Contributed | Feedback | Listed)
 
 
 def newest_event(tail: Batch) -> int:
@@ -167,13 +172,39 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
             return [compaction_event(entry)]
         case Steered():
             return [make_event(steer_heeded(entry), entry.at, entry.turn, "completed")]
-        case Pruned() | Contributed() | Feedback():
+        case ApprovalRequested() | ApprovalAnswered():
+            return [_approval(entry)]
+        case Pruned() | Contributed() | Feedback() | Listed():
             return []
         case Owner():
             status = ConversationStatus(state="created", updated_at=batch.at)
             return [make_event(status, batch.at, "", "completed")]
         case _:
             assert_never(entry)
+
+
+def _approval(entry: ApprovalRequested | ApprovalAnswered) -> ClientEvent:
+    if isinstance(entry, ApprovalRequested):
+        asked = ApprovalAsked(
+            call_id=entry.action.call_id,
+            tool_id=entry.action.tool_id,
+            iteration=entry.iteration,
+            params=entry.action.params,
+            rule=entry.rule,
+            editable=entry.action.code is None,
+            code=entry.action.code or "",
+            until=entry.until,
+        )
+        return make_event(asked, entry.at, entry.turn, "running")
+    settled = ApprovalSettled(
+        call_id=entry.call_id,
+        tool_id=entry.tool_id,
+        verdict=entry.verdict,
+        text=entry.text,
+        edited_call_id=entry.action.call_id if entry.action else "",
+        params=entry.action.params if entry.action else {},
+    )
+    return make_event(settled, entry.at, entry.turn, "completed")
 
 
 def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:

@@ -25,8 +25,11 @@ LISTED: Final = frozenset(
 """All allowed combinations of type, step, route and status."""
 
 
-FOLLOWED: Final = frozenset({"chat.start", "solver.react.decision", "round.restarted"}) | TERMINAL
-"""Types that a client needs to follow a turn: its begin, its end, and the restart of a stream."""
+FOLLOWED: Final = TERMINAL | {
+    *("chat.start", "solver.react.decision", "round.restarted"),
+    *("approval.requested", "approval.answered"),
+}
+"""Types that a client needs to follow a turn: its begin, its end, the restart of a stream, and what it waits for."""
 
 
 class Rule(Protocol):

@@ -618,6 +618,39 @@ class ProgramStatus(EventData):
     error: Annotated[ErrorCode | None, "if it failed"] = None
 
 
+class ApprovalAsked(EventData):
+    """The turn waits for a person: it is not known yet whether this call runs. Nothing runs meanwhile."""
+
+    EVENT = "approval.requested"
+    ROUTE = "chat_step"
+
+    call_id: Annotated[str, "the call's; an [answer](messages.md#approve) names it"]
+    tool_id: Annotated[str, "its tool"]
+    iteration: Annotated[int, "the round, from 0"]
+    params: Annotated[dict[str, Any], "as the call will run with them; `ref:<path>` stands for a content"]
+    rule: Annotated[Literal["always", "never", "first_use"], "why a person is asked"]
+    editable: Annotated[bool, "whether the parameters may be edited; those of a program may not"]
+    code: Annotated[str, "the program, if the call runs one"] = ""
+    until: Annotated[str, "when an answer comes too late; left out if never"] = ""
+
+
+class ApprovalSettled(EventData):
+    """A request for an approval is settled, and the turn goes on."""
+
+    EVENT = "approval.answered"
+    ROUTE = "chat_step"
+
+    call_id: Annotated[str, "the call that was asked about"]
+    tool_id: Annotated[str, "its tool"]
+    verdict: Annotated[
+        Literal["approved", "edited", "denied", "expired", "withdrawn"],
+        "the answer; `expired`: it came too late; `withdrawn`: a steer or a stop came instead",
+    ]
+    text: Annotated[str, "the words of a denial"] = ""
+    edited_call_id: Annotated[str, "the call that runs instead of an edited one"] = ""
+    params: Annotated[dict[str, Any], "its parameters"] = msgspec.field(default_factory=dict)
+
+
 class PlanShown(EventData):
     """A plan changed."""
 
@@ -714,6 +747,8 @@ MODELS: Final[tuple[Model, ...]] = (
     RoundRestarted,
     RoundWaiting,
     CompactionTold,
+    ApprovalAsked,
+    ApprovalSettled,
     CallEnded,
     ToolTold,
     SearchFiltered,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -20,16 +21,17 @@ from stepline.errors import InputError, NotFoundError, UnknownOutcome
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
-from stepline.log.transition import opened
+from stepline.log.transition import answered, opened
 from stepline.loop.close import hand_back, open_turn
 from stepline.loop.programs.interrupt import interrupt
 from stepline.loop.sweep import revive
 from stepline.metrics import TURNS_STARTED
 from stepline.model.base import Value
-from stepline.model.batch import Batch
-from stepline.model.entry import Dropped, Entry, Inbound, Opened, Owner
+from stepline.model.batch import Batch, State
+from stepline.model.decision import Action, Verdict
+from stepline.model.entry import ApprovalAnswered, ApprovalRequested, Dropped, Entry, Inbound, Opened, Owner
 from stepline.model.file.attachment import Attachment
-from stepline.model.ids import Lane, turn_id, utc
+from stepline.model.ids import DEFAULT_BUNDLE, Lane, turn_id, utc
 from stepline.model.wire.live_event import CREDIT, FOLLOWUP, PROMPT, STEER, STOP, is_reactive
 
 Fate: TypeAlias = Literal["opened", "joined", "kept", "dropped"]
@@ -40,7 +42,8 @@ class Arrival:
     """One event from outside, before it has a place in the log.
 
     `kind` is the sender's name for it; `reactive` is None if the sender left that to the kind. `source` names
-    the service that acts for the user. `timezone` is the user's, if known.
+    the service that acts for the user. `timezone` is the user's, if known. `bundle` is the one that the conversation
+    is to have, by its name on the stage; "" names none.
     """
 
     message_id: str
@@ -52,6 +55,7 @@ class Arrival:
     attachments: tuple[Attachment, ...] = ()
     source: str = ""
     timezone: str = ""
+    bundle: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +91,7 @@ def admit(
     already.
 
     Raises:
-        InputError: `message_id_taken`, by an event of another source.
+        InputError: `message_id_taken`, by an event of another source; the errors of `choose_bundle`.
         NotFoundError: the conversation belongs to another user, or does not exist.
         BusyError: the lane is contended; the client sends again.
     """
@@ -97,14 +101,14 @@ def admit(
         check_owner(tail, arrival.user)
         if not tail.n and not founds:
             raise NotFoundError("no such conversation")
-        return draft_admission(ports, lane, arrival, tail)
+        return draft_admission(ports, lane, arrival, tail, asked=pending(journal, tail.state))
 
     def again(n: int) -> Batch:
         found = journal.get(n)
         if found is None:
             raise UnknownOutcome("a message row names a batch that is not there", n=n)
         check_owner(found, arrival.user)
-        if event_of(found).source != arrival.source:
+        if admitted_event(found) is None or event_of(found).source != arrival.source:
             raise InputError("another source has sent an event of this id", code="message_id_taken")
         return found
 
@@ -128,27 +132,73 @@ def event_of(batch: Batch) -> Inbound:
     return next(entry for entry in batch.entries if isinstance(entry, Inbound))
 
 
+def admitted_event(batch: Batch) -> Inbound | None:
+    """Return the event that a batch admitted; None for the batch of an answer to a request."""
+    return next((entry for entry in batch.entries if isinstance(entry, Inbound)), None)
+
+
+def pending(journal: Journal, state: State) -> ApprovalRequested | None:
+    """Return the request for an approval that a parked turn waits for; None if it waits for none."""
+    batch = journal.get(state.parked) if state.parked else None
+    return next((e for e in batch.entries if isinstance(e, ApprovalRequested)), None) if batch else None
+
+
+def settle_request(
+    asked: ApprovalRequested,
+    state: State,
+    verdict: Verdict,
+    *,
+    message_id: str,
+    at: str,
+    text: str = "",
+    action: Action | None = None,
+) -> ApprovalAnswered:
+    """Return the record of an answer to a request."""
+    return ApprovalAnswered(
+        n=state.parked,
+        turn=state.turn,
+        at=at,
+        iteration=asked.iteration,
+        call_id=asked.action.call_id,
+        tool_id=asked.action.tool_id,
+        verdict=verdict,
+        requested_at=asked.at,
+        message_id=message_id,
+        text=text,
+        action=action,
+    )
+
+
 def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Start the execution of a turn this batch opened; otherwise check that an open turn is alive."""
+    """Start the execution of a turn this batch opened or unparked; otherwise check that an open turn is alive."""
     if redo(ports, lane, batch):
-        ports.meter.count(TURNS_STARTED)
+        ports.meter.count(TURNS_STARTED, any(isinstance(entry, Opened) for entry in batch.entries))
     else:
         revive(ports, lane, batch)
 
 
-def draft_admission(ports: Ports, lane: Lane, arrival: Arrival, tail: Batch) -> Draft:
-    """Plan the batch that admits this message after `tail`."""
+def draft_admission(
+    ports: Ports, lane: Lane, arrival: Arrival, tail: Batch, *, asked: ApprovalRequested | None = None
+) -> Draft:
+    """Plan the batch that admits this message after `tail`, at which a person was `asked` for an approval.
+
+    A steer withdraws the request, and any message that comes too late for an answer settles it; others wait.
+    """
     n, now = tail.n + 1, ports.clock.now()
-    state = replace(tail.state, owner=arrival.user)
+    bundle = choose_bundle(ports, arrival, tail)
+    ports, state = ports.of(bundle), replace(tail.state, owner=arrival.user, bundle=bundle)
     event = make_event(arrival, at=utc(now), idle=state.status == "idle")
     rule = event.rule
-    entries: list[Entry] = [] if tail.n else [Owner(user=arrival.user)]
+    entries: list[Entry] = [] if tail.n else [Owner(user=arrival.user, bundle=bundle)]
     entries.append(event)
     opens = False
     if state.status == "open":
         if rule.credits:
             most = ports.policy.max_iterations
             state = replace(state, credits=min(state.credits + _credit(ports, event), most))
+        if asked is not None and (verdict := _verdict(asked, event, now)):
+            entries.append(settle_request(asked, state, verdict, message_id=arrival.message_id, at=utc(now)))
+            state, opens = answered(state, n), True
     elif rule.idle == "opens":
         turn, opens = turn_id(now, f"{lane.key()}/{arrival.message_id}"), True
         entries.append(open_turn(ports.policy, turn, utc(now), (n,)))
@@ -156,6 +206,31 @@ def draft_admission(ports: Ports, lane: Lane, arrival: Arrival, tail: Batch) -> 
     elif rule.idle == "dropped":
         entries.append(hand_back(n, event, "nothing_to_steer"))
     return Draft(entries=tuple(entries), state=state, message_id=arrival.message_id, marks_open=opens)
+
+
+def choose_bundle(ports: Ports, arrival: Arrival, tail: Batch) -> str:
+    """Return the conversation's bundle: its first message names it, and no later one changes it.
+
+    Raises InputError: `another_bundle`, the conversation has another one; `unknown_bundle`, the stage has none of this
+    name, or no longer has it.
+    """
+    named = "" if arrival.bundle == DEFAULT_BUNDLE else arrival.bundle
+    bundle = tail.state.bundle if tail.n else named
+    if arrival.bundle and named != bundle:
+        raise InputError(
+            "the conversation has another bundle, which its first message chose; begin a new one",
+            code="another_bundle",
+        )
+    if bundle and bundle not in ports.bundles:
+        raise InputError("there is no bundle of this name here", code="unknown_bundle")
+    return bundle
+
+
+def _verdict(asked: ApprovalRequested, event: Inbound, now: datetime) -> Verdict | None:
+    """Return the verdict that an event is for a request; None if it waits with the parked turn."""
+    if event.steers:
+        return "withdrawn"
+    return "expired" if asked.is_expired(now) else None
 
 
 def make_event(arrival: Arrival, *, at: str, idle: bool) -> Inbound:

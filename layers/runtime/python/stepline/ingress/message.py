@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
 
@@ -19,13 +21,17 @@ from stepline.errors import (
     UnknownOutcome,
 )
 from stepline.ingress.access import check_rate, renew
-from stepline.ingress.admit import Arrival
+from stepline.ingress.admit import Admitted, Arrival
+from stepline.ingress.approval_answer import Answer, Settled, answer_request
 from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
 from stepline.model.file.attachment import Attachment
 from stepline.model.ids import Lane
 from stepline.model.wire.client_message import (
+    Approve,
     Auth,
+    Deny,
+    Edit,
     Event,
     Ping,
     Resume,
@@ -81,13 +87,18 @@ def check_expiry(ports: Ports, principal: Principal) -> None:
 
 
 def answer(
-    ports: Ports, connection: str, principal: Principal, message: Send | Event | Resume | Ping
+    ports: Ports,
+    connection: str,
+    principal: Principal,
+    message: Send | Event | Approve | Deny | Edit | Resume | Ping,
 ) -> None:
     """Carry out the message."""
     lane = Lane(tenant=principal.tenant, project=principal.project, conversation=message.conversation)
     match message:
         case Send() | Event():
             _admit(ports, connection, lane, principal, message)
+        case Approve() | Deny() | Edit():
+            _settle(ports, connection, lane, principal, message)
         case Resume():
             stream = message.stream or StreamCursor(claim=0)
             resume(
@@ -107,7 +118,13 @@ def answer(
 def read_arrival(user: str, message: Send | Event) -> Arrival:
     """Return the event that a message submits."""
     if isinstance(message, Send):
-        return Arrival(message_id=message.message_id, user=user, text=message.text, timezone=message.timezone)
+        return Arrival(
+            message_id=message.message_id,
+            user=user,
+            text=message.text,
+            timezone=message.timezone,
+            bundle=message.bundle,
+        )
     return Arrival(
         message_id=message.message_id,
         user=user,
@@ -115,10 +132,30 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
         reactive=message.reactive,
         payload=message.payload,
         timezone=message.timezone,
+        bundle=message.bundle,
         attachments=tuple(
             msgspec.convert(reference, Attachment, from_attributes=True) for reference in message.attachments
         ),
     )
+
+
+def read_answer(user: str, message: Approve | Deny | Edit) -> Answer:
+    """Return the answer to a request for an approval."""
+    return Answer(
+        message_id=message.message_id,
+        user=user,
+        call_id=message.call_id,
+        verdict=_VERDICTS[type(message)],
+        text=message.text if isinstance(message, Deny) else "",
+        params=message.params if isinstance(message, Edit) else None,
+    )
+
+
+_VERDICTS: Final[Mapping[type[Approve | Deny | Edit], Literal["approved", "denied", "edited"]]] = {
+    Approve: "approved",
+    Deny: "denied",
+    Edit: "edited",
+}
 
 
 def refuse(
@@ -162,14 +199,30 @@ def _admit(ports: Ports, connection: str, lane: Lane, principal: Principal, mess
     check_rate(ports, principal)
     arrival = read_arrival(principal.user, message)
     admitted = take_event(ports, lane, arrival, connection=connection, until_s=principal.expires_at)
+    _acknowledge(ports, connection, lane, admitted, message_id=message.message_id, kind=admitted.event)
+
+
+def _settle(
+    ports: Ports, connection: str, lane: Lane, principal: Principal, message: Approve | Deny | Edit
+) -> None:
+    check_rate(ports, principal)
+    answer = read_answer(principal.user, message)
+    settled = answer_request(ports, lane, answer, connection=connection, until_s=principal.expires_at)
+    _acknowledge(ports, connection, lane, settled, message_id=message.message_id, kind=settled.verdict)
+
+
+def _acknowledge(
+    ports: Ports, connection: str, lane: Lane, put: Admitted | Settled, *, message_id: str, kind: str
+) -> None:
+    """Tell a message's place in the log; behind one that was there before, the client may lack newer batches."""
     ack = AckFrame(
-        message_id=message.message_id,
+        message_id=message_id,
         conversation=lane.conversation,
-        n=admitted.batch.n,
-        kind=admitted.event,
-        duplicate=admitted.duplicate,
-        newest=newest(ports, lane) if admitted.duplicate else 0,
-        turn_id=admitted.batch.state.turn,
+        n=put.batch.n,
+        kind=kind,
+        duplicate=put.duplicate,
+        newest=newest(ports, lane) if put.duplicate else 0,
+        turn_id=put.batch.state.turn,
     )
     deliver(ports, lane, connection, [encode_frame(ack)])
 

@@ -39,6 +39,7 @@ class Policy:
     user_messages_per_minute: int = 0
     event_credit: int = 1
     finalize_rounds: int = 2
+    approval_wait_s: float = 604_800.0
     finalize_max_tokens: int = 3000
     seal_batches: int = 64
     seal_bytes: int = 96 * 1024

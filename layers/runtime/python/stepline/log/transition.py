@@ -7,7 +7,9 @@
 
     decide, act ──steered──▶ decide, for a bounded number of rounds, or close
 
-`epoch` changes with `opened` and `taken_over` only; `claim` changes with every transition that begins a new
+    act ──parked──▶ no execution ──answered──▶ act
+
+`epoch` changes with `opened`, `taken_over` and `answered` only; `claim` changes with every transition that begins a new
 stream. `count_entries` adds the entries of a batch to the turn's tally.
 Source: docs/concepts/log.md.
 """
@@ -20,7 +22,16 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from stepline.model.batch import Cursor, State
-from stepline.model.entry import Compacted, Decided, Entry, Opened, Reopened, Resulted, Titled
+from stepline.model.entry import (
+    ApprovalAnswered,
+    Compacted,
+    Decided,
+    Entry,
+    Opened,
+    Reopened,
+    Resulted,
+    Titled,
+)
 from stepline.model.usage import Tally, Usage
 from stepline.rendering.result import is_offered
 
@@ -138,6 +149,16 @@ def taken_over(state: State, n: int) -> State:
     return replace(state, epoch=n, claim=n, attempt=0, takeovers=state.takeovers + 1)
 
 
+def parked(state: State, n: int) -> State:
+    """Let the turn wait for a person, without an execution; batch n asks, and the position stays."""
+    return replace(state, parked=n)
+
+
+def answered(state: State, n: int) -> State:
+    """Give a parked turn back to an execution: a new epoch at the same position, and no take-over is used up."""
+    return replace(state, epoch=n, claim=n, attempt=0, parked=0)
+
+
 def closed(state: State) -> State:
     """Leave the lane idle; the conversation's token counts stay."""
     return State(
@@ -177,6 +198,8 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
                 tally = replace(tally, usage=add_usage(tally.usage, entry.usage))
             case Opened():
                 tally = replace(tally, opened_ms=epoch_ms(entry.at))
+            case ApprovalAnswered():  # the time that a person took is not the turn's
+                tally = replace(tally, opened_ms=tally.opened_ms + _between_ms(entry.requested_at, at))
             case _:
                 pass
     return tally

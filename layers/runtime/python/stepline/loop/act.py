@@ -5,6 +5,7 @@
     once     put `started`, run, put the result; an attempt that finds it started by another one runs nothing
         and
              records `unverified`
+    approval  ask a person first, and leave the turn: another execution goes on when they have answered
     steered  end the action early if it can; record that those behind it are not run
     program  put `started`, leave the run to another state, put its outcome
 
@@ -21,12 +22,13 @@ from stepline.log.fence import elsewhere
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
+from stepline.loop.approvals.park import answer_about, leave, needs_person, park, refused
 from stepline.loop.attempt import Attempt
 from stepline.loop.programs.program import advance_program
 from stepline.loop.settle_action import record, result_of, skip, start, unverified
 from stepline.loop.steer import steer_of
 from stepline.model.batch import Batch
-from stepline.model.decision import Action
+from stepline.model.decision import Action, ApprovalRule
 from stepline.model.entry import Decided, Resulted
 from stepline.model.ids import utc
 from stepline.model.step import Step
@@ -54,22 +56,41 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
             if isinstance(done, Step):
                 return done
             timeline = attempt.follow(done) if done else attempt.load(consistent=True)
+    leave(ports, journal.lane, timeline.state)
     return gone
 
 
 def _run_next(attempt: Attempt, timeline: Timeline) -> Batch | Step | None:
-    """Run the next action.
+    """Run the next action, or ask a person about it.
 
-    Return the batch of its result, the step that runs its program, or None if the round went on without us.
+    Return the batch of its result, the step that runs its program or leaves the turn, or None if the round went on without us.
     """
     state, tail = timeline.state, timeline.tail
     index = state.cursor.action
-    decision = _decision(timeline, state.decided)
+    actions = _decision(timeline, state.decided).actions
+    answer = answer_about(timeline, actions[index].call_id)
+    action = actions[index] if answer is None or answer.action is None else answer.action
     steer = None if state.running or state.ends else steer_of(timeline)
     if steer is not None:
-        return skip(attempt, tail, steer, decision.actions[index:])
-    action = decision.actions[index]
-    if action.code is not None:
+        return skip(attempt, tail, steer, (action, *actions[index + 1 :]))
+    if answer is not None:
+        denial = refused(action, attempt.step.iteration, attempt.now(), answer)
+        if denial is not None:
+            return record(attempt, tail, index, denial)
+    elif (rule := _asks(attempt, timeline, action)) is not None:
+        return park(attempt, timeline, index, action, rule)
+    return _run_allowed(attempt, timeline, index, action)
+
+
+def _asks(attempt: Attempt, timeline: Timeline, action: Action) -> ApprovalRule | None:
+    """Return the rule by which a person is asked about a call before it runs; None if nobody is."""
+    running = timeline.state.running == action.call_id
+    return None if running else needs_person(attempt.agent, timeline, action.tool_id)
+
+
+def _run_allowed(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
+    state, tail = timeline.state, timeline.tail
+    if attempt.agent.registry.runs_program(action):
         return advance_program(attempt, timeline, index, action)
     if effect_of(attempt.agent.registry, action.tool_id) != "once":
         return record(attempt, tail, index, _run(attempt, timeline, action))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from stepline.model.decision import ApprovalRule
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, Placement, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import NO_SERVICES, ReadCaps, Shelf, ToolServices
@@ -50,6 +51,11 @@ class Summariser:
 NO_SUMMARISER: Final = Summariser()
 
 
+def own_rule(spec: ToolSpec) -> ApprovalRule:
+    """Return a tool's own word on who allows its calls."""
+    return spec.approval or "never"
+
+
 @dataclass(frozen=True)
 class Agent:
     """One agent: immutable, the same for every conversation it serves.
@@ -60,8 +66,10 @@ class Agent:
     call whose JSON had to be repaired. `gate` holds the instructions of the stage that names a new
     conversation; if empty, there is no such stage. `summariser` holds the instructions for summaries of what
     the context has no room for. `shelves` hold content outside the conversation that the agent can read, by
-    the family of the paths. `services` are the deployment's, for its tools. `announced` returns the lines that
-    a bundle's code adds to the announce of one request.
+    the family of the paths, and `resolvers` find it for a user, by the namespace. `services` are the deployment's, for its
+    tools. `announced` returns the lines that a bundle's code adds to the announce of one request. `hooks` are run by the turn
+    at their places in it. `servers` are its MCP servers, whose tools `loop.mcp` adds for each turn; None without any.
+    `approvals` returns the rule by which a tool's calls need a person.
     """
 
     system: str
@@ -78,6 +86,7 @@ class Agent:
     gate: str = ""
     summariser: Summariser = NO_SUMMARISER
     announced: Callable[[], Sequence[str]] = tuple
+    approvals: Callable[[ToolSpec], ApprovalRule] = own_rule
 
     @cached_property
     def callable_ids(self) -> frozenset[str]:

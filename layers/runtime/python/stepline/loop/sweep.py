@@ -20,13 +20,13 @@ from stepline.log.journal import Draft, Journal
 from stepline.log.transition import taken_over
 from stepline.loop.close import close_turn, follow_closing
 from stepline.metrics import TURNS_TAKEN_OVER
-from stepline.model.batch import Batch
+from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, TakenOver
 from stepline.model.ids import Lane, execution_name, utc
 
 logger = logging.getLogger(__name__)
 
-Swept = Literal["idle", "alive", "started", "taken_over", "closed"]
+Swept = Literal["idle", "parked", "alive", "started", "taken_over", "closed"]
 
 
 def sweep(ports: Ports) -> dict[str, int]:
@@ -48,7 +48,7 @@ def _try_lane(ports: Ports, lane: Lane) -> Swept | Literal["failed"]:
 
 
 def sweep_lane(ports: Ports, lane: Lane) -> Swept:
-    """Repair one lane: clear a stale mark, start, take over or close."""
+    """Repair one lane: clear a stale mark, start, take over or close. A parked turn waits for a person."""
     journal = Journal(ports, lane, "sweep")
     tail = journal.tail(consistent=True)
     if tail.state.status == "idle":
@@ -57,6 +57,9 @@ def sweep_lane(ports: Ports, lane: Lane) -> Swept:
             follow_closing(ports, lane, closing)
         ports.log.clear_open(lane, tail.n)
         return "idle"
+    if awaits_person(tail.state):
+        ports.log.clear_open(lane, tail.state.parked)
+        return "parked"
     verdict = judge(ports, lane, tail)
     if verdict == "alive":
         return "alive"
@@ -66,6 +69,11 @@ def sweep_lane(ports: Ports, lane: Lane) -> Swept:
             redo(ports, lane, epoch)
         return "started"
     return replace_owner(ports, lane, tail)
+
+
+def awaits_person(state: State) -> bool:
+    """Return True if the turn is parked: it has no execution, and needs none."""
+    return state.parked > 0
 
 
 def _closing(journal: Journal, tail: Batch) -> Batch | None:
@@ -86,7 +94,7 @@ def replace_owner(ports: Ports, lane: Lane, seen: Batch) -> Swept:
 
 def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Check that the turn which `batch` found open is alive; an ingress is the first to notice a dead one."""
-    if batch.state.status != "open":
+    if batch.state.status != "open" or awaits_person(batch.state):
         return
     status = ports.machine.status(execution_name(lane, batch.state.epoch))
     if status == "ended":
@@ -114,7 +122,7 @@ def _take_over(ports: Ports, lane: Lane, seen: Batch) -> Swept:
 
     def plan(tail: Batch) -> Draft | None:
         state = tail.state
-        if state.status != "open" or state.epoch != seen.state.epoch:
+        if state.status != "open" or awaits_person(state) or state.epoch != seen.state.epoch:
             return None
         entry = TakenOver(turn=state.turn, reason="execution_ended", takeovers=state.takeovers + 1)
         return Draft(entries=(entry,), state=taken_over(state, tail.n + 1))

@@ -73,10 +73,11 @@ class State(Row):
     until_ms: int = 0
     declined: int = 0
     bundle: str = ""
+    parked: int = 0
 
     def route(self) -> str:
         """Return the state machine's next state."""
-        if self.status != "open":
+        if self.status != "open" or self.parked:
             return "stop"
         if self.cursor.phase == "act" and self.executes > self.cursor.action:
             return "prepare"

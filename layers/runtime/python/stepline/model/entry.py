@@ -9,13 +9,14 @@ by which the model reads less of a conversation; every path still leads to the w
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from stepline.model.base import Value
-from stepline.model.block import Produced
-from stepline.model.decision import Action, Declined, Notice
+from stepline.model.block import Body, Produced
+from stepline.model.decision import Action, ApprovalRule, Declined, Notice, Verdict
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
@@ -361,12 +362,66 @@ class Steered(Value, tag="steered", tag_field="kind"):
     finalize: int = 0
 
 
+class Listed(Value, tag="listed", tag_field="kind"):
+    """The tools of the bundle's MCP servers, for this turn and for those that open before `until`.
+
+    `body` holds the list, which never changes; `tools` is how many it has. `servers` is a digest of the rows that named
+    the servers, and `failed` those that did not answer, each with its code.
+    """
+
+    turn: str
+    at: str
+    until: str
+    servers: str
+    body: Body
+    tools: int = 0
+    failed: tuple[str, ...] = ()
+
+
 class TakenOver(Value, tag="takeover", tag_field="kind"):
     """The execution that owned the turn ended without closing it; this batch is the new epoch."""
 
     turn: str
     reason: str
     takeovers: int
+
+
+class ApprovalRequested(Value, tag="approval_requested", tag_field="kind"):
+    """The turn is parked: a person is asked whether `action` may run, which is the call as it will run.
+
+    `rule` is why they are asked, `until` how long the answer may take, "" for ever.
+    """
+
+    turn: str
+    at: str
+    iteration: int
+    action: Action
+    rule: ApprovalRule
+    until: str = ""
+
+    def is_expired(self, now: datetime) -> bool:
+        """Return True if the time for an answer is over."""
+        return bool(self.until) and datetime.fromisoformat(self.until) <= now
+
+
+class ApprovalAnswered(Value, tag="approval_answered", tag_field="kind"):
+    """The request of batch `n` is settled, and this batch is the turn's new epoch.
+
+    `text` are the words of a denial. `action` is the call that runs instead of an edited one, under an id of its own.
+    `requested_at` is since when the turn was parked. `message_id` names the message that settled it.
+    """
+
+    n: int
+    turn: str
+    at: str
+    iteration: int
+    call_id: str
+    tool_id: str
+    verdict: Verdict
+    requested_at: str
+    message_id: str
+    text: str = ""
+    action: Action | None = None
 
 
 Entry: TypeAlias = (
@@ -382,6 +437,9 @@ Entry: TypeAlias = (
     | Dropped
     | Steered
     | TakenOver
+    | Listed
+    | ApprovalRequested
+    | ApprovalAnswered
     | Pruned
     | Compacting
     | Compacted

@@ -80,6 +80,11 @@ def call_id(turn: str, iteration: int, index: int) -> str:
     return f"tc_{hashlib.sha256(f'{turn}/{iteration}/{index}'.encode()).hexdigest()[:12]}"
 
 
+def edited_call_id(call: str, n: int) -> str:
+    """Return the id of a call that a person edited; `n` is the batch of the edit."""
+    return f"tc_{hashlib.sha256(f'{call}/edited/{n}'.encode()).hexdigest()[:12]}"
+
+
 def execution_name(lane: Lane, epoch: int) -> str:
     """Return the execution's name, unique per state machine for 90 days: `<16 hex of the lane>-<epoch>`."""
     return f"{hashlib.sha256(lane.key().encode()).hexdigest()[:16]}-{epoch}"

@@ -52,6 +52,7 @@ class Layout:
     notes: Callable[[str, str], str]
     code: Callable[[Action, str], str]
     call: Callable[[Action, str], str]
+    edited: Callable[[str, Action, str], str]
     notice: Callable[[Notice, str, bool], str]
     raw: Callable[[str, str], str]
     answer: Callable[[str, str, int], str]
@@ -90,6 +91,7 @@ STANDARD = Layout(
     notes=entry.render_notes,
     code=entry.render_code,
     call=entry.render_call,
+    edited=entry.render_edited,
     notice=entry.render_notice,
     raw=entry.render_raw,
     answer=entry.render_answer,

@@ -9,7 +9,7 @@ import msgspec
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action
-from stepline.model.entry import Contributed, Decided, Inbound, Resulted
+from stepline.model.entry import ApprovalAnswered, Contributed, Decided, Inbound, Resulted
 from stepline.model.ids import call_id
 from stepline.rendering.inbound import Place, whole_text
 from stepline.rendering.layout import Layout
@@ -122,6 +122,20 @@ class Writer:
             shows=ALL if layout.shows_call(action) else "",
             hint=hint(", ".join(_named(action.params))),
             **about,
+        )
+
+    def edited(self, n: int, entry: ApprovalAnswered, action: Action) -> Piece:
+        """Return the call that runs instead of one that a person edited."""
+        return self.piece(
+            "call",
+            n,
+            self.layout.edited(entry.call_id, action, self.turn),
+            path=f"tc:{self.turn}.{action.call_id}.call",
+            shows=ALL if self.layout.shows_call(action) else "",
+            hint=hint(", ".join(_named(action.params))),
+            call=action.call_id,
+            tool=action.tool_id,
+            round=entry.iteration + 1,
         )
 
     def result(self, n: int, entry: Resulted, *, last: bool) -> Iterator[Piece]:

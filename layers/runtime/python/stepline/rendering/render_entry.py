@@ -105,6 +105,11 @@ def render_call(action: Action, turn: str) -> str:
     return f"[TOOL CALL {action.call_id}].call {action.tool_id}\n{path}Params: {params}\n"
 
 
+def render_edited(replaced: str, action: Action, turn: str) -> str:
+    """Render the call that the user wrote in the place of another one."""
+    return f"[EDITED BY THE USER] instead of {replaced}, which was not run:\n{render_call(action, turn)}"
+
+
 def render_raw(text: str, path: str) -> str:
     """Render an interrupted decision, as far as it came, if that is not long."""
     where = "" if is_short(text, RAW_BYTES) else f" {path}"

@@ -20,6 +20,8 @@ from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Block
 from stepline.model.entry import (
     TITLE_CHARS,
+    ApprovalAnswered,
+    ApprovalRequested,
     Closed,
     Compacted,
     Compacting,
@@ -30,6 +32,7 @@ from stepline.model.entry import (
     Entry,
     Feedback,
     Inbound,
+    Listed,
     Opened,
     Owner,
     Pruned,
@@ -45,6 +48,7 @@ from stepline.model.plan_steps import Plan
 from stepline.model.shorten import shorten
 from stepline.model.source import Source
 from stepline.model.usage import Usage, sum_usages
+from stepline.ports.mcp.mcp_server import CALL_REFUSED
 from stepline.rendering.inbound import event_place, prompt_places
 from stepline.rendering.layout import STANDARD, Layout
 from stepline.rendering.lazy_sequence import Strand
@@ -90,7 +94,11 @@ class Timeline:
     newest snapshot of each plan, the last changed at the end. `sources` is the pool by sid, `cited` the batch
     of each source's last citation, `feedback` the newest of each turn and origin, `fresh` the feedback not
     yet put into its turn, which waits for a cold cache, and `incorporated` the feedback put there since the
-    newest decision. `timezone` is the one that the user's client named last.
+    newest decision. `timezone` is the one that the user's client named last. `has_files`: something in the open turn
+    concerned its `files/`, or files of other turns. `listed` names the tools of the agent's MCP servers; `relisted`: they
+    are others than the newest request had.
+
+    `allowed` are the tools of which a person approved a call, sorted.
 
     `batches` are those after `base`; `load` reads the ones before on demand, after one number and up to
     another.
@@ -123,6 +131,9 @@ class Timeline:
     answer: str = ""
     timezone: str = UTC_ZONE
     has_files: bool = False
+    listed: Listed | None = None
+    relisted: bool = False
+    allowed: tuple[str, ...] = ()
 
     @classmethod
     def empty(cls, lane: Lane, *, layout: Layout = STANDARD) -> Timeline:
@@ -306,6 +317,7 @@ def _reduce_decided(timeline: Timeline, batch: Batch, entry: Decided) -> None:
     timeline.asked = timeline.asked.after(entry, batch.at, size=size, rewritten=rewritten)
     timeline.seen = rendered
     timeline.incorporated.clear()
+    timeline.relisted = False
     if entry.plan is not None:
         _keep_plans(timeline, (entry.plan,))
     timeline.cited |= {cited.sid: batch.n for cited in entry.citations}
@@ -324,6 +336,9 @@ def _reduce_resulted(timeline: Timeline, batch: Batch, entry: Resulted) -> None:
         _keep_plans(timeline, entry.plans)
     timeline.sources |= {row.sid: row for row in entry.sources}
     timeline.has_files = timeline.has_files or touches_workspace(entry, timeline.writer.turn)
+    timeline.has_files = timeline.has_files or touches_workspace(entry, timeline.writer.turn)
+    if timeline.listed and entry.error and entry.error.get("code") == CALL_REFUSED:
+        timeline.listed = replace(timeline.listed, until="")  # the server has other tools by now
     parts = timeline.parts
     for piece in timeline.writer.result(batch.n, entry, last=timeline.waiting_results == 0):
         parts.add(piece)
@@ -340,6 +355,13 @@ def _reduce_deferred(timeline: Timeline, batch: Batch, entry: Deferred) -> None:
 
 def _reduce_taken_over(timeline: Timeline, batch: Batch, _: TakenOver) -> None:
     timeline.parts.add(timeline.writer.piece("message", batch.n, timeline.layout.takeover()))
+
+
+def _reduce_answered(timeline: Timeline, batch: Batch, entry: ApprovalAnswered) -> None:
+    if entry.verdict in ("approved", "edited"):
+        timeline.allowed = tuple(sorted({*timeline.allowed, entry.tool_id}))
+    if entry.action is not None:
+        timeline.parts.add(timeline.writer.edited(batch.n, entry, entry.action))
 
 
 def _reduce_dropped(timeline: Timeline, _: Batch, entry: Dropped) -> None:
@@ -407,6 +429,12 @@ def _reduce_titled(timeline: Timeline, _: Batch, entry: Titled) -> None:
     timeline.title = entry.title or timeline.title
 
 
+def _reduce_listed(timeline: Timeline, _: Batch, entry: Listed) -> None:
+    known = timeline.listed
+    timeline.relisted = timeline.relisted or known is None or known.body.sha256 != entry.body.sha256
+    timeline.listed = entry
+
+
 def _reduce_contributed(timeline: Timeline, batch: Batch, entry: Contributed) -> None:
     _keep_plans(timeline, contributed_plans(entry))
     for piece in timeline.writer.contributed(batch.n, entry):
@@ -441,6 +469,9 @@ REDUCERS: Final[Mapping[type[Entry], Callable[[Timeline, Batch, Any], None] | No
     Dropped: _reduce_dropped,
     Steered: _reduce_steered,
     TakenOver: _reduce_taken_over,
+    Listed: _reduce_listed,
+    ApprovalRequested: None,
+    ApprovalAnswered: _reduce_answered,
     Pruned: _reduce_pruned,
     Compacting: _reduce_compacting,
     Compacted: _reduce_compacted,

@@ -20,6 +20,8 @@ from stepline.model.batch import Batch
 from stepline.model.block import Block, Produced
 from stepline.model.decision import Action
 from stepline.model.entry import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Closed,
     Compacted,
     Compacting,
@@ -30,6 +32,7 @@ from stepline.model.entry import (
     Entry,
     Feedback,
     Inbound,
+    Listed,
     Opened,
     Owner,
     Pruned,
@@ -147,9 +150,11 @@ class _Walk:
                 return [self.block("stage.gate", "system", entry.at, text=entry.text)]
             case Contributed():
                 return [self.contributed(block, entry.at) for block in entry.blocks]
+            case ApprovalAnswered() if entry.action is not None:
+                return self.call(entry.action, entry.at, entry.iteration)
             case Owner() | Opened() | Reopened() | Started() | Dropped() | Feedback() | Titled():
                 return []
-            case Compacting() | Compacted():
+            case Compacting() | Compacted() | Listed() | ApprovalRequested() | ApprovalAnswered():
                 return []
             case _:
                 assert_never(entry)

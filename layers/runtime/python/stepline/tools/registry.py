@@ -22,7 +22,10 @@ ToolFunction: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A contract and the function that fulfils it. `run` gets parameters that the schema has accepted."""
+    """A contract and the function that fulfils it. `run` gets parameters that the schema has accepted.
+
+    That of an isolated tool fulfils nothing: it returns, as `ret`, the grant with which the call runs in the jail.
+    """
 
     spec: ToolSpec
     run: ToolFunction
@@ -51,6 +54,11 @@ class Registry:
         """Return a tool's effect class; `pure` for an unknown tool, which is refused."""
         tool = self._tools.get(tool_id)
         return tool.spec.effect if tool else "pure"
+
+    def runs_program(self, action: Action) -> bool:
+        """Return True if an action runs as a program: the model's own, or the call of an isolated tool."""
+        tool = self._tools.get(action.tool_id)
+        return action.code is not None or (tool is not None and tool.spec.isolated)
 
     def find(self, tool_id: str) -> Tool:
         """Return a tool by its id. Raises ToolError `unknown_tool_id`."""

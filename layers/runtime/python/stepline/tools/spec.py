@@ -24,7 +24,8 @@ class ToolSpec:
     `schema` is a JSON schema (draft 7) of an object, closed against unknown parameters. The parameters of
     `key_order` must be written in that order and before all others, because a client shows the long one while
     it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
-    programs call one that is `in_exec`; a tool that `runs_code` runs the text of the code channel.
+    programs call one that is `in_exec`; a tool that `runs_code` runs the text of the code channel. A call of an
+    `isolated` tool by the model itself runs as a program of its own, where programs run.
     `strategies` say beside which other actions of a round it may run; an `unknown` one runs alone. `reads` names
     all that a call can depend on: `parameters`, `outside` of the conversation, or the `conversation`. `outputs`
     names the files that a valid call will write, as the call does: two actions of a round never write the
@@ -44,6 +45,7 @@ class ToolSpec:
     in_react: bool = True
     in_exec: bool = False
     runs_code: bool = False
+    isolated: bool = False
     cancellable: bool = False
     approval: ApprovalRule | None = None
     strategies: tuple[Strategy, ...] = ("unknown",)

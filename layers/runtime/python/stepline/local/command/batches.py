@@ -21,6 +21,8 @@ from stepline.model.base import Row
 from stepline.model.batch import Batch
 from stepline.model.decision import Notice
 from stepline.model.entry import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Closed,
     Compacted,
     Compacting,
@@ -31,6 +33,7 @@ from stepline.model.entry import (
     Entry,
     Feedback,
     Inbound,
+    Listed,
     Opened,
     Owner,
     Pruned,
@@ -106,6 +109,11 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kin
             return [f"{entry.status}{failed}: {entry.tool_id} {entry.call_id} {one_line(paths)}".rstrip()]
         case Pruned() | Compacting() | Compacted() | Titled() | Contributed() | Feedback():
             return _context(entry)
+        case Listed():
+            failed = f", without {', '.join(entry.failed)}" if entry.failed else ""
+            return [one_line(f"{entry.tools} tools of MCP servers listed until {entry.until}{failed}")]
+        case ApprovalRequested() | ApprovalAnswered():
+            return [_approval(entry)]
         case _:
             return _protocol(entry)
 
@@ -162,6 +170,14 @@ def _context(entry: Pruned | Compacting | Compacted | Titled | Contributed | Fee
             ]
         case Feedback():
             return [f"feedback on {entry.turn}: {entry.reaction or 'none'} {one_line(entry.text)}".rstrip()]
+
+
+def _approval(entry: ApprovalRequested | ApprovalAnswered) -> str:
+    if isinstance(entry, ApprovalRequested):
+        return f"parked: may {entry.action.call_id} {entry.action.tool_id} run? ({entry.rule})"
+    instead = f", {entry.action.call_id} runs instead" if entry.action else ""
+    said = f": {one_line(entry.text)}" if entry.text else ""
+    return f"{entry.call_id} {entry.verdict}{instead}{said}"
 
 
 def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOver) -> list[str]:

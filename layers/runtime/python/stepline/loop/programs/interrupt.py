@@ -45,8 +45,8 @@ def interrupt(ports: Ports, lane: Lane, batch: Batch) -> bool:
 
 
 def running_program(state: State) -> str:
-    """Return the call whose program is launched and not settled; "" if there is none."""
-    return state.running if state.executes == state.cursor.action + 1 else ""
+    """Return the call whose program may be launched and not settled; "" if there is none."""
+    return state.running if state.executes > state.cursor.action else ""
 
 
 def _end_task(ports: Ports, ref: str) -> bool:

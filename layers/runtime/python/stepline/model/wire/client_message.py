@@ -18,7 +18,7 @@ from stepline.model.file.attachment import (
     MIME,
     SHA256,
 )
-from stepline.model.ids import SEGMENT
+from stepline.model.ids import BUNDLE, CALL, SEGMENT
 from stepline.model.wire.live_event import KIND
 
 MESSAGE_MAX_BYTES = 128 * 1024
@@ -31,9 +31,13 @@ def _whole(pattern: re.Pattern[str]) -> str:
 
 
 _Segment = Annotated[str, Meta(pattern=_whole(SEGMENT))]
+_Call = Annotated[str, Meta(pattern=_whole(CALL))]
 _Number = Annotated[int, Meta(ge=0)]
+WORDS_MAX_CHARS = 1_000
+"""The longest words of a denial: the model reads all of them."""
 TIMEZONE_CHARS = 64
 _Zone = Annotated[str, Meta(max_length=TIMEZONE_CHARS)]
+_Bundle = Annotated[str, Meta(pattern=_whole(BUNDLE))]
 
 
 class _Closed(Value, forbid_unknown_fields=True):
@@ -43,13 +47,15 @@ class _Closed(Value, forbid_unknown_fields=True):
 class Send(_Closed, tag_field="action", tag="send"):
     """Send a message. The same `message_id` again is the same message, answered but not admitted twice.
 
-    `timezone` is the user's, a name of the IANA database; it holds until another one is sent.
+    `timezone` is the user's, a name of the IANA database; it holds until another one is sent. `bundle` is the
+    agent that the conversation is to have, by its name on the stage: its first message chooses it, and it never changes.
     """
 
     conversation: _Segment
     message_id: _Segment
     text: Annotated[str, Meta(min_length=1)]
     timezone: _Zone = ""
+    bundle: _Bundle = ""
 
 
 class AttachmentReference(_Closed):
@@ -64,8 +70,8 @@ class AttachmentReference(_Closed):
 class Event(_Closed, tag_field="action", tag="event"):
     """Send an event: a message, a form, a wizard's step, an alert, a steer or a stop.
 
-    `payload` has its content; its `text` is the event's text. The same `message_id` again is the same event. `timezone` is
-    that of [`send`](#send).
+    `payload` has its content; its `text` is the event's text. The same `message_id` again is the same event. `timezone` and
+    `bundle` are those of [`send`](#send).
     """
 
     conversation: _Segment
@@ -77,6 +83,33 @@ class Event(_Closed, tag_field="action", tag="event"):
         default_factory=list
     )
     timezone: _Zone = ""
+    bundle: _Bundle = ""
+
+
+class Approve(_Closed, tag_field="action", tag="approve"):
+    """Let the call run about which [`approval.requested`](events.md) asks. The same `message_id` again is the same answer."""
+
+    conversation: _Segment
+    message_id: _Segment
+    call_id: _Call
+
+
+class Deny(_Closed, tag_field="action", tag="deny"):
+    """Keep the call from running; the agent reads `text` and goes on without it."""
+
+    conversation: _Segment
+    message_id: _Segment
+    call_id: _Call
+    text: Annotated[str, Meta(max_length=WORDS_MAX_CHARS)] = ""
+
+
+class Edit(_Closed, tag_field="action", tag="edit"):
+    """Let the call run with other parameters, all of which are given; it runs under an id of its own."""
+
+    conversation: _Segment
+    message_id: _Segment
+    call_id: _Call
+    params: dict[str, Any]
 
 
 class StreamCursor(_Closed):
@@ -106,7 +139,7 @@ class Auth(_Closed, tag_field="action", tag="auth"):
     ticket: Annotated[str, Meta(min_length=1, max_length=128)]
 
 
-Message = Send | Event | Resume | Ping | Auth
+Message = Send | Event | Approve | Deny | Edit | Resume | Ping | Auth
 
 _DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 
@@ -162,9 +195,10 @@ def _readable(name: object) -> str:
     return name if isinstance(name, str) and len(name) <= _NAME_MAX_CHARS else ""
 
 
-_ACTIONS: Final = "`send`, `event`, `resume`, `ping` or `auth`"
+_ACTIONS: Final = "`send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping` or `auth`"
 _WORDS: Final = {
     repr(_whole(SEGMENT)): "is at most 64 letters, digits, `_` and `-`, and begins with a letter or a digit",
+    repr(_whole(CALL)): "is the id of a call, `tc_` and 12 hexadecimal digits",
     repr(_whole(KIND)): "is at most 32 small letters, digits, `_` and `-`, and begins with a letter",
     repr(_whole(MIME)): "is a media type, for example `text/plain`",
     repr(_whole(SHA256)): "is a SHA-256 in 64 hexadecimal digits",

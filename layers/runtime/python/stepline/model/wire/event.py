@@ -65,13 +65,18 @@ class DeltaFrame(Value, tag="delta", tag_field="frame"):
 
 
 class SyncFrame(Value, tag="sync", tag_field="frame"):
-    """The end of a replay: the client now has every event up to `n`; `open` says whether a turn is running."""
+    """The end of a replay: the client now has every event up to `n`; `open` says whether a turn is running.
+
+    `approval` is the number of the `approval.requested` that the turn waits for an answer to, 0 if it waits for none: a client
+    that has not seen it resumes after the number before it.
+    """
 
     conversation: str
     n: int
     claim: int = 0
     open: bool = False
     turn_id: str = ""
+    approval: int = 0
 
 
 class AckFrame(Value, tag="ack", tag_field="frame"):

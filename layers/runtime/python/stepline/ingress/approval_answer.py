@@ -1,0 +1,126 @@
+"""An answer to a request for an approval: it unparks the turn, once, and its call runs, runs edited, or does not run.
+
+The batch, the row of the message and the open mark are one transaction, as for a message that opens a turn. An answer
+after its time is recorded as `expired`, and the turn goes on without the call.
+Source: docs/concepts/log.md#parked-turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from stepline.delivery.effect import publish
+from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
+from stepline.ingress.admit import pending, see_to, settle_request
+from stepline.log.bindings import Ports
+from stepline.log.fence import check_owner
+from stepline.log.journal import Draft, Journal
+from stepline.log.transition import answered
+from stepline.model.batch import Batch
+from stepline.model.decision import Action, Verdict
+from stepline.model.entry import ApprovalAnswered, ApprovalRequested
+from stepline.model.ids import Lane, edited_call_id, utc
+from stepline.model.wire.client_message import WORDS_MAX_CHARS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """An answer of the conversation's owner about the call `call_id`; `params` are those of an edited call."""
+
+    message_id: str
+    user: str
+    call_id: str
+    verdict: Literal["approved", "denied", "edited"]
+    text: str = ""
+    params: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """The place of an answer in the log, its verdict as recorded, and whether it was there before."""
+
+    batch: Batch
+    verdict: Verdict
+    duplicate: bool = False
+
+
+def answer_request(
+    ports: Ports, lane: Lane, answer: Answer, *, connection: str = "", until_s: int = 0
+) -> Settled:
+    """Put the answer into the log, once, and start the execution that goes on with it.
+
+    Its sender's `connection` is subscribed until `until_s`.
+
+    Raises:
+        NotFoundError: the conversation belongs to another user, or does not exist.
+        InputError: `approval_not_pending`, nobody is asked about this call, or somebody has answered already;
+            `approval_not_editable`, a program is allowed or denied as it is; `message_id_taken`.
+        LimitError: the words are longer than WORDS_MAX_CHARS.
+        BusyError: the lane is contended; the client sends again.
+    """
+    if len(answer.text) > WORDS_MAX_CHARS:
+        raise LimitError(f"a denial has at most {WORDS_MAX_CHARS} characters", limit=WORDS_MAX_CHARS)
+    journal = Journal(ports, lane, "answer")
+
+    def plan(tail: Batch) -> Draft | Batch:
+        if not tail.n:
+            raise NotFoundError("no such conversation")
+        check_owner(tail, answer.user)
+        asked = pending(journal, tail.state)
+        if asked is not None and asked.action.call_id == answer.call_id:
+            return _draft(ports, answer, tail, asked)
+        said = ports.log.admitted(lane, answer.message_id)  # this answer, sent again
+        if said is None:
+            raise InputError("no approval of this call is awaited", code="approval_not_pending")
+        return again(said)
+
+    def again(n: int) -> Batch:
+        found = journal.get(n)
+        if found is None:
+            raise UnknownOutcome("a message row names a batch that is not there", n=n)
+        check_owner(found, answer.user)
+        if not any(_is_said(entry, answer) for entry in found.entries):
+            raise InputError("this id is another message's", code="message_id_taken")
+        return found
+
+    batch = journal.commit(plan, on_duplicate=again)
+    if connection:
+        ports.subscriptions.subscribe(lane, connection, until_s)
+    see_to(ports, lane, batch)
+    publish(ports, lane, batch)
+    (recorded,) = (entry for entry in batch.entries if isinstance(entry, ApprovalAnswered))
+    return Settled(batch=batch, verdict=recorded.verdict, duplicate=batch.by != journal.by)
+
+
+def _draft(ports: Ports, answer: Answer, tail: Batch, asked: ApprovalRequested) -> Draft:
+    """Plan the batch that settles the request `asked` after `tail`."""
+    n, now = tail.n + 1, ports.clock.now()
+    verdict: Verdict = "expired" if asked.is_expired(now) else answer.verdict
+    if answer.verdict == "edited" and asked.action.code is not None:
+        raise InputError("a program is allowed or denied as it is", code="approval_not_editable")
+    action: Action | None = None
+    if verdict == "edited":
+        call = edited_call_id(answer.call_id, n)
+        action = replace(asked.action, call_id=call, params=dict(answer.params or {}))
+    entry = settle_request(
+        asked,
+        tail.state,
+        verdict,
+        message_id=answer.message_id,
+        at=utc(now),
+        text=answer.text,
+        action=action,
+    )
+    return Draft(
+        entries=(entry,), state=answered(tail.state, n), message_id=answer.message_id, marks_open=True
+    )
+
+
+def _is_said(entry: object, answer: Answer) -> bool:
+    """Return True if an entry is this answer, put by an earlier try of its message."""
+    mine = isinstance(entry, ApprovalAnswered) and entry.message_id == answer.message_id
+    return mine and isinstance(entry, ApprovalAnswered) and entry.call_id == answer.call_id

@@ -1,0 +1,85 @@
+"""Which calls need a person: by id, prefix, effect and place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepline.bootstrap.agent_choice import approvals
+from stepline.errors import InputError
+from stepline.loop.approvals.approval_policy import ApprovalPolicy, read_rules
+from stepline.settings import Settings
+from stepline.tools.spec import ToolSpec
+
+
+def spec(tool_id: str, effect: Any = "once", approval: Any = None) -> ToolSpec:
+    return ToolSpec(
+        tool_id=tool_id,
+        purpose="p",
+        schema={},
+        returns="r",
+        effect=effect,
+        read_only=False,
+        approval=approval,
+    )
+
+
+def test_without_a_word_nobody_is_asked() -> None:
+    assert ApprovalPolicy().rule_of(spec("mail.send")) == "never"
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "effect", "rule"),
+    [
+        ("mcp.crm.delete", "once", "always"),
+        ("mcp.crm.list", "pure", "first_use"),
+        ("mcp.wiki.read", "pure", "never"),
+        ("mail.send", "once", "first_use"),
+        ("mail.read", "pure", "always"),
+    ],
+)
+def test_the_most_specific_key_counts(tool_id: str, effect: Any, rule: str) -> None:
+    policy = ApprovalPolicy(
+        places=(
+            {
+                "*": "always",
+                "effect:once": "first_use",
+                "mcp.*": "never",
+                "mcp.crm.*": "first_use",
+                "mcp.crm.delete": "always",
+            },
+        )
+    )
+    assert policy.rule_of(spec(tool_id, effect)) == rule
+
+
+def test_the_deployment_comes_before_the_bundle_and_that_before_the_tool() -> None:
+    settings = Settings.from_env(
+        {
+            "STEPLINE_APPROVALS": '{"a.one": "always"}',
+            "STEPLINE_BUNDLE_PROPS": '{"react": {"approvals": {"a.*": "first_use"}}}',
+            "STEPLINE_ASSEMBLY": '{"ai": {"react": {"approvals": {"*": "always"}}}}',
+        }
+    )
+    policy = approvals(settings)
+    found = [policy.rule_of(spec(name, approval="never")) for name in ("a.one", "a.two", "b.one")]
+    assert found == ["always", "first_use", "always"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        {"a b": "always"},
+        {"a": "sometimes"},
+        {"effect:all": "never"},
+        {"a.*.b": "never"},
+        {"a\n": "never"},
+    ],
+)
+def test_a_wrong_rule_is_refused_by_its_place(wrong: Any) -> None:
+    with pytest.raises(InputError) as refused:
+        read_rules(wrong, "STEPLINE_APPROVALS")
+    assert refused.value.reason == "bad_setting"
+    assert "STEPLINE_APPROVALS" in str(refused.value)
