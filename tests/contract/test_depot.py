@@ -33,12 +33,18 @@ class InMemory:
             return self._grants.read(key, ttl_s=60)
         return self._grants.write(key, mime="x/y", ttl_s=60)
 
+    def rewrite(self, key: str) -> Grant:
+        return self._grants.rewrite(key, mime="x/y", ttl_s=60)
+
 
 class OverHttp:
     def __init__(self, cloud: Cloud) -> None:
         self.depot = HttpDepot(sleep=lambda _seconds: None)
         self.cloud = cloud
         self.grant = cloud.grant
+
+    def rewrite(self, key: str) -> Grant:
+        return self.cloud.grant("PUT", key, again=True)
 
 
 @pytest.fixture
@@ -72,6 +78,13 @@ def test_an_object_is_put_once(store):
     assert store.depot.put(store.grant("PUT", "key"), b"first")
     assert not store.depot.put(store.grant("PUT", "key"), b"second")
     assert store.depot.get(store.grant("GET", "key")) == b"first"
+
+
+def test_an_object_is_put_over_by_a_right_to_that(store):
+    grant = store.rewrite("key")
+    assert store.depot.put(grant, b"first")
+    assert store.depot.put(grant, b"second")
+    assert store.depot.get(store.grant("GET", "key")) == b"second"
 
 
 def test_an_object_that_is_not_there_is_not_found(store):

@@ -34,6 +34,8 @@ USED = {
         "SendTaskSuccess",
     ],
     "apigatewaymanagementapi": ["PostToConnection"],
+    "s3vectors": ["CreateIndex", "PutVectors", "QueryVectors"],
+    "bedrock-runtime": ["InvokeModel"],
 }
 
 

@@ -1,15 +1,25 @@
 """A bundle's turns in this process: the same over the memory twins and over AWS's adapters."""
 
 import asyncio
+import dataclasses
 import threading
 
+import msgspec
 import pytest
 
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import Fail, MemoryModelClient
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import DependencyError, Fenced, InputError, ModelOverloaded, ModelRefused, NotFoundError
-from stepline.model.entry import Closed, Contributed, Reopened, TakenOver
+from stepline.model.entry import (
+    ApprovalAnswered,
+    ApprovalRequested,
+    Closed,
+    Contributed,
+    Reopened,
+    Resulted,
+    TakenOver,
+)
 from tests.contract.workflow_processes import WAIT_S, Crash, Slow, WorkflowProcesses
 from tests.support.conversation import text_of
 from tests.support.generation import answered, called
@@ -172,7 +182,7 @@ def test_a_message_to_a_turn_that_runs_is_answered_with_it(processes):
             WORKFLOW(runtime, processes.lane, user="ada").process({"text": "and the second"})
         )
         for _ in range(2):
-            await asyncio.to_thread(processes.log.admitted.get, timeout=WAIT_S)
+            await asyncio.to_thread(processes.log.entered.get, timeout=WAIT_S)
         go_on.set()
         return await asyncio.gather(first, second)
 
@@ -216,22 +226,20 @@ def test_a_turn_that_another_process_took_is_given_up_here(processes):
 
 
 class Prepared(BaseWorkflow):
-    """Puts something on the timeline before the model is asked."""
+    """Puts something on the timeline before the model is asked, and announces something else."""
 
     tools_module = "bundles.default.tools_descriptor"
 
     async def process(self, payload):
+        self.ctx_browser.announce([{"type": "shop.status", "text": "The shop is closed today."}])
         react = await self.build_react(scratchpad=self.scratchpad)
         return await react.run(payload)
 
-    async def pre_run_hook(self, payload):
-        browser = self.ctx_browser
-        self.scratchpad["paths"] = await browser.contribute([{"text": f"{self.user} likes short answers."}])
-        assert (
-            await browser.contribute([{"text": f"{self.user} likes short answers."}])
-            == self.scratchpad["paths"]
-        )
-        browser.announce([{"type": "shop.status", "text": "The shop is closed today."}])
+    @staticmethod
+    async def pre_run_hook(hook):
+        if hook.fetch(f"ar:{hook.turn}.user.prompt")["ret"]["text"] != "And now?":
+            hook.contribute([{"text": f"{hook.user} likes short answers."}])
+            hook.contribute([{"text": f"{hook.user} likes short answers."}])
 
 
 def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(processes):
@@ -244,14 +252,14 @@ def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(processe
     assert "The shop is closed today." in first[-1]
     assert "The shop is closed today." in second[-1]
     assert not any(part.cache for request in model.requests for part in request.content[-1:])
-    (path,) = workflow.scratchpad["paths"]
-    fetched = asyncio.run(workflow.ctx_browser.fetch_ctx(path))
+    (entry,) = processes.entries(Contributed)
+    (path,) = (block.path for block in entry.blocks)
+    fetched = asyncio.run(workflow.ctx_client.fetch_ctx(path))
     assert fetched == {"path": path, "ret": {"mime": "text/markdown", "text": "ada likes short answers."}}
     processes.ask(runtime, "And now?")
     last = text_of(model.requests[-1])
     assert "ada likes short answers." in last
     assert "The shop is closed today." not in last
-    assert len(processes.entries(Contributed)) == 1
 
 
 def test_nothing_is_prepared_for_a_message_that_has_its_answer(processes):
@@ -272,11 +280,71 @@ def test_a_bundle_adds_nothing_to_a_turn_that_is_not_open(processes):
 
 def test_a_hook_that_fails_ends_the_turn_and_says_so_to_its_caller(processes):
     class Broken(Prepared):
-        async def pre_run_hook(self, payload):
+        @staticmethod
+        def pre_run_hook(_):
             raise ZeroDivisionError
 
-    runtime = processes.process(MemoryModelClient())
-    with pytest.raises(ZeroDivisionError):
-        processes.ask(runtime, workflow=Broken)
+    result = processes.ask(processes.process(MemoryModelClient()), workflow=Broken)
+    assert (result.outcome, result.code) == ("error", "hook_failed")
     (closed,) = processes.entries(Closed)
-    assert closed.code == "step_failed"
+    assert closed.code == "hook_failed"
+
+
+def test_a_hook_behind_the_close_may_send_an_event_to_its_conversation(processes):
+    standings = []
+
+    class Follows(BaseWorkflow):
+        @staticmethod
+        async def post_run_hook(hook):
+            workflow = WORKFLOW(runtime, hook.lane, user=hook.user)
+            standings.append(await workflow.submit_event("shop_closed", {"turn": hook.turn}))
+
+    runtime = processes.process(MemoryModelClient(answered("Done.")))
+    assert processes.ask(runtime, workflow=Follows).answer == "Done."
+    assert [standing.fate for standing in standings] == ["kept"]
+
+
+class TestApproval:
+    """A call that waits for a person, in a process: the same rows as in functions."""
+
+    @pytest.fixture
+    def asking(self, processes):
+        settings = msgspec.structs.replace(processes.app.settings, approvals={"web_tools.*": "always"})
+        processes.app = dataclasses.replace(processes.app, settings=settings)
+        return processes
+
+    def answer(self, processes, runtime, *said, **fields):
+        return asyncio.run(WORKFLOW(runtime, processes.lane, user="ada").answer(*said, **fields))
+
+    def test_a_turn_is_parked_and_another_process_goes_on_with_the_answer(self, asking):
+        first = asking.ask(asking.process(MemoryModelClient(SEARCH)))
+        assert (first.outcome, first.approval.tool_id) == ("parked", "web_tools.web_search")
+        later = asking.process(MemoryModelClient(answered("It is kept [[S:1]].")))
+        result = self.answer(asking, later, "approved", first.approval.call_id)
+        assert (result.outcome, result.answer, result.turn_id) == (
+            "completed",
+            "It is kept [[S:1]].",
+            first.turn_id,
+        )
+        assert [len(asking.entries(kind)) for kind in (ApprovalRequested, ApprovalAnswered, Resulted)] == [
+            1
+        ] * 3
+        assert asking.entries(TakenOver) == []
+
+    def test_a_message_to_a_parked_turn_waits_with_it(self, asking):
+        model = MemoryModelClient(SEARCH, answered("To both."))
+        runtime = asking.process(model)
+        first = asking.ask(runtime, "first")
+        second = asking.ask(runtime, "second")
+        assert second == first
+        result = self.answer(asking, runtime, "denied", first.approval.call_id, text="No.", message_id="a-1")
+        assert result.answer == "To both."
+        assert "second" in text_of(model.requests[-1])
+        assert self.answer(asking, runtime, "denied", first.approval.call_id, message_id="a-1") == result
+
+    def test_an_answer_to_nothing_is_refused(self, asking):
+        runtime = asking.process(MemoryModelClient(answered("Done.")))
+        asking.ask(runtime)
+        with pytest.raises(InputError) as refused:
+            self.answer(asking, runtime, "approved", "tc_0123456789ab")
+        assert refused.value.reason == "approval_not_pending"

@@ -96,7 +96,7 @@ def test_a_message_that_waits_for_a_turn_which_is_stopped_comes_back_to_who_sent
 
     async def say(workflow):
         waits = asyncio.create_task(workflow.process({"text": "And that.", "message_id": "m-2"}))
-        while await asyncio.to_thread(processes.log.admitted.get, timeout=WAIT_S) != "m-2":
+        while await asyncio.to_thread(processes.log.entered.get, timeout=WAIT_S) != "m-2":
             pass
         await workflow.stop()
         return await waits

@@ -10,7 +10,7 @@ from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap.in_process import InProcess
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.parts import load_tools
-from stepline.bundle.workflow import BaseWorkflow
+from stepline.bundle.workflow import BaseWorkflow, load_workflow
 from stepline.errors import InputError
 from stepline.model.entry import Resulted
 from stepline.model.ids import Lane
@@ -19,6 +19,7 @@ from stepline.tools.context import ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 from tests.contract.executor_jobs import HOME, sound_process_bench
+from tests.support.bundle_on_disk import BUNDLE, bundle_on_disk
 from tests.support.generation import PROGRAM, answered, coded
 
 LANE = Lane(tenant="acme", project="docs", conversation="c-1")
@@ -61,23 +62,29 @@ def runtime_of(model, **variables):
     return InProcess(in_memory(Settings.from_env(variables), model=model))
 
 
-def test_a_program_calls_the_bundles_tool_and_leaves_its_file(shop):
+def run_program(workflow, code, filename):
+    """Run a program in a turn of a workflow; return the runtime, the workflow and the turn's result."""
     with sound_process_bench():
         pass
-    model = MemoryModelClient(coded(CODE, "price.txt"), answered("It is in the file."))
+    model = MemoryModelClient(coded(code, filename), answered("It is in the file."))
     variables = {"STEPLINE_EXEC_PYTHON": sys.executable, "STEPLINE_EXEC_HOME": str(HOME)}
     runtime = runtime_of(model, EXEC_RUNTIME_MODE="process", **variables)
-    workflow = shop(runtime, LANE, user="ada")
+    made = workflow(runtime, LANE, user="ada")
     try:
-        result = asyncio.run(workflow.process({"text": "What does it cost?"}))
+        result = asyncio.run(made.process({"text": "What does it cost?"}))
     finally:
         runtime.close()
     model.assert_read()
+    return runtime, made, result
+
+
+def test_a_program_calls_the_bundles_tool_and_leaves_its_file(shop):
+    runtime, workflow, result = run_program(shop, CODE, "price.txt")
     assert result.answer == "It is in the file."
     batches = runtime.ports.log.since(LANE, 0)
     (ran,) = [entry for batch in batches for entry in batch.entries if isinstance(entry, Resulted)]
     assert (ran.status, ran.program) == ("ok", True)
-    fetched = asyncio.run(workflow.ctx_browser.fetch_ctx(f"fi:{result.turn_id}.outputs/price.txt"))
+    fetched = asyncio.run(workflow.ctx_client.fetch_ctx(f"fi:{result.turn_id}.outputs/price.txt"))
     assert fetched["ret"]["text"] == "12.5 euros"
 
 
@@ -87,6 +94,20 @@ def test_where_only_tasks_run_programs_the_agent_has_none_here(shop):
     assert PROGRAM not in agent.tools
     beside = runtime_of(None, EXEC_RUNTIME_MODE="docker", **fargate).build_agent(Shop.parts())
     assert beside.execution.places == {"inline"}
+
+
+def test_a_program_finds_the_bundle_of_the_workflow_that_runs_it():
+    code = (
+        "open('outputs/found.txt', 'w').write(BUNDLE_ID + ' ' + open(BUNDLE_ROOT + '/guide/roses.md').read())"
+    )
+    with bundle_on_disk() as package:
+        module = (
+            f"import {Shop.__module__} as shop\nclass Roses(shop.Shop): tools_module = ''\nWORKFLOW = Roses\n"
+        )
+        (package / "__init__.py").write_text(module)
+        _, workflow, result = run_program(load_workflow(BUNDLE), code, "found.txt")
+    fetched = asyncio.run(workflow.ctx_client.fetch_ctx(f"fi:{result.turn_id}.outputs/found.txt"))
+    assert fetched["ret"]["text"] == f"{BUNDLE} Thorns\n"
 
 
 def test_a_bundle_that_is_not_there_is_named_by_a_code():

@@ -29,12 +29,9 @@ def hooked():
     ran = []
 
     class Hooked(BaseWorkflow):
-        async def process(self, payload):
-            react = await self.build_react()
-            return await react.run(payload)
-
-        async def pre_run_hook(self, payload):
-            ran.append(payload.text)
+        @staticmethod
+        def pre_run_hook(hook):
+            ran.append(hook.messages[0].text)
 
     return Hooked, ran
 
@@ -46,7 +43,7 @@ def start(processes, runtime, text, workflow=WORKFLOW, **payload):
 
 async def admitted(processes, messages):
     for _ in range(messages):
-        await asyncio.to_thread(processes.log.admitted.get, timeout=WAIT_S)
+        await asyncio.to_thread(processes.log.entered.get, timeout=WAIT_S)
 
 
 def test_a_message_sent_twice_at_once_is_one_message_and_has_one_answer(processes):
@@ -173,7 +170,7 @@ def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_on
             asyncio.get_running_loop().set_default_executor(one)
             async with asyncio.timeout(WAIT_S):
                 result = await workflow.process({"text": "How long?"})
-                return result, await workflow.ctx_browser.fetch_ctx("ks:a.md")
+                return result, await workflow.ctx_client.fetch_ctx("ks:a.md")
 
     result, fetched = asyncio.run(talk())
     model.assert_read()
@@ -184,12 +181,14 @@ def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_on
 def test_the_context_of_somebody_elses_conversation_is_not_shown(processes):
     runtime = processes.process(MemoryModelClient(answered("Hello.")))
     processes.ask(runtime)
-    browser = WORKFLOW(runtime, processes.lane, user="eve").ctx_browser
+    workflow = WORKFLOW(runtime, processes.lane, user="eve")
+    browser = workflow.ctx_browser
     for ask in (
         browser.load_timeline,
         browser.timeline,
         browser.persist,
-        lambda: browser.fetch_ctx("ar:plan.latest:p1"),
+        lambda: workflow.ctx_client.fetch_ctx("ar:plan.latest:p1"),
+        lambda: workflow.ctx_client.search("hello"),
         lambda: browser.contribute([{"text": "x"}]),
     ):
         with pytest.raises(NotFoundError):

@@ -26,7 +26,7 @@ class Watched:
 
     def __init__(self, log):
         self._log = log
-        self.admitted = queue.SimpleQueue()
+        self.entered = queue.SimpleQueue()
 
     def __getattr__(self, name):
         return getattr(self._log, name)
@@ -34,7 +34,7 @@ class Watched:
     def put(self, lane, batch, *, message_id="", marks_open=False):
         put = self._log.put(lane, batch, message_id=message_id, marks_open=marks_open)
         if message_id:
-            self.admitted.put(message_id)
+            self.entered.put(message_id)
         return put
 
 

@@ -22,6 +22,7 @@ from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUTER, TASKS, WAIT
+from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
 from stepline.loop.turn import caught
 from stepline.model.batch import EMPTY, Batch, State
@@ -32,7 +33,7 @@ from stepline.model.step import Step
 from stepline.model.wire.event import EventFrame, Frame, decode_frame, join_pieces
 from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
-from stepline.ports.model import ModelClient, ModelRequest
+from stepline.ports.model import Media, ModelClient, ModelRequest, Part
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
@@ -122,7 +123,10 @@ class Conversation:
         return execute(self.ports, lambda profile: self.backends.get(profile.backend), step)
 
     def close(self, step: Step | None = None, **fields: Any) -> Step:
-        return close(self.ports, step or self.now(**fields))
+        following = close(self.ports, step or self.now(**fields))
+        if following.route == "done":
+            follow_turn(self.ports, self.agent, self.history, following)
+        return following
 
     def run(self) -> None:
         """Drive every execution to its end."""
@@ -244,5 +248,10 @@ def closings(conversation: Conversation) -> list[Closed]:
 
 
 def text_of(request: ModelRequest) -> str:
-    """Return what a request asks behind its system part."""
-    return "".join(part.text for part in request.content)
+    """Return what a request asks behind its system part, in words."""
+    return "".join(part.text for part in request.content if isinstance(part, Part))
+
+
+def files_of(request: ModelRequest) -> list[Media]:
+    """Return the pictures and documents of a request."""
+    return [part for part in request.content if isinstance(part, Media)]

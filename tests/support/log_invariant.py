@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from stepline.events.derive import derive, newest_event
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
 from stepline.model.entry import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Closed,
     Decided,
     Deferred,
@@ -24,9 +26,14 @@ from stepline.model.entry import (
 
 
 def chain(batches: Sequence[Batch]) -> Iterator[str]:
-    """Numbers are dense, each batch leads to the one before it that clients hear of, and nothing is too large."""
+    """Numbers are dense, each batch leads to the one before it that clients hear of, and nothing is too large.
+
+    Whose a conversation is, and with which bundle, never changes.
+    """
     prev = 0
     for at, batch in enumerate(batches, 1):
+        if (batch.state.owner, batch.state.bundle) != (batches[0].state.owner, batches[0].state.bundle):
+            yield "a conversation that changes its owner or its bundle"
         if batch.n != at:
             yield "a hole in the log"
         if batch.state.prev != prev:
@@ -55,7 +62,7 @@ def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch
                         yield "a turn opened in another one, or twice"
                     open_turn, epoch = turn, batch.n
                     seen.add(turn)
-                case TakenOver():
+                case TakenOver() | ApprovalAnswered():
                     epoch = batch.n
                 case Decided(iteration=iteration):
                     rounds[batch.state.turn, iteration] += 1
@@ -119,6 +126,46 @@ def effects(done: Counter[str], batches: Sequence[Batch], *, recorded: Sequence[
     for call, result in results.items():
         if result.tool_id in recorded and result.status == "ok" and not done[call]:
             yield "a result without its effect"
+
+
+def approvals(  # noqa: C901, PLR0912 - one branch a kind of entry
+    done: Counter[str], batches: Sequence[Batch], *, asks: Mapping[str, str]
+) -> Iterator[str]:
+    """A person is asked once about a call, nothing goes on before they answer, and what they did not allow never runs."""
+    requests: dict[int, ApprovalRequested] = {}
+    allowed, asked = set(), set()
+    parked = 0
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case ApprovalRequested():
+                    if entry.action.call_id in asked:
+                        yield "asked twice about one call"
+                    asked.add(entry.action.call_id)
+                    requests[batch.n] = entry
+                case ApprovalAnswered():
+                    if entry.n != parked or requests[entry.n].action.call_id != entry.call_id:
+                        yield "an answer to nothing"
+                    until = requests[entry.n].until if entry.n in requests else ""
+                    if entry.verdict == "expired" and not (until and until <= entry.at):
+                        yield "expired before its time"
+                    runs = entry.action.call_id if entry.action else entry.call_id
+                    if entry.verdict == "edited" and runs == entry.call_id:
+                        yield "an edit without an id of its own"
+                    allowed |= {runs} if entry.verdict in ("approved", "edited") else set()
+                case TakenOver() if parked:
+                    yield "a parked turn was taken over"
+                case Decided() | Resulted() | Started() | Closed() if parked:
+                    yield "a parked turn went on"
+                case Resulted(call_id=call, tool_id=tool) if (
+                    asks.get(tool) == "always" and entry.status != "error" and call not in allowed
+                ):
+                    yield "a call ran that was not allowed"
+                case _:
+                    pass
+        parked = batch.state.parked
+    if any(times and call in asked and call not in allowed for call, times in done.items()):
+        yield "a call ran that was not allowed"
 
 
 def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # noqa: C901, PLR0912 - one branch a kind of entry

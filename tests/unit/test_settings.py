@@ -5,10 +5,9 @@ from stepline.bootstrap.choice import policy
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.rules import ContextRules
 from stepline.errors import InputError
-from stepline.loop.agent import DECISION_ROLE
-from stepline.ports.model import RoleChoice
+from stepline.ports.model import DECISION_ROLE, RoleChoice
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.settings import TABLE, Settings, env
+from stepline.settings import TABLE, BundleChoice, Settings, env
 
 OTHER_VALUES = {
     "allowed_origins": ("https://a.example,https://b.example", ("https://a.example", "https://b.example")),
@@ -17,6 +16,7 @@ OTHER_VALUES = {
     "protocol": ("tolerant", "tolerant"),
     "agent_version": ("v2", "v2"),
     "cache_minimum_tokens": ('{"some-model": 7}', {"some-model": 7}),
+    "bundles": ('{"docs": "bundles.docs"}', {"docs": BundleChoice(module="bundles.docs")}),
     "bundle_props": ('{"react": {"max_iterations": 4}}', {"react": {"max_iterations": 4}}),
     "assembly": ('{"ai": {}}', {"ai": {}}),
     "model_provider": ("bedrock", "bedrock"),
@@ -26,6 +26,9 @@ OTHER_VALUES = {
     "exec_strategy": ("combined", "combined"),
     "exec_packages": ("numpy, pandas", ("numpy", "pandas")),
     "descriptor_payload_scope": ("all", "all"),
+    "workspace": ("git", "git"),
+    "search_provider": ("brave", "brave"),
+    "approvals": ('{"mail.*": "always"}', {"mail.*": "always"}),
     "fargate_subnets": ("subnet-1, subnet-2", ("subnet-1", "subnet-2")),
     "fargate_security_groups": ("sg-1", ("sg-1",)),
     "fargate_assign_public_ip": ("DISABLED", "DISABLED"),
@@ -116,6 +119,34 @@ def test_the_bundle_decides_before_the_assembly_and_both_before_the_variable():
         seen.append(policy(Settings.from_env(said)).max_iterations)
         del said[variable]
     assert [*seen, policy(Settings.from_env({})).max_iterations] == [4, 5, 6, 15]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"default": "bundles.docs"}',
+        '{"Docs": "bundles.docs"}',
+        '{"": "bundles.docs"}',
+        '{"../docs": "bundles.docs"}',
+        '{"docs": 3}',
+        '{"docs": {"module": "bundles.docs", "prop": {}}}',
+        '["bundles.docs"]',
+    ],
+)
+def test_a_further_bundle_has_a_name_of_its_own_and_a_module(text):
+    with pytest.raises(InputError) as caught:
+        Settings.from_env({"STEPLINE_BUNDLES": text})
+    assert caught.value.reason == "bad_setting"
+
+
+def test_each_bundle_is_bound_by_its_own_properties():
+    said = {
+        "STEPLINE_BUNDLE_PROPS": '{"react": {"max_iterations": 4}}',
+        "STEPLINE_BUNDLES": '{"docs": {"module": "bundles.docs", "props": {"react": {"max_iterations": 7}}}, "bare": "bundles.docs"}',
+    }
+    ports = in_memory(Settings.from_env(said)).ports
+    rounds = [ports.of(name).policy.max_iterations for name in ("", "docs", "bare", "gone")]
+    assert rounds == [4, 7, 15, 4]
 
 
 def test_what_bounds_a_round_reaches_the_agent_and_its_instructions():
@@ -233,6 +264,7 @@ def test_a_task_is_told_the_bound_of_a_request_that_the_bundle_sets():
         ("STEPLINE_MAX_ACTIONS_PER_ROUND", "few"),
         ("STEPLINE_PROTOCOL", "lax"),
         ("AI_REACT_AGENT_VERSION", "v1"),
+        ("AI_REACT_WORKSPACE", "svn"),
         ("AI_REACT_CONTEXT_MAX_TOKENS", "plenty"),
         ("STEPLINE_CONTEXT_WINDOW_TOKENS", "wide"),
         ("STEPLINE_CACHE_TTL_S", "5m"),

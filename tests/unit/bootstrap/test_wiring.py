@@ -8,6 +8,7 @@ import pytest
 from stepline.adapters.memory.clock import MemoryMeter
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.adapters.redis.signal import RedisSignals
+from stepline.adapters.s3_vectors.memory_index import S3VectorsMemoryIndex
 from stepline.bootstrap.app import App
 from stepline.bootstrap.aws_wiring import on_aws
 from stepline.delivery.posting import Posting
@@ -23,7 +24,7 @@ def ports(**said: str) -> Ports:
 
 LOADED = """
 import sys
-from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.clock import MemoryMeter
 from stepline.bootstrap.app import App
 from stepline.bootstrap.aws_wiring import on_aws
 from stepline.settings import Settings
@@ -58,3 +59,9 @@ def test_a_redis_is_a_way_beside_the_gateway_for_events_and_for_text():
 def test_how_often_a_step_looks_is_what_the_deployment_sets(said, poll_s):
     assert ports(STEPLINE_STEER_POLL_MS=said).signals.poll_s == poll_s
     assert ports(STEPLINE_STEER_POLL_MS=said, STEPLINE_REDIS_SECRET_ARN=SECRET).signals.poll_s == poll_s
+
+
+def test_memory_is_in_vectors_where_a_bucket_is_named():
+    bucket = "arn:aws:s3vectors:eu-west-1:111122223333:bucket/memory"
+    assert isinstance(ports(STEPLINE_MEMORY_BUCKET_ARN=bucket).memory, S3VectorsMemoryIndex)
+    assert not isinstance(ports().memory, S3VectorsMemoryIndex)

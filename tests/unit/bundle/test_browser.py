@@ -7,6 +7,7 @@ import json
 import pytest
 
 from bundles.default import WORKFLOW
+from stepline import search_memory
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap.in_process import InProcess
 from stepline.bootstrap.memory_wiring import in_memory
@@ -14,6 +15,7 @@ from stepline.bundle.browser import missing_blocks, place_blocks, read_blocks
 from stepline.errors import InputError, LimitError
 from stepline.model.block import Produced
 from stepline.model.ids import Lane
+from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from tests.support.conversation import text_of
@@ -39,7 +41,7 @@ class AnsweredWorkflow:
         return asyncio.run(self.workflow.process({"text": text}))
 
     def fetch(self, refs):
-        return asyncio.run(self.browser.fetch_ctx(refs))
+        return asyncio.run(self.workflow.ctx_client.fetch_ctx(refs))
 
     def text(self, **options):
         return "".join(part.text for part in asyncio.run(self.browser.timeline(**options)))
@@ -55,8 +57,7 @@ def answered_workflow():
 def test_what_the_model_reads_is_rendered_with_what_was_asked_for(answered_workflow):
     whole = answered_workflow.text()
     assert "How does it work?" in whole
-    assert "SOURCES POOL" in whole
-    assert "ANNOUNCE" in whole
+    assert whole.index("It is kept [[S:1]].") < whole.index("[SOURCES POOL]") < whole.index("╔══ ANNOUNCE")
     bare = answered_workflow.text(include_sources=False, include_announce=False)
     assert "It is kept [[S:1]]." in bare
     assert "SOURCES POOL" not in bare
@@ -137,8 +138,8 @@ def test_bytes_that_are_no_text_come_in_base64():
 
     answered_workflow = AnsweredWorkflow(answered("Yes."))
     answered_workflow.say()
-    browser = Knowing(answered_workflow.runtime, LANE, user="ada").ctx_browser
-    fetched = asyncio.run(browser.fetch_ctx("ks:a.png"))["ret"]
+    client = Knowing(answered_workflow.runtime, LANE, user="ada").ctx_client
+    fetched = asyncio.run(client.fetch_ctx("ks:a.png"))["ret"]
     assert base64.b64decode(fetched["base64"]) == b"\x89PNG"
     assert fetched["mime"] == "application/octet-stream"
 
@@ -164,6 +165,56 @@ def test_what_cannot_be_fetched_says_why(answered_workflow, ref, code):
     fetched = answered_workflow.fetch(ref)
     assert (fetched["path"], fetched["err"]["code"]) == (ref, code)
     assert fetched["err"]["message"]
+
+
+# --- search
+
+
+def remembered(answered_workflow):
+    """Put the answers of the workflow into the index, and return the path of the first one."""
+    scope = MemoryScope(tenant="acme", project="docs", user="ada")
+    timeline = asyncio.run(answered_workflow.browser.load_timeline())
+    rows = [
+        MemoryRow(
+            conversation=LANE.conversation,
+            turn=block.turn_id,
+            kind="answer" if block.author == "assistant" else "prompt",
+            path=block.path,
+            text=block.text,
+            at=block.ts,
+            n=1,
+        )
+        for block in timeline.history_blocks
+        if block.type in ("user.prompt", "assistant.completion")
+    ]
+    answered_workflow.app.ports.memory.add(scope, rows)
+    return next(row.path for row in rows if row.kind == "answer")
+
+
+def test_a_bundle_searches_what_was_said_and_fetches_it(answered_workflow):
+    path = remembered(answered_workflow)
+    search = answered_workflow.workflow.ctx_client.search
+    found = asyncio.run(search("how is it kept", kind="assistant", limit=5))
+    assert found["behind"] is False
+    (item,) = found["items"]
+    assert (item["path"], item["role"], item["conversation_id"]) == (path, "assistant", "c-1")
+    assert (item["text"], item["turn_id"]) == ("It is kept [[S:1]].", answered_workflow.first)
+    assert answered_workflow.fetch(path)["ret"]["text"] == item["text"]
+    assert {row["role"] for row in asyncio.run(search("how it is"))["items"]} == {"assistant", "user"}
+    assert len(asyncio.run(search("how it is", top_k=1))["items"]) == 1
+    assert asyncio.run(search("how", kind=["attachment", "notes"]))["items"] == []
+
+
+def test_a_bundle_hears_what_it_cannot_search_for(answered_workflow):
+    with pytest.raises(InputError) as refused:
+        asyncio.run(answered_workflow.workflow.ctx_client.search("how", kind="answers"))
+    assert refused.value.reason == "bad_kind"
+
+
+def test_a_tool_searches_by_the_same_function(answered_workflow):
+    path = remembered(answered_workflow)
+    found = search_memory(answered_workflow.browser.tool_context(), "kept", kind="assistant")
+    assert [item["path"] for item in found["items"]] == [path]
 
 
 # --- blocks

@@ -1,8 +1,10 @@
 """What a bundle's agent is made of: tools and skills by their modules, knowledge by its functions."""
 
 import asyncio
+import json
 import sys
 from types import ModuleType
+from typing import ClassVar
 
 import pytest
 
@@ -11,11 +13,14 @@ from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap.in_process import InProcess
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.parts import Parts, load_skills, load_tools
-from stepline.bundle.skill import Skill, check_skills, render_skills, skill_shelf
+from stepline.bundle.skills.skill import Skill, check_skills
+from stepline.bundle.skills.skill_catalogue import render_catalogue
+from stepline.bundle.skills.skill_shelf import skill_shelf
 from stepline.bundle.workflow import load_workflow
 from stepline.errors import InputError, ToolError
-from stepline.model.entry import Resulted
+from stepline.model.entry import Closed, Resulted
 from stepline.model.ids import Lane
+from stepline.model.source import Citation
 from stepline.settings import Settings
 from stepline.tools.context import Shelved
 from stepline.tools.knowledge import knowledge_shelf
@@ -87,6 +92,7 @@ def test_the_deployed_agent_is_made_of_the_bundle_that_the_settings_name(module)
     assert "web_tools.web_search" not in agent.tools
     assert "react.read" in agent.tools
     assert "SK1 sk:ops.release: Cut a release" in agent.system
+    assert "sk:public.research" not in agent.system  # the bundle has no search
     assert set(agent.shelves) == {"sk"}
 
 
@@ -102,16 +108,19 @@ def test_no_two_tools_have_one_name(module, taken):
 
 
 def test_skills_are_listed_by_number_and_read_by_path():
-    listed = render_skills([RELEASE, GREET])
-    assert listed.splitlines()[1:] == ["SK1 sk:ops.release: Cut a release", "SK2 sk:public.greet: Say hello"]
-    read = skill_shelf([RELEASE, GREET])
-    text = "# Say hello\n\nSay hello first."
+    listed = render_catalogue([GREET, RELEASE])
+    assert listed.splitlines()[1:] == [
+        "SK1 sk:ops.release: Cut a release (~9 tokens)",
+        "SK2 sk:public.greet: Say hello (~5 tokens)",
+    ]
+    read = skill_shelf([GREET, RELEASE])
+    text = "## Skill: Say hello (public.greet)\n\nSay hello first."
     assert read("sk:public.greet") == read("sk:SK2") == Shelved(text=text, path="sk:public.greet")
     assert read("sk:public.nothing") is None
-    assert render_skills([]) == ""
+    assert render_catalogue([]) == ""
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "SK3", "7", "hidden-guidance-0123456789"])
+@pytest.mark.parametrize("name", ["", "a/b", "SK3", "7", "hidden-guidance-0123456789", "catalog"])
 def test_a_skill_that_no_path_can_name_is_refused(name):
     assert reason(check_skills, [Skill(id=name, title="t", text="x")]) == "skill_invalid"
 
@@ -166,6 +175,60 @@ def test_the_agent_searches_and_reads_what_its_bundle_knows():
     assert len(found.blocks[0].text) < 1500
     assert "Push the tag before." in shown.blocks[-1].text
     assert '"reason":"not_found"' in "".join(block.text for block in shown.blocks)
+
+
+class Rooted(WORKFLOW):
+    """Has a search that takes a root, and one row that is not below it."""
+
+    asked: ClassVar[list[tuple[str, int, str]]] = []
+
+    @staticmethod
+    async def knowledge_space_fn(query, limit, root=""):
+        Rooted.asked.append((query, limit, root))
+        rows = [{"path": "ks:src/a.py"}, {"path": "docs/a.md", "title": "A", "line": 7, "tags": ["x", "y"]}]
+        return [*rows, {"path": "ks:docs/b.md", "see_also": "no list"}]
+
+
+@pytest.mark.parametrize("name", ["limit", "top_k", "max_hits"])
+def test_a_search_is_limited_by_any_of_its_names_and_takes_more_words_and_a_root(name):
+    Rooted.asked.clear()
+    params = {"query": "rollback", name: 2, "root": "ks:docs/", "keywords": ["tag", "push"]}
+    _, (found,) = talk(Rooted, called("react.search_knowledge", params), answered("Found."))
+    assert Rooted.asked == [("rollback tag push", 2, "ks:docs")]
+    report = json.loads(found.blocks[0].text)
+    assert report["results"] == [
+        {"sid": 1, "path": "ks:docs/a.md", "title": "A", "tags": ["x", "y"], "line": 7},
+        {"sid": 2, "path": "ks:docs/b.md"},
+    ]
+
+
+def test_a_search_without_a_root_of_its_own_is_kept_to_one():
+    class Plain(WORKFLOW):
+        @staticmethod
+        def knowledge_space_fn(query, limit):
+            return [{"path": "src/a.py"}, {"path": "docs/a.md", "title": query * limit}]
+
+    search = called("react.search_knowledge", {"query": "x", "root": "docs"})
+    _, (found,) = talk(Plain, search, answered("Found."))
+    assert [row["path"] for row in json.loads(found.blocks[0].text)["results"]] == ["ks:docs/a.md"]
+
+
+def test_what_a_search_finds_is_cited_by_its_number():
+    search = called("react.search_knowledge", {"query": "rollback", "root": "ks:docs"})
+    app = in_memory(Settings.from_env({}), model=MemoryModelClient(search, answered("Push it. [[S:1]]")))
+    asyncio.run(Rooted(InProcess(app), LANE, user="ada").process({"text": "How?"}))
+    entries = [entry for batch in app.ports.log.since(LANE, 0) for entry in batch.entries]
+    (closed,) = [entry for entry in entries if isinstance(entry, Closed)]
+    assert closed.citations == (Citation(sid=1, title="A", path="ks:docs/a.md"),)
+    assert not closed.unresolved
+
+
+def test_a_root_that_is_no_path_is_told_to_the_model():
+    _, (found,) = talk(
+        Rooted, called("react.search_knowledge", {"query": "x", "root": "ks:../up"}), answered("It failed.")
+    )
+    assert found.status == "error"
+    assert found.error["code"].startswith("path_")
 
 
 def test_an_agent_without_knowledge_has_neither_the_tool_nor_the_paths():
@@ -229,6 +292,6 @@ def test_skills_are_read_by_the_agent(module):
     class Skilled(WORKFLOW):
         skills_module = module("skilled.skills", SKILLS=[RELEASE])
 
-    model, (shown,) = talk(Skilled, called("react.read", {"paths": ["sk:SK1"]}), answered("Done."))
+    model, (shown,) = talk(Skilled, called("react.read", {"paths": ["sk:ops.release"]}), answered("Done."))
     assert "sk:ops.release" in model.requests[0].system[0].text
     assert "Tag it, then push the tag." in shown.blocks[-1].text

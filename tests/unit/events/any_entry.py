@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
+    ApprovalAnswered,
+    ApprovalRequested,
     Closed,
     Decided,
     Deferred,
     Dropped,
     Inbound,
+    Listed,
     Opened,
     Owner,
     Reopened,
@@ -117,6 +120,15 @@ entries = st.one_of(
     ),
     st.builds(Opened, turn=texts, at=times, prompts=some(counts)),
     st.builds(
+        Listed,
+        turn=texts,
+        at=times,
+        until=times,
+        servers=texts,
+        body=st.builds(Body, key=texts, sha256=texts, size_bytes=counts),
+        failed=some(texts),
+    ),
+    st.builds(
         Reopened,
         iteration=counts,
         attempt=counts,
@@ -177,4 +189,27 @@ entries = st.one_of(
     ),
     st.builds(Dropped, n=counts, reason=texts),
     st.builds(TakenOver, turn=texts, reason=texts, takeovers=counts),
+    st.builds(
+        ApprovalRequested,
+        turn=texts,
+        at=times,
+        iteration=counts,
+        action=actions,
+        rule=st.sampled_from(["always", "first_use"]),
+        until=st.just("") | times,
+    ),
+    st.builds(
+        ApprovalAnswered,
+        n=counts,
+        turn=texts,
+        at=times,
+        requested_at=times,
+        iteration=counts,
+        call_id=texts,
+        tool_id=texts,
+        verdict=st.sampled_from(["approved", "edited", "denied", "expired", "withdrawn"]),
+        message_id=texts,
+        text=texts,
+        action=st.none() | actions,
+    ),
 )

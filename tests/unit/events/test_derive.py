@@ -375,9 +375,35 @@ FOUND = {"search_id": "s1", "objective": "o", "queries": ["q"], "results": [{"si
 
 
 def test_what_a_search_found_is_a_type_of_its_own():
-    (told,) = told_by("web_search.filtered_results", FOUND)
+    told, _ = told_by("web_search.filtered_results", FOUND)
     assert (told.type, told.route) == ("web_search.filtered_results", "chat_step")
     assert told.data == {**FOUND, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
+
+
+def test_what_a_search_found_is_told_as_html_too_in_which_nothing_is_a_page_s_own():
+    row = {
+        "sid": 1,
+        "title": "<script>x()</script>",
+        "url": "https://e.example/?a=1&b='\"><i>",
+        "text": "5 < 6 & <b>bold</b>",
+        "published_time_iso": "2026-05-01T10:00:00Z",
+    }
+    rows = [row, {"title": "No link", "url": "javascript:x()"}, {"title": 1}]
+    _, told = told_by("web_search.filtered_results", {**FOUND, "objective": "<o>", "results": rows})
+    assert (told.type, told.route, told.data["search_id"]) == ("web_search.html_view", "chat_step", "s1")
+    assert told.data["html"] == (
+        '<section class="web-search"><h3>&lt;o&gt;</h3><ol><li data-sid="1">'
+        '<a href="https://e.example/?a=1&amp;b=&#x27;&quot;&gt;&lt;i&gt;" target="_blank" rel="noopener noreferrer">'
+        "&lt;script&gt;x()&lt;/script&gt;</a> <cite>e.example</cite> <time>2026-05-01</time>"
+        "<p>5 &lt; 6 &amp; &lt;b&gt;bold&lt;/b&gt;</p></li><li>No link <p></p></li><li> <p></p></li></ol></section>"
+    )
+
+
+def test_pages_that_were_fetched_are_a_type_of_their_own():
+    data = {"execution_id": "tc_1", "objective": "", "urls": ["https://e.example"], "results": [{"sid": 1}]}
+    (told,) = told_by("web_fetch.results", data)
+    assert (told.type, told.route) == ("web_fetch.results", "chat_step")
+    assert told.data == {**data, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
 
 
 def test_the_followups_that_a_tool_suggests_are_those_of_clients():

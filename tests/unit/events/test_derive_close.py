@@ -108,6 +108,14 @@ def test_only_what_lies_on_the_web_is_a_citation():
     assert "chat.citations" not in [event.type for event in ended(citations=CITED[1:])]
 
 
+def test_a_document_of_the_agent_is_a_citation_by_its_path():
+    document = Citation(sid=2, title="Costs", path="ks:docs/cost.md")
+    events = ended(answer="[[S:2]]", citations=(document,))
+    (item,) = data(events, "chat.citations")["items"]
+    assert item == {"sid": 2, "title": "Costs", "url": "", "path": "ks:docs/cost.md"}
+    assert data(events, "chat.complete")["answer"] == '[Costs](ks:docs/cost.md "S:2")'
+
+
 def test_the_end_says_where_the_time_went():
     events = ended(rounds=3, files=2, elapsed_ms=65_432, model_ms=60_000, tools_ms=1_040)
     assert data(events, "chat.conversation.turn.completed") == {

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.errors import DependencyError, LimitError
 from stepline.log.spill import SPILL_MIN_BYTES, hydrate, spill
+from stepline.loop.hooks.run_hook import hook_call
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, Cursor, State, encode_batch
 from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Entry, Inbound, Resulted
-from stepline.model.ids import call_id, turn_id
+from stepline.model.ids import turn_id
 from stepline.model.usage import Tally, Usage
 from tests.support.conversation import LANE, Conversation
 
@@ -205,9 +206,7 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         claim=large,
         attempt=99,
         cursor=Cursor(iteration=9999, phase="decide", action=999),
-        running=call_id(turn, 9999, 999),
-        bundle="b" * 32,
-        parked=large,
+        running=hook_call("before_round", conversation.now(turn=turn, iteration=9999)),
         rendered=large,
         decided=large,
         actions=999,
@@ -235,6 +234,10 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         waits=99,
         until_ms=2 * large,
         declined=9999,
+        prepared=large,
+        primed=9999,
+        bundle="b" * 32,
+        parked=large,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

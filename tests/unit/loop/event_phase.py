@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from stepline.adapters.memory.model import MemoryModelClient, MemoryModelStream
-from stepline.model.entry import Closed, Decided, Dropped, Inbound, Opened, Steered
+from stepline.ingress.approval_answer import Answer, answer_request
+from stepline.model.entry import ApprovalRequested, Closed, Decided, Dropped, Inbound, Opened, Steered
 from stepline.model.program.execution import Run
 from stepline.model.wire.live_event import EventClass
 from stepline.ports.model import ModelRequest
 from stepline.tools.context import ToolOutput
-from tests.support.conversation import Conversation, tool
+from tests.support.conversation import LANE, USER, Conversation, tool
 from tests.support.generation import answered, called, coded
 
 ID: Final = "event"
@@ -29,6 +30,7 @@ PHASES: Final = {
     "decide": "the model writes its answer",
     "act": "a tool runs",
     "program": "a program runs",
+    "parked": "a call waits for a person, who approves it then",
     "finalize": "the model writes its last answer after a steer",
     "close": "the answer stands, and the turn is about to close",
     "last": "the same, and no round is left",
@@ -102,8 +104,20 @@ def play(event_class: EventClass, phase: str, *, begun: bool = False) -> Convers
             conversation.drive(step)
         conversation.machine.end(name)
     conversation.run()
+    if phase == "parked":
+        tell()
+        _approve(conversation)
+        conversation.run()
     assert conversation.state.status == "idle"
     return conversation
+
+
+def _approve(conversation: Conversation) -> None:
+    """Be the person, unless the event has withdrawn the request."""
+    if conversation.state.parked:
+        (asked,) = conversation.entries(ApprovalRequested)
+        answer = Answer(message_id="answer", user=USER, call_id=asked.action.call_id, verdict="approved")
+        answer_request(conversation.ports, LANE, answer)
 
 
 def _prepare(conversation: Conversation, phase: str, tell: Happening) -> Overheard:
@@ -111,6 +125,9 @@ def _prepare(conversation: Conversation, phase: str, tell: Happening) -> Overhea
     match phase:
         case "act":
             conversation.use(tool("x.work", "pure", lambda _: (tell(), ToolOutput())[1]))
+            return Overheard(called("x.work"))
+        case "parked":
+            conversation.use(tool("x.work", "pure", lambda _: ToolOutput(), approval="always"))
             return Overheard(called("x.work"))
         case "program":
             conversation.programs(lambda _: (tell(), Run(returncode=0, seconds=0.5))[1])

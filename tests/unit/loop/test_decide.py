@@ -16,12 +16,13 @@ from stepline.errors import (
 from stepline.loop.close import CAUSES
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, Decided, Reopened
+from stepline.model.program.execution import Run
 from stepline.model.usage import Usage
 from stepline.model.wire.event import DeltaFrame
 from stepline.protocol.stream.lane import CONTROL_LANE
 from tests.support.conversation import LANE, Conversation, of, text_of
 from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
-from tests.support.generation import BROKEN, answered, called, said, start_tag
+from tests.support.generation import BROKEN, answered, called, coded, said, start_tag
 from tests.support.steered_conversation import SteeredConversation
 
 READ = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]}, notes="reading")
@@ -66,6 +67,16 @@ def test_a_decision_says_when_its_thinking_was_and_how_many_rounds_are_left() ->
     assert (second.thinking, second.thinking_ms) == ((), ())
     most = conversation.ports.policy.max_iterations
     assert [first.rounds_left, second.rounds_left] == [most - 1, most - 2]
+
+
+def test_a_decision_says_how_long_its_program_took_to_write() -> None:
+    text = coded("print(1)\n", "a.csv")
+    conversation = SteeredConversation(text)
+    conversation.programs(lambda _: Run(returncode=0))
+    conversation.at(text.index("print(1)") // 8 + 1, lambda: conversation.clock.pause(0.75))
+    conversation.decide()
+    (entry,) = conversation.decided
+    assert (entry.accepted, entry.code_ms) == (True, 750)
 
 
 def test_how_the_answer_ended_is_recorded_unless_it_just_ended() -> None:

@@ -25,8 +25,8 @@ def expected(event_class: EventClass, phase: str) -> str:
         return FATES.get(rule.stopped, "handed_back stopped")
     if rule.interrupts:
         return "stopped" if rule.then == "close" else "finalized"
-    # A tool and a program are followed by another round in any case; an answer is not.
-    return "seen" if rule.holds or phase in ("act", "program") else FATES[rule.unseen]
+    # A tool, a program and a call that waited are followed by another round in any case; an answer is not.
+    return "seen" if rule.holds or phase in ("act", "program", "parked") else FATES[rule.unseen]
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from stepline.adapters.memory.model import Fail, Say
 from stepline.context.estimate import surely_fits
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
-from stepline.events.derive import derive
+from stepline.events.derive import compaction_event, derive
 from stepline.loop.agent import NO_SUMMARISER
 from stepline.loop.stream_generation import ask, weigh_overhead
 from stepline.model.entry import Closed, Compacted, Compacting, Decided
@@ -64,7 +64,11 @@ def test_turns_are_summed_up_before_the_rounds_of_the_open_one() -> None:
     assert SUMMARY in memory.summary
     assert memory.turns > 20
     turns = conversation.timeline().turns
-    assert memory.covered == (turns[0], turns[memory.turns - 1])
+    assert len(ended) > 1
+    assert [turn for entry in ended for turn in entry.covered] == list(turns[: memory.turns])
+    told = [compaction_event(entry).data for entry in ended]
+    assert [data["covered_turn_ids"] for data in told] == [list(entry.covered) for entry in ended]
+    assert [data["covered_turns"] for data in told] == [entry.turns for entry in ended]
 
 
 def test_no_request_is_above_the_budget_and_every_turn_is_answered() -> None:

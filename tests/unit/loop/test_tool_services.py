@@ -6,20 +6,27 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from stepline import search_memory
+from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bootstrap.program_backend import ProgramBackends
 from stepline.bundle.parts import Parts
+from stepline.errors import PathError, ToolError
 from stepline.model.batch import encode_batch
-from stepline.model.entry import Resulted
-from stepline.model.program.execution import ExecRequest
+from stepline.model.block import Body
+from stepline.model.entry import Closed, Decided, Resulted
+from stepline.model.program.execution import ExecRequest, Run, ToolCallRecord
+from stepline.model.program.handover import Grant
+from stepline.model.usage import Usage
 from stepline.ports.executor import Job
 from stepline.ports.model import ModelRequest, Part
 from stepline.settings import Settings
 from stepline.tools.context import ToolOutput
 from stepline.tools.registry import Registry
+from stepline.tools.write import WRITE_TOOL
 from tests.support.conversation import LANE, Conversation, tool
-from tests.support.generation import answered, called
+from tests.support.generation import answered, called, coded
 
 SECRET = "hunter2-never-seen"
 TEXTS = {
@@ -69,13 +76,17 @@ def ask(context):
         return "".join(running)
 
 
-def call_in_program(app):
-    """Return what the tool finds when a program calls it."""
+def job_of(artifacts):
+    """Return a program that may call the tool."""
     request = ExecRequest(
         exec_id="e1", lane=LANE, turn="", iteration=0, at="", n=0, code="", contract=(), tools=(CALL,)
     )
-    job = Job(request=request, batches=(), fetch=app.ports.artifacts.get, spool=Path())
-    return ProgramBackends(app).tool_host(job).call(CALL, {})
+    return Job(request=request, batches=(), fetch=artifacts.get, spool=Path())
+
+
+def call_in_program(app):
+    """Return what the tool finds when a program calls it."""
+    return ProgramBackends(app).tool_host(job_of(app.ports.artifacts)).call(CALL, {})
 
 
 @pytest.mark.parametrize("path", ["crm.url", "b:unit"])
@@ -89,6 +100,71 @@ def test_a_tool_of_a_round_reads_the_same_settings_as_one_of_a_program(folder, p
 def test_a_tool_of_a_round_asks_the_model_as_one_of_a_program_does():
     app = app_of(ask, model=MemoryModelClient("4", "4"))
     assert found(call(app)) == call_in_program(app) == "4"
+
+
+def test_what_the_tool_of_a_program_asks_the_model_is_on_the_record_of_its_call():
+    model = MemoryModelClient("4")
+    host = ProgramBackends(app_of(ask, model=model)).tool_host(job_of(MemoryArtifacts()))
+    assert host.call(CALL, {}) == "4"
+    (call,) = host.calls
+    assert call.status == "ok"
+    assert call.usage.output_tokens > 0
+
+
+def test_the_turn_pays_for_what_the_tools_of_its_programs_ask():
+    used = Usage(input_tokens=7, output_tokens=5)
+    asked = ToolCallRecord(tool_id=CALL, params={}, status="ok", at="", usage=used)
+    conversation = Conversation(coded("print(1)", "a.csv"), answered("Done."))
+    conversation.programs(lambda _: Run(returncode=0, calls=(asked, asked)))
+    conversation.send()
+    conversation.run()
+    (end,), (closed,) = conversation.entries(Resulted), conversation.entries(Closed)
+    decided = sum(entry.cost.output_tokens for entry in conversation.entries(Decided))
+    assert end.usage.output_tokens == 10
+    assert closed.usage.output_tokens == conversation.state.output_tokens == decided + 10
+
+
+def test_a_tool_gets_the_address_of_a_file_of_its_conversation_and_of_no_other():
+    told = {}
+
+    def host(context):
+        told["url"] = context.artifact_url(f"fi:{context.turn}.outputs/a.md", ttl_s=60)
+        with pytest.raises(ToolError) as caught:
+            context.artifact_url(f"fi:{context.turn}.outputs/b.md")
+        told["code"] = caught.value.reason
+        with pytest.raises(PathError):
+            context.artifact_url("fi:../../a.md")
+
+    write = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"}
+    app = app_of(host)
+    conversation = Conversation(called("react.write", write), called(CALL, {}), answered("Done."))
+    conversation.agent = replace(app.agent, registry=Registry([WRITE_TOOL, app.agent.registry.find(CALL)]))
+    conversation.send()
+    conversation.run()
+    assert conversation.ports.grants.get(Grant(url=told["url"])) == b"# A"
+    assert told["code"] == "not_found"
+
+
+def test_the_address_of_a_file_lives_no_longer_than_a_signature_may():
+    until = []
+    app = app_of(lambda context: until.append(context.artifact_url(Body("out/x", "", 1), ttl_s=10**9)))
+    conversation = call(app)
+    now = int(conversation.clock.now().timestamp())
+    assert until == [f"GET {now + 7 * 86_400} out/x"]
+
+
+def test_files_have_no_addresses_for_a_tool_of_a_program():
+    with pytest.raises(ToolError) as caught:
+        call_in_program(app_of(lambda context: context.artifact_url(Body("out/x", "", 1))))
+    assert caught.value.reason == "hosting_unavailable"
+
+
+def test_a_tool_of_a_round_searches_the_memory_and_one_of_a_program_does_not():
+    app = app_of(lambda context: search_memory(context, "what the crm said")["items"])
+    assert found(call(app)) == []
+    with pytest.raises(ToolError) as refused:
+        call_in_program(app)
+    assert refused.value.reason == "memory_not_here"
 
 
 def test_a_secret_reaches_the_tool_of_a_round_and_no_place_beside_it(folder, caplog):

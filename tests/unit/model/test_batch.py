@@ -31,7 +31,23 @@ def test_a_batch_holds_no_defaults_beside_the_row_of_its_state() -> None:
         "entries": [
             {"kind": "in", "message_id": "m", "event": "prompt", "text": "hi", "user": "ada", "at": "now"}
         ],
-        "state": ["idle", "ada", "", 0, 0, 0, 0, [0, "decide", 0], "", *[0] * 11, TALLY, False, *[0] * 7],
+        "state": [
+            "idle",
+            "ada",
+            "",
+            0,
+            0,
+            0,
+            0,
+            [0, "decide", 0],
+            "",
+            *[0] * 11,
+            TALLY,
+            False,
+            *[0] * 9,
+            "",
+            0,
+        ],
     }
 
 

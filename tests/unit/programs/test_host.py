@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 
 from stepline.adapters.corpus import CorpusSearch
+from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.errors import ToolError
+from stepline.model.block import Block, Body
 from stepline.model.source import Source
 from stepline.programs.host import PARAMS_CHARS, RESULT_BYTES_MAX, RET_CHARS, sub_call_id
 from stepline.tools.context import ToolOutput
 from stepline.tools.sources import SourcePool
-from tests.unit.programs.tool_host import EXEC_ID, PROMPT, make_host, tool
+from tests.support.files import PNG, picture
+from tests.unit.programs.tool_host import EXEC_ID, PROMPT, TS, TURN, Conversation, make_host, tool
 
 
 def refusal(host, tool_id, params=None) -> ToolError:
@@ -52,7 +55,11 @@ def test_a_tool_that_is_not_for_programs_is_refused_by_name_with_what_to_do_inst
     host = make_host()
     for tool_id, instead in {
         "react.write": "open()",
+        "react.patch": "open()",
+        "react.rg": "search the files below OUTPUT_DIR",
+        "react.checkout": "the agent takes",
         "react.pull": "the agent pulls",
+        "react.memsearch": "the agent searches",
         "exec_tools.execute_code_python": "import",
         "test.private": "next round",
     }.items():
@@ -226,6 +233,19 @@ def test_events_carry_the_tool_they_came_from_also_when_it_refused_in_the_end():
 def test_a_program_reads_what_the_model_can_see_already():
     value = make_host().call("react.read", {"paths": [PROMPT]})
     assert [block["text"] for block in value["blocks"]][1:] == ["Summe?"]
+
+
+def test_a_program_that_reads_a_picture_attaches_nothing_to_the_models_request():
+    artifacts = MemoryArtifacts()
+    artifacts.put("out/k", picture(), mime=PNG)
+    path = f"fi:{TURN}.outputs/a.png"
+    body = Body(key="out/k", sha256="0" * 64, size_bytes=len(picture()), mime=PNG)
+    block = Block(
+        type="react.tool.result", author="react", ts=TS, turn_id=TURN, path=path, mime=PNG, body=body
+    )
+    host = make_host(artifacts=artifacts, timeline=Conversation({path: block}))
+    value = host.call("react.read", {"paths": [path]})
+    assert json.loads(value["blocks"][0]["text"])["paths"][0]["status"] == "metadata_only"
 
 
 def test_many_threads_may_call_at_once():

@@ -145,6 +145,8 @@ def test_a_turns_log_says_what_it_used():
 def test_the_pool_is_a_document_of_its_own():
     document = export_sources(talk().timeline())
     assert document.payload == {"sources_pool": [msgspec.structs.asdict(PAGE)]}
+    (row,) = msgspec.json.decode(document.text)["sources"]
+    assert (row["sid"], row["title"], row["text"]) == (PAGE.sid, PAGE.title, "t" * 500)
 
 
 # A row lost `source_type` where that was `web`, and a body its type where that was Markdown.

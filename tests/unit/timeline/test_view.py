@@ -219,6 +219,13 @@ def test_the_blocks_of_an_open_turn_are_its_history_its_beginning_and_its_events
     assert parts == timeline.blocks()
 
 
+def test_what_a_decision_says_stands_before_its_call():
+    log = LogBuilder()
+    log.message()
+    log.act(("react.read", {"paths": []}), notes="I look it up.")
+    assert [block.type for block in log.timeline().event_blocks][-2:] == ["react.notes", "react.tool.call"]
+
+
 @patient
 @given(logs())
 def test_between_turns_all_blocks_are_history(log: LogBuilder):

@@ -27,6 +27,7 @@ def test_a_new_plan_is_current_and_named_after_its_call(conversation):
     assert plan.plan_id == f"plan:{TURN}:{result.call_id[3:11]}"
     assert plan.steps == ("measure", "compare")
     assert plan.status == {"1": "pending", "2": "pending"}
+    assert (plan.origin_turn_id, plan.last_turn_id) == (TURN, TURN)
     assert plan.current
     assert plan.is_open()
     assert f"latest_snapshot_ref: ar:plan.latest:{plan.plan_id}\n" in result.text

@@ -3,7 +3,8 @@
 What authors of bundles, services and clients import stands here; everything else is private to its package and may
 change. A name is loaded when it is used, so importing this package costs nothing.
 
-    bundles     BaseWorkflow, Tool, ToolSpec, ToolContext, ToolOutput, Skill, and the streaming of channels
+    bundles     BaseWorkflow, HookContext, Tool, ToolSpec, ToolContext, ToolOutput, search_memory, Skill, Knowledge,
+                NamespaceResolver, PathScope, and the streaming of channels
     services    event_source, follow; in_memory and InProcess for tests and processes of one's own
     clients     Session, ClientState
     errors      SteplineError and its classes: each has a stable `code`
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from stepline.bundle.generation.model_service import ModelService, system_message, user_message
     from stepline.bundle.generation.stream import stream_with_channels
     from stepline.bundle.generation.subscriber import ChannelSubscribers
-    from stepline.bundle.skill import Skill
+    from stepline.bundle.hook import HookContext
+    from stepline.bundle.knowledge_index import Knowledge
+    from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver, PathScope
+    from stepline.bundle.skills.skill import Skill
     from stepline.bundle.turn_payload import PayloadLike, TurnResult
     from stepline.bundle.workflow import BaseWorkflow
     from stepline.delivery.follow import follow
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from stepline.protocol.parser.grammar import ChannelSpec
     from stepline.settings import Settings
     from stepline.tools.context import ToolContext, ToolOutput
+    from stepline.tools.memory.recall import search_memory
     from stepline.tools.registry import Tool
     from stepline.tools.spec import ToolSpec
 
@@ -65,8 +70,11 @@ _HOMES: Final = {
         "bundle.generation.model_service": "ModelService system_message user_message",
         "bundle.generation.stream": "stream_with_channels",
         "bundle.generation.subscriber": "ChannelSubscribers",
+        "bundle.hook": "HookContext",
         "bundle.turn_payload": "PayloadLike TurnResult",
-        "bundle.skill": "Skill",
+        "bundle.knowledge_index": "Knowledge",
+        "bundle.namespaces.namespace_resolver": "NamespaceResolver PathScope",
+        "bundle.skills.skill": "Skill",
         "bundle.workflow": "BaseWorkflow",
         "delivery.follow": "follow",
         "errors": _ERRORS,
@@ -76,6 +84,7 @@ _HOMES: Final = {
         "protocol.parser.grammar": "ChannelSpec",
         "settings": "Settings",
         "tools.context": "ToolContext ToolOutput",
+        "tools.memory.recall": "search_memory",
         "tools.registry": "Tool",
         "tools.spec": "ToolSpec",
     }.items()
@@ -93,16 +102,20 @@ __all__ = [
     "ContextLimit",
     "DependencyError",
     "EventSource",
+    "HookContext",
     "InProcess",
     "InputError",
+    "Knowledge",
     "Lane",
     "LimitError",
     "ModelOverloaded",
     "ModelRateLimited",
     "ModelRefused",
     "ModelService",
+    "NamespaceResolver",
     "NotFoundError",
     "PathError",
+    "PathScope",
     "PayloadLike",
     "Session",
     "Settings",
@@ -118,6 +131,7 @@ __all__ = [
     "event_source",
     "follow",
     "in_memory",
+    "search_memory",
     "stream_with_channels",
     "system_message",
     "user_message",

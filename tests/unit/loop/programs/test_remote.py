@@ -1,5 +1,7 @@
 """What a task is handed: names in the state, a way to the parcel in the secret, rights to single objects in the parcel."""
 
+import dataclasses
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -80,6 +82,15 @@ def test_secret_and_parcel_hold_no_way_to_the_table_the_bucket_or_the_model(play
     assert handover(play, step).settings == {}
     assert handover(play, step).descriptors == {}
     assert set(parcel(play, step).reads) == {file.key for file in parcel(play, step).request.files}
+
+
+def test_what_a_task_s_tools_need_of_secrets_is_read_when_the_task_is_handed_its_run(play):
+    execution = dataclasses.replace(play.agent.execution, secrets=lambda: {"STEPLINE_SEARCH_API_KEY": "k3y"})
+    play.agent = dataclasses.replace(play.agent, execution=execution)
+    assert "k3y" not in repr(play.agent)
+    play.send()
+    step = play.act(play.decide(play.take()[1]))
+    assert handover(play, play.act(play.decide(step))).settings == {"STEPLINE_SEARCH_API_KEY": "k3y"}
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,10 @@ FILE = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 5, "sha256": "0
         ({"text": ""}, "`text` must not be empty"),
         ({"text": 7}, "`text` must be a text"),
         ({"extra": 1}, "`extra` is no field of this message"),
-        ({"action": "shout"}, "`action` must be `send`, `event`, `resume`, `ping` or `auth`"),
+        (
+            {"action": "shout"},
+            "`action` must be `send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping` or `auth`",
+        ),
         ({"action": "ping", "message_id": "m1"}, "`message_id` is no field of this message"),
         (
             {"message_id": "a b"},
@@ -157,7 +160,10 @@ def test_a_refusal_is_a_sentence(fields: dict[str, Any], sentence: str) -> None:
     [
         ("{", "the message is not JSON"),
         ("[]", "the message must be an object"),
-        ("{}", "`action` is missing: it must be `send`, `event`, `resume`, `ping` or `auth`"),
+        (
+            "{}",
+            "`action` is missing: it must be `send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping` or `auth`",
+        ),
         ("[" * 20_000, "the message must be an object"),
     ],
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from stepline.bootstrap.choice import context_rules
 from stepline.bootstrap.runtime_profile import resolve_runtime
 from stepline.bundle.overrides import MULTI_ACTION, VERSION
-from stepline.bundle.property import look_up
+from stepline.bundle.property import look_up, read_mapping
 from stepline.loop.approvals.approval_policy import ApprovalPolicy, read_rules
 from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
 from stepline.model.version import AgentVersion
@@ -18,13 +19,18 @@ from stepline.tools.context import ReadCaps, fit_read_caps
 if TYPE_CHECKING:
     from stepline.bundle.descriptor_set import Descriptors
 
+MCP_SERVERS: Final = "mcp.services.mcpServers"
+"""The place of MCP servers in the properties, as other hosts of them spell it."""
 
 TASK_FIELDS: Final = (
     "stage",
     "bundle",
+    "bundles",
     "exec_mode",
     "exec_text_preview_max_chars",
     "search_corpus",
+    "search_provider",
+    "search_url",
     "read_visible_max_chars",
     "read_visible_max_tokens",
     "read_visible_max_bytes",
@@ -48,6 +54,15 @@ def fanout(settings: Settings) -> FanoutRule:
         props=settings.bundle_props, assembly=settings.assembly, setting=settings.multi_action
     )
     return FanoutRule(mode=mode, max_actions=settings.max_actions_per_round)
+
+
+def mcp_servers(settings: Settings, descriptors: Descriptors) -> Mapping[str, Any]:
+    """Return the MCP servers of the properties by id; the settings' come before the descriptor's."""
+    found: dict[str, Any] = {}
+    for place in (descriptors.config, settings.bundle_props):
+        for path in (MCP_SERVERS, f"config.{MCP_SERVERS}"):
+            found |= read_mapping(look_up(place, path) or {}, path)
+    return found
 
 
 def approvals(settings: Settings) -> ApprovalPolicy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from stepline.adapters.aws.artifacts import S3Artifacts
@@ -15,10 +16,20 @@ from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.aws.ticket import DynamoTickets
+from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.parallel import ParallelPosts
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
-from stepline.bootstrap.choice import live_of, outward, policy, search_of
+from stepline.bootstrap.choice import (
+    bundle_rules,
+    live_of,
+    memory_of,
+    outward,
+    pages_of,
+    policy,
+    search_of,
+    servers_of,
+)
 from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
 
@@ -48,6 +59,7 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
         post_all=ParallelPosts(),
     )
     live = live_of(settings, log, posting)
+    search = search_of(settings)
     ports = Ports(
         log=log,
         artifacts=S3Artifacts(settings.bucket),
@@ -71,8 +83,12 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
         grants=S3Grants(settings.bucket),
         clock=clock,
         meter=meter,
-        search=search_of(settings),
+        search=search,
+        pages=pages_of(search),
+        servers=servers_of(settings),
         policy=policy(settings),
         outward=outward(settings),
+        bundles=bundle_rules(settings),
     )
+    ports = replace(ports, memory=memory_of(settings) or EmbeddedMemoryIndex(ports))
     return kind(settings=settings, ports=ports, handed=handed or {})

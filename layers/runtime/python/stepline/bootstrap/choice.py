@@ -1,30 +1,41 @@
-"""The ports' part of the settings: limits, the events that may leave, live updates, and the search engine."""
+"""The ports' part of the settings: limits, the events that may leave, live updates, and the web."""
 
 from __future__ import annotations
 
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from stepline.adapters.anthropic.call import DEFAULT_ROLE, plan_roles
 from stepline.adapters.anthropic.family import cache_minimum
 from stepline.adapters.aws.secret import secret_text
-from stepline.adapters.corpus import CorpusSearch
+from stepline.adapters.corpus import CorpusPages, CorpusSearch
+from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.bundle.overrides import CACHE_TTL, CONTEXT_CAP, ROUND_CAP, resolve_outward
+from stepline.bundle.property import look_up
 from stepline.context.rules import ContextRules
+from stepline.errors import InputError
 from stepline.events.filter import EventFilter
-from stepline.log.bindings import Policy
+from stepline.log.bindings import BundleRules, Policy
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.model import DECISION_ROLE
 from stepline.ports.signal import Signals
-from stepline.settings import Settings
+from stepline.settings import EMBEDDING_MODEL, Settings, env
 
 if TYPE_CHECKING:
-    from stepline.ports.search import WebSearch
-
+    from stepline.ports.mcp.mcp_server import McpServers
+    from stepline.ports.memory_index import MemoryIndex
+    from stepline.ports.search import Page, WebPages, WebSearch
 
 HOUR_S: Final = 3600.0
+SEARCH_SECRET: Final = "search.api_key"  # noqa: S105 - a path
+"""The place of the engine's key in the descriptors of secrets."""
+
+LOCAL: Final = "local"
 
 
 def policy(settings: Settings) -> Policy:
@@ -70,6 +81,20 @@ def outward(settings: Settings) -> EventFilter:
     return resolve_outward(props=settings.bundle_props, assembly=settings.assembly)
 
 
+def bundle_rules(settings: Settings) -> dict[str, BundleRules]:
+    """Return the rules of each further bundle by its name; none of their packages is loaded."""
+    own = {name: bundle_settings(settings, name) for name in settings.bundles}
+    return {name: BundleRules(policy(one), outward(one)) for name, one in own.items()}
+
+
+def bundle_settings(settings: Settings, name: str) -> Settings:
+    """Return the settings with a further bundle in the place of the default one. Raises InputError `unknown_bundle`."""
+    choice = settings.bundles.get(name)
+    if choice is None:
+        raise InputError(f"this deployment has no bundle {name}", code="unknown_bundle")
+    return replace(settings, bundle=choice.module, bundle_props=choice.props)
+
+
 class Live(NamedTuple):
     """How a conversation is followed, and a running step told: by the gateway and the log, and by Redis if there is one."""
 
@@ -98,5 +123,81 @@ def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
 
 
 def search_of(settings: Settings) -> WebSearch:
-    """Return the search engine; nothing is read yet."""
-    return CorpusSearch(Path(settings.search_corpus) if settings.search_corpus else None)
+    """Return the search engine; nothing is read or asked yet. Raises InputError `bad_setting`."""
+    url = settings.search_url
+    match settings.search_provider:
+        case "brave":
+            from stepline.adapters.web.brave import URL, BraveSearch  # noqa: PLC0415 - most deployments ask another
+
+            return BraveSearch(key=partial(search_key, settings), base_url=url or URL)
+        case "tavily":
+            from stepline.adapters.web.tavily import URL, TavilySearch  # noqa: PLC0415 - as above
+
+            return TavilySearch(key=partial(search_key, settings), base_url=url or URL)
+        case "searxng":
+            from stepline.adapters.web.searxng import SearxngSearch  # noqa: PLC0415 - as above
+
+            if not url:
+                raise InputError("STEPLINE_SEARCH_URL names no instance of SearXNG", code="bad_setting")
+            return SearxngSearch(base_url=url)
+        case _:
+            return CorpusSearch(Path(settings.search_corpus) if settings.search_corpus else None)
+
+
+def search_key(settings: Settings) -> str:
+    """Return the key of the search engine: the setting, the secret in AWS, or the descriptors' own; "" without one.
+
+    Raises DependencyError, InputError `bad_descriptor`.
+    """
+    if key := settings.search_api_key or secret_text(settings.search_secret_arn):
+        return key
+    if not settings.descriptors_dir:
+        return ""
+    from stepline.adapters.descriptor_file import read_folder  # noqa: PLC0415 - only where the key is there
+    from stepline.bundle.descriptor_set import parse_descriptors  # noqa: PLC0415 - as above
+
+    descriptors = parse_descriptors(read_folder(Path(settings.descriptors_dir)))
+    found = look_up(descriptors.secrets, SEARCH_SECRET)
+    return found if isinstance(found, str) else ""
+
+
+def search_secrets(settings: Settings) -> dict[str, str]:
+    """Return the variable with the key, for a task, which may read no secret of the deployment. Raises as `search_key`."""
+    keyed = settings.search_provider in ("brave", "tavily")
+    return env(search_api_key=search_key(settings)) if keyed else {}
+
+
+class PublicPages:
+    """Fetches pages (`WebPages`); what that takes is loaded with the first one."""
+
+    @cached_property
+    def _fetcher(self) -> WebPages:
+        from stepline.adapters.web.page_fetch import PageFetcher  # noqa: PLC0415 - most calls fetch nothing
+
+        return PageFetcher()
+
+    def fetch(self, url: str) -> Page:
+        return self._fetcher.fetch(url)
+
+
+def pages_of(search: WebSearch) -> WebPages:
+    """Return the way to pages: those of the collection come out of it, where that is what is searched."""
+    pages = PublicPages()
+    return CorpusPages(search, pages) if isinstance(search, CorpusSearch) else pages
+
+
+def servers_of(settings: Settings) -> McpServers:
+    """Return the client of MCP servers; nothing of it is loaded before one is asked.
+
+    A function in AWS starts none by a command: its container is shared, and outlives the call.
+    """
+    return McpClient(starts_commands=settings.stage == LOCAL or not settings.machine_arn)
+
+
+def memory_of(settings: Settings) -> MemoryIndex | None:
+    """Return the index of memory that is a service of its own, if the stage has one; nothing is connected yet."""
+    if not settings.memory_bucket_arn:
+        return None
+    from stepline.adapters.s3_vectors.memory_index import S3VectorsMemoryIndex  # noqa: PLC0415 - few deployments have one
+
+    return S3VectorsMemoryIndex(settings.memory_bucket_arn, EMBEDDING_MODEL)

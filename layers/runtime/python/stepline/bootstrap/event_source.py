@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from stepline.ports.clock import Meter
     from stepline.settings import Settings
 
-
 __all__ = ["Attachment", "EventSource", "Standing", "event_source"]
 
 
@@ -52,12 +51,13 @@ class EventSource:
         reactive: bool | None = None,
         attachments: Sequence[Attachment] = (),
         founds: bool = False,
+        bundle: str = "",
     ) -> Standing:
         """Put an event into a conversation of `user`, once; return its place in the log.
 
         After an error that is retryable, or none at all, submit it again under the same `message_id`: it is admitted
         once. A conversation that is not there is an error, since an event for a misspelt name would be seen by nobody,
-        unless the service means to begin one for the user and says so with `founds`.
+        unless the service means to begin one for the user and says so with `founds`; `bundle` is the name of its bundle then.
 
         Raises:
             InputError: a name or the event is not as it must be.
@@ -76,6 +76,7 @@ class EventSource:
             payload=payload or {},
             attachments=tuple(attachments),
             source=self._source,
+            bundle=bundle,
         )
         admitted = take_event(self._ports, make_lane(tenant, project, conversation), arrival, founds=founds)
         return standing_of(admitted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,9 @@ from stepline.bundle.parts import Parts
 from stepline.loop.act import act
 from stepline.loop.close import close
 from stepline.loop.decide import decide
+from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
+from stepline.model.ids import DEFAULT_BUNDLE
 from stepline.model.program.execution import RuntimeProfile
 from stepline.settings import PLACEMENTS, Settings
 
@@ -50,7 +53,7 @@ class InProcess:
         self._app = replace(app, settings=_without_tasks(app.settings), ports=ports)
         self._lock = Lock()
         self._model: ModelClient | None = None
-        self._homes: dict[Parts, ProgramBackends] = {}
+        self._homes: dict[tuple[str, Parts], ProgramBackends] = {}
         self._programs = Lock()
 
     @property
@@ -61,38 +64,49 @@ class InProcess:
     def history(self) -> History:
         return self._app.history
 
+    def name_of(self, module: str) -> str:
+        settings = self._app.settings
+        if module == settings.bundle:
+            return DEFAULT_BUNDLE
+        return next((name for name, choice in settings.bundles.items() if choice.module == module), "")
+
     def build_agent(self, parts: Parts) -> Agent:
-        return self._app.build_agent(parts)
+        return self._app_of(parts.bundle).build_agent(parts)
 
     def loop(self, agent: Agent, parts: Parts) -> InProcessLoop:
-        own = replace(self._app, made=agent)
+        own = replace(self._app_of(parts.bundle), made=agent)
         with self._lock:
             self._model = self._model or own.model
+        modules = Parts(tools_module=parts.tools_module, skills_module=parts.skills_module)
         return InProcessLoop(
             app=replace(own, given=self._model),
             programs=self._programs,
-            home=lambda: self._home(
-                Parts(tools_module=parts.tools_module, skills_module=parts.skills_module)
-            ),
+            home=lambda: self._home(own, modules),
         )
+
+    def _app_of(self, module: str) -> LoopApp:
+        """Return the app of the bundle with this package: the default one's, if the settings do not name it."""
+        name = self.name_of(module)
+        return self._app if name in ("", DEFAULT_BUNDLE) else self._app.of(name)
 
     def close(self) -> None:
         """End what is kept warm for programs."""
         with self._lock:
-            homes, self._homes = list(self._homes.values()), {}
-        for home in homes:
-            for executor in filter(None, map(home.find, PROFILES)):
+            homes, self._homes = self._homes, {}
+        for (bundle, _), home in homes.items():
+            for executor in filter(None, (home.find(profile, bundle) for profile in PROFILES)):
                 executor.close()
 
-    def _home(self, parts: Parts) -> ProgramBackends:
-        """Return the backends that run the programs of bundles with these modules, kept warm."""
+    def _home(self, app: LoopApp, parts: Parts) -> ProgramBackends:
+        """Return the backends that run the programs of a bundle's app with these modules, kept warm."""
         with self._lock:
-            if parts not in self._homes:
-                home = ProgramBackends(replace(self._app, made=self.build_agent(parts)))
+            known = (app.bundle, parts)
+            if known not in self._homes:
+                home = ProgramBackends(replace(app, made=app.build_agent(parts)))
                 for profile in PROFILES:
-                    home.find(profile)  # made here, once: nothing starts before its first run
-                self._homes[parts] = home
-            return self._homes[parts]
+                    home.find(profile, app.bundle)  # made here, once: nothing starts before its first run
+                self._homes[known] = home
+            return self._homes[known]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +128,14 @@ class InProcessLoop:
 
     def execute(self, step: Step) -> Step:
         with self.programs:
-            return execute(self.app.ports, self.home().find, step)
+            return execute(self.app.ports, partial(self.home().find, bundle=self.app.bundle), step)
 
     def close(self, step: Step) -> Step:
         return close(self.app.ports, step)
+
+    def follow(self, step: Step) -> None:
+        if step.route == "done":
+            follow_turn(self.app.ports, self.app.agent, self.app.history, step)
 
 
 def _without_tasks(settings: Settings) -> Settings:

@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Final
 
 from stepline.adapters.descriptor_file import read_folder
 from stepline.bootstrap.agent_choice import (
     agent_version,
+    approvals,
     execution_runtime,
     fanout,
+    mcp_servers,
     places_of,
     read_caps,
     task_settings,
 )
 from stepline.bootstrap.app import App
+from stepline.bootstrap.choice import bundle_settings, search_secrets
 from stepline.bundle.descriptor_set import Descriptors, encode_payload, parse_descriptors, scope_texts
-from stepline.bundle.workflow import load_workflow
+from stepline.bundle.workflow import blocking, load_workflow
+from stepline.errors import SteplineError
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent, Execution
+from stepline.metrics import HOOKS_FAILED
 
 if TYPE_CHECKING:
     from stepline.adapters.anthropic.client import AnthropicModelClient
-    from stepline.bundle.parts import Parts
+    from stepline.bundle.parts import LoadHook, Parts
     from stepline.model.program.execution import Scope
     from stepline.ports.model import ModelClient
+    from stepline.tools.context import ToolServices
+
+
+logger = logging.getLogger(__name__)
+
+BUNDLE_FAILED: Final = "bundle_failed"
+
+
+class Loads:
+    """The hooks `on_bundle_load` that have run in this process."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._lock = Lock()
+        self._done: set[LoadHook] = set()
+
+    def once(self, hook: LoadHook | None, services: ToolServices) -> None:
+        """Run a hook unless it has run to its end. Raises what it raises."""
+        if hook is None:
+            return
+        with self._lock:
+            if hook in self._done:
+                return
+            run = blocking(hook) or hook
+            run(services)
+            self._done.add(hook)
 
 
 @dataclass(frozen=True)
@@ -34,21 +67,63 @@ class LoopApp(App):
     """An app with an agent and its model, made on first use.
 
     `given` is the model to ask in place of the one that the settings name, `made` the agent in place of the one of the
-    bundle that they name.
+    bundle that they name. `bundle` is that one's name on the stage, "" for the default one.
     """
 
     history: History = field(default_factory=History)
     given: ModelClient | None = None
     made: Agent | None = None
+    loads: Loads = field(default_factory=Loads)
+    bundle: str = ""
+    _others: dict[str, LoopApp] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def of(self, bundle: str) -> LoopApp:
+        """Return the app of a conversation's bundle, by its name, with this one's history; nothing of it is loaded yet.
+
+        Raises InputError `unknown_bundle`, the deployment has none of this name.
+        """
+        if bundle == self.bundle:
+            return self
+        if bundle not in self._others:
+            settings = bundle_settings(self.settings, bundle)
+            self._others[bundle] = replace(
+                self, settings=settings, ports=self.ports.of(bundle), bundle=bundle
+            )
+        return self._others[bundle]
 
     @cached_property
     def agent(self) -> Agent:
         """The agent of the bundle that the settings name, unless one is given."""
         return self.made or self.build_agent(load_workflow(self.settings.bundle).parts())
 
+    @property
+    def follows_turns(self) -> bool:
+        """True if the bundle has a hook behind the close; its agent is not made for this."""
+        if self.made:
+            return self.made.hooks.post_run_hook is not None
+        return load_workflow(self.settings.bundle).post_run_hook is not None
+
+    def follower(self) -> Agent | None:
+        """Return the agent if its bundle has a hook behind the close.
+
+        A bundle that cannot be loaded has none: its turn has ended, and an execution that fails mends nothing. It is logged
+        and counted with its code. Raises errors that pass.
+        """
+        try:
+            return self.agent if self.follows_turns else None
+        except Exception as error:
+            if isinstance(error, SteplineError) and error.retryable:
+                raise
+            code = error.reason if isinstance(error, SteplineError) else BUNDLE_FAILED
+            logger.exception("bundle not loaded behind a turn", extra={"code": code})
+            self.ports.meter.count(HOOKS_FAILED)
+            return None
+
     def build_agent(self, parts: Parts) -> Agent:
-        """Return the agent that this deployment makes of a bundle's parts."""
-        from stepline.bundle.assembly import build_agent  # noqa: PLC0415 - Execute seldom needs the tools: 12 ms of CPU
+        """Return the agent that this deployment makes of a bundle's parts, whose `on_bundle_load` has run."""
+        services = DeploymentServices(self)
+        self.loads.once(parts.on_load, services)
+        from stepline.bundle.assembly import RemoteRules, build_agent  # noqa: PLC0415 - Execute seldom needs the tools: 12 ms of CPU
 
         made = build_agent(
             read_caps(self.settings),
@@ -61,8 +136,13 @@ class LoopApp(App):
             fanout=fanout(self.settings),
             strict=self.settings.protocol == "strict",
             version=agent_version(self.settings),
+            remote=RemoteRules(
+                configured=mcp_servers(self.settings, self.descriptors),
+                timeout_s=self.settings.mcp_timeout_s,
+                ttl_s=self.settings.mcp_list_ttl_s,
+            ),
         )
-        agent = replace(made, services=DeploymentServices(self))
+        agent = replace(made, services=services, approvals=approvals(self.settings).rule_of)
         return replace(agent, execution=self._placed(agent.execution)) if agent.execution else agent
 
     def _placed(self, execution: Execution) -> Execution:
@@ -71,7 +151,12 @@ class LoopApp(App):
         if execution.profile.placement != "remote":
             return placed
         texts = self.scoped_texts(execution.profile.descriptor_payload_scope)
-        return replace(placed, descriptors=encode_payload(texts), settings=task_settings(self.settings))
+        return replace(
+            placed,
+            descriptors=encode_payload(texts),
+            settings=task_settings(self.settings),
+            secrets=cache(partial(search_secrets, self.settings)),
+        )
 
     def scoped_texts(self, scope: Scope) -> dict[str, str]:
         """Return the descriptors that a supervisor elsewhere gets. Secret."""
@@ -80,7 +165,7 @@ class LoopApp(App):
     @cached_property
     def descriptors(self) -> Descriptors:
         """The deployment's descriptors, as tools read them."""
-        return parse_descriptors(self.descriptor_texts)
+        return parse_descriptors(self.descriptor_texts, bundle_id=self.bundle)
 
     @cached_property
     def descriptor_texts(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
@@ -11,15 +12,18 @@ from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
+from stepline.adapters.memory.memory_index import MemoryMemoryIndex
 from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
-from stepline.bootstrap.choice import outward, policy, search_of
+from stepline.bootstrap.choice import bundle_rules, outward, pages_of, policy, search_of, servers_of
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.delivery.posting import Posting
+from stepline.delivery.program_log import post_log
 from stepline.log.bindings import Ports
+from stepline.model.program.running_log import read_log_key
 
 if TYPE_CHECKING:
     from stepline.ports.clock import Meter
@@ -37,6 +41,7 @@ def in_memory(
     """Wire the app to the memory twins; the caller drives the executions."""
     clock = MemoryClock()
     deltas, subscriptions, publisher = MemoryDeltas(clock), MemorySubscriptions(clock), MemoryPublisher()
+    search = search_of(settings)
     artifacts, log, meter = MemoryArtifacts(), log or MemoryLog(), meter or MemoryMeter()
     ports = Ports(
         log=log,
@@ -54,8 +59,19 @@ def in_memory(
         grants=MemoryGrants(artifacts, clock),
         clock=clock,
         meter=meter,
-        search=search_of(settings),
+        search=search,
+        pages=pages_of(search),
+        servers=servers_of(settings),
         policy=policy(settings),
         outward=outward(settings),
+        bundles=bundle_rules(settings),
     )
+    ports = replace(ports, memory=MemoryMemoryIndex(ports))
+    artifacts.replaced = lambda key: _post(ports, key)
     return LoopApp(settings=settings, ports=ports, given=model)
+
+
+def _post(ports: Ports, key: str) -> None:
+    """Post the log whose copy was replaced, as the function does that hears of it."""
+    if found := read_log_key(key):
+        post_log(ports, *found)

@@ -23,14 +23,17 @@ class ProgramBackends:
 
     def __init__(self, app: LoopApp) -> None:
         self._app = app
+        self._dockers: dict[str, Executor] = {}
 
-    def find(self, profile: RuntimeProfile) -> Executor | None:
-        """Return the executor of a profile; None if this process has none."""
+    def find(self, profile: RuntimeProfile, bundle: str = "") -> Executor | None:
+        """Return the executor of a profile for the programs of a bundle; None if this process has none."""
         match profile.backend:
             case "process":
                 return self._process
             case "docker":
-                return self._docker
+                if bundle not in self._dockers:
+                    self._dockers[bundle] = self._docker(self._app.of(bundle))
+                return self._dockers[bundle]
             case _:
                 return None
 
@@ -41,18 +44,21 @@ class ProgramBackends:
         python, home = Path(self._app.settings.exec_python), Path(self._app.settings.exec_home)
         return ProcessExecutor(python=python, home=home, host=self.tool_host)
 
-    @cached_property
-    def _docker(self) -> Executor:
+    def _docker(self, app: LoopApp) -> Executor:
         from stepline.adapters.docker.executor import DockerExecutor  # noqa: PLC0415 - 17 ms of CPU, in the other mode
 
         scope: Scope = "active_bundle"
-        if self._app.agent.execution:
-            scope = self._app.agent.execution.profile.descriptor_payload_scope
-        return DockerExecutor(descriptors=self._app.scoped_texts(scope), environment=self._app.handed)
+        if app.agent.execution:
+            scope = app.agent.execution.profile.descriptor_payload_scope
+        return DockerExecutor(descriptors=app.scoped_texts(scope), environment=app.handed)
 
     def tool_host(self, job: Job) -> ToolHost:
-        """Return the tools that a job's program may call, as its supervisor runs them."""
-        app, request = self._app, job.request
+        """Return the tools that a job's program may call, as its supervisor runs them.
+
+        They are those of the conversation's bundle.
+        """
+        request = job.request
+        app = self._app.of(job.batches[-1].state.bundle if job.batches else "")
         # Most programs call no tool; the log is folded for the first that does.
         timeline = cache(lambda: Timeline.empty(request.lane).extended(job.batches))
         pool = cache(lambda: SourcePool(timeline().sources))
@@ -69,8 +75,11 @@ class ProgramBackends:
                 caps=app.agent.caps,
                 services=app.agent.services,
                 search=app.ports.search,
+                pages=app.ports.pages,
                 sources=pool(),
                 shelves=app.agent.shelves,
+                user=timeline().state.owner,
+                resolvers=app.agent.resolvers,
                 cancel=job.cancel,
             )
 

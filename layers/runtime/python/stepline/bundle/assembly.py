@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from stepline.bundle.namespaces.namespace_resolver import render_namespaces
 from stepline.bundle.parts import Parts
+from stepline.bundle.skills.skill import Skill
+from stepline.bundle.skills.skill_catalogue import render_catalogue
+from stepline.bundle.skills.skill_shelf import skill_shelf
 from stepline.bundle.system_prompt import GATE, PREFIX, SUMMARY, load_template, system_prompt
 from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution, Summariser
+from stepline.model.base import Value
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, RuntimeProfile
 from stepline.model.version import AgentVersion
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry
 from stepline.tools.context import ReadCaps
-from stepline.tools.registry import Registry
+from stepline.tools.registry import Registry, Tool
+
+if TYPE_CHECKING:
+    from stepline.tools.mcp.servers import Rebuild, Servers
 
 ONE_ACTION = FanoutRule()
+
+
+class RemoteRules(Value):
+    """The deployment's part of the agent's MCP servers: those of the properties by id, and the times of calls and lists."""
+
+    configured: Mapping[str, Any] = {}
+    timeout_s: float = 60.0
+    ttl_s: float = 3600.0
+
+
+NO_RULES: Final = RemoteRules()
 
 
 def build_agent(
@@ -26,6 +48,7 @@ def build_agent(
     fanout: FanoutRule = ONE_ACTION,
     strict: bool = True,
     version: AgentVersion = "v3",
+    remote: RemoteRules = NO_RULES,
 ) -> Agent:
     """Return the agent of a bundle.
 
@@ -33,39 +56,63 @@ def build_agent(
     the packages they may import, and `preview_chars` the shown length of a text they write; without a runtime
     the agent has no tool that runs programs. `fanout` limits the actions of a round; `strict` ends a
     generation that does not begin correctly. In `version` v2 a gate names a new conversation, and a round has
-    one action whatever `fanout` says.
+    one action whatever `fanout` says. `remote` is for the bundle's MCP servers.
 
     Raises:
-        InputError: `tool_id_taken`, a tool of the bundle has the id of another one; the errors of `Parts`.
+        InputError: `tool_id_taken`, a tool of the bundle has the id of another one; `mcp_server_invalid`; the errors
+            of `Parts`.
     """
     rule = ONE_ACTION if version == "v2" else fanout
-    registry = _registry(parts, executes=runtime is not None)
+    resolvers = parts.namespaces  # checked before their words are in the instructions
+
+    def made(tools: Sequence[Tool] = ()) -> tuple[str, Registry, Sequence[Skill]]:
+        registry = _registry(parts, tools, executes=runtime is not None)
+        system = system_prompt(
+            tools=registry.specs,
+            caps=caps,
+            packages=packages if runtime is not None else None,
+            fanout=rule,
+            version=version,
+        )
+        skills = parts.skills({spec.tool_id for spec in registry.specs})
+        lists = (render_namespaces(parts.resolvers), render_catalogue(skills))
+        return system + "".join(f"\n{one}\n" for one in lists if one), registry, skills
+
+    system, registry, skills = made()
     execution = None
     if runtime is not None:
         tools = tuple(spec.tool_id for spec in registry.specs if spec.in_exec)
         execution = Execution(profile=runtime[0], limits=runtime[1], tools=tools, preview_chars=preview_chars)
-    system = system_prompt(
-        tools=registry.specs,
-        caps=caps,
-        packages=packages if execution else None,
-        fanout=rule,
-        version=version,
-    )
     return Agent(
-        system=f"{system}\n{parts.instructions}\n" if parts.instructions else system,
+        system=system,
         registry=registry,
         caps=caps,
         execution=execution,
         fanout=rule,
         strict=strict,
         gate=load_template(GATE) if version == "v2" else "",
-        shelves=parts.shelves,
+        shelves={**parts.shelves, **({"sk": skill_shelf(skills)} if skills else {})},
+        resolvers=resolvers,
+        hooks=parts.hooks,
         summariser=Summariser(summary=load_template(SUMMARY), prefix=load_template(PREFIX)),
+        servers=_servers(parts, lambda tools: made(tools)[:2], remote),
     )
 
 
-def _registry(parts: Parts, *, executes: bool) -> Registry:
-    tools = parts.tools  # outside the try: a bundle's own ValueError is not about a taken id
+def _servers(parts: Parts, catalogue: Rebuild, remote: RemoteRules) -> Servers | None:
+    """Return the MCP servers of a bundle; nothing of them is loaded without any."""
+    if not (rows := parts.servers):
+        return None
+    from stepline.tools.mcp.server_row import read_servers  # noqa: PLC0415 - most bundles have none
+    from stepline.tools.mcp.servers import Servers  # noqa: PLC0415 - as above
+
+    return Servers(
+        read_servers(rows, remote.configured), catalogue, timeout_s=remote.timeout_s, ttl_s=remote.ttl_s
+    )
+
+
+def _registry(parts: Parts, more: Sequence[Tool], *, executes: bool) -> Registry:
+    tools = (*parts.tools, *more)  # outside the try: a bundle's own ValueError is not about a taken id
     try:
         return agent_registry(tools, executes=executes)
     except ValueError as error:

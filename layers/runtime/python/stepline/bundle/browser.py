@@ -1,7 +1,8 @@
 """The context of one conversation for a bundle's code.
 
-It reads paths, adds blocks, renders requests and exports documents. It only holds the last loaded timeline
-and the announced lines: the timeline is a fold of the log. Another user's conversation is a NotFoundError.
+The browser adds blocks, renders requests and exports documents. It only holds the last loaded timeline and the
+announced lines: the timeline is a fold of the log. The client searches what earlier turns said, and fetches what stands
+at paths. Another user's conversation is a NotFoundError.
 
 Source: docs/how-to/write-a-bundle.md#the-context.
 """
@@ -11,9 +12,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from stepline.errors import DependencyError, Fenced, InputError, LimitError, Pat
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
+from stepline.log.owned_conversations import OwnedConversations
 from stepline.loop.agent import Agent
 from stepline.model.batch import Batch, State
 from stepline.model.block import Block, Body, Produced
@@ -38,6 +40,7 @@ from stepline.timeline.export import Export, export_sources, export_timeline, ex
 from stepline.timeline.fold import Timeline
 from stepline.tools.content import TOO_LARGE, Content, check_whole, load_content
 from stepline.tools.context import Resolver, ToolContext
+from stepline.tools.memory.recall import SearchOptions, search_memory
 from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
@@ -147,7 +150,7 @@ class ContextBrowser:
             timeline, now = self._load(), self._ports.clock.now()
             return render_context(
                 shorten(timeline, now) if force_sanitize else timeline,
-                self._ports.policy,
+                self._ports.of(timeline.state.bundle).policy,
                 now,
                 include_sources=include_sources,
                 include_announce=include_announce,
@@ -165,24 +168,6 @@ class ContextBrowser:
         return await in_thread(self._runtime, lambda: persist_exports(self._ports, self._load()))
 
     persist_timeline = persist
-
-    @overload
-    async def fetch_ctx(self, refs: str) -> dict[str, Any]: ...
-
-    @overload
-    async def fetch_ctx(self, refs: list[str] | tuple[str, ...]) -> list[dict[str, Any]]: ...
-
-    async def fetch_ctx(
-        self, refs: str | list[str] | tuple[str, ...]
-    ) -> dict[str, Any] | list[dict[str, Any]]:
-        """Return the whole content at one or several logical paths: `path`, and either `ret` or `err`.
-
-        `ret` has `mime` and `payload` (JSON, rows of the pool), `text` or `base64`; `err` has `code` and
-        `message`.
-        """
-        if isinstance(refs, str):
-            return (await in_thread(self._runtime, self._fetch, [refs]))[0]
-        return await in_thread(self._runtime, self._fetch, list(refs))
 
     # --- in a worker thread
 
@@ -218,9 +203,10 @@ class ContextBrowser:
             raise Fenced("the turn does not run here any more")
         return turn
 
-    def _fetch(self, refs: list[str]) -> list[dict[str, Any]]:
+    def tool_context(self) -> ToolContext:
+        """Return the conversation as of now, as a tool of the agent finds it. Reads the log. Raises DependencyError."""
         timeline = self._load()
-        context = ToolContext(
+        return ToolContext(
             lane=self._lane,
             turn=timeline.turns[-1] if timeline.turns else "",
             call_id="",
@@ -231,8 +217,12 @@ class ContextBrowser:
             caps=self.agent.caps,
             sources=SourcePool(timeline.sources),
             shelves=self.agent.shelves,
+            services=self.agent.services,
+            user=self._user,
+            resolvers=self.agent.resolvers,
+            memory=self._ports.memory,
+            conversations=OwnedConversations(self._ports, self._runtime.history, self._lane, self._user),
         )
-        return [fetch(ref, context) for ref in refs]
 
     @property
     def agent(self) -> Agent:
@@ -240,6 +230,41 @@ class ContextBrowser:
         if self._agent is None:
             self._agent = self._runtime.build_agent(self._parts)
         return self._agent
+
+
+class ContextRAGClient:
+    """Searches what earlier turns said, and fetches what stands at paths: `ctx_client` of a workflow."""
+
+    def __init__(self, runtime: Runtime, context: Callable[[], ToolContext]) -> None:
+        """Create a client for the conversation of a context; nothing is read."""
+        self._runtime = runtime
+        self._context = context
+
+    async def search(self, query: str, **options: Unpack[SearchOptions]) -> dict[str, Any]:
+        """Return what closed turns said about a query, as `stepline.search_memory` does, with its options."""
+        return await in_thread(self._runtime, lambda: search_memory(self._context(), query, **options))
+
+    @overload
+    async def fetch_ctx(self, refs: str) -> dict[str, Any]: ...
+
+    @overload
+    async def fetch_ctx(self, refs: list[str] | tuple[str, ...]) -> list[dict[str, Any]]: ...
+
+    async def fetch_ctx(
+        self, refs: str | list[str] | tuple[str, ...]
+    ) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return the whole content at one or several logical paths: `path`, and either `ret` or `err`.
+
+        `ret` has `mime` and `payload` (JSON, rows of the pool), `text` or `base64`; `err` has `code` and
+        `message`.
+        """
+        if isinstance(refs, str):
+            return (await in_thread(self._runtime, self._fetch, [refs]))[0]
+        return await in_thread(self._runtime, self._fetch, list(refs))
+
+    def _fetch(self, refs: list[str]) -> list[dict[str, Any]]:
+        context = self._context()
+        return [fetch(ref, context) for ref in refs]
 
 
 def read_blocks(blocks: Iterable[BlockLike]) -> tuple[Produced, ...]:
@@ -303,7 +328,7 @@ def fetch(ref: str, context: ToolContext) -> dict[str, Any]:
     `payload` is parsed JSON, or rows of the pool; `base64` holds bytes that are no text.
     """
     try:
-        path = parse_path(_checked(ref))
+        path = parse_path(_checked(ref, context.resolvers), context.resolvers)
     except ToolError as refused:
         return _refused(ref, refused.reason, refused)
     except PathError as refused:
@@ -329,14 +354,15 @@ def family_of(ref: str) -> str:
     return "so" if text.startswith("sources_pool") else text.partition(":")[0]
 
 
-def _checked(ref: str) -> str:
+def _checked(ref: str, namespaces: Collection[str]) -> str:
     text = ref.strip().removeprefix("conv:")
     if not text:
         raise ToolError("a path is not empty", code="invalid_path_empty")
-    if family_of(ref) in FAMILIES:
+    families = (*FAMILIES, *namespaces)
+    if family_of(ref) in families:
         return text
     code = "invalid_path_kind" if ":" in text else "invalid_path_literal"
-    raise ToolError(f"a logical path begins with one of {', '.join(FAMILIES)} and a colon", code=code)
+    raise ToolError(f"a logical path begins with one of {', '.join(families)} and a colon", code=code)
 
 
 def _contents(content: Content, context: ToolContext) -> dict[str, Any]:
@@ -417,7 +443,7 @@ def persist_exports(ports: Ports, timeline: Timeline) -> dict[str, Body]:
     conversation.
     """
     put = {}
-    for export in _exports(timeline.whole(), ttl_s=ports.policy.context.ttl_s):
+    for export in _exports(timeline.whole(), ttl_s=ports.of(timeline.state.bundle).policy.context.ttl_s):
         data = msgspec.json.encode(export)
         digest = hashlib.sha256(data).hexdigest()
         key = out_key(timeline.lane, timeline.history[-1].id, digest)

@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from stepline.bundle.skill import Skill, check_skills, render_skills, skill_shelf
+from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver, check_resolvers, resolve_with
+from stepline.bundle.skills.skill import Skill, check_skills
+from stepline.bundle.skills.skill_choice import choose_skills, merge_skills, patterns_of
+from stepline.bundle.skills.skill_folder import BUILT_IN, load_folder
 from stepline.errors import InputError
-from stepline.tools.context import Shelf
+from stepline.loop.agent import NO_HOOKS, Hooks
+from stepline.tools.context import Resolve, Shelf, ToolServices
 from stepline.tools.knowledge import KnowledgeRead, KnowledgeSearch, knowledge_shelf, knowledge_tool
 from stepline.tools.registry import Tool
 
 TOOLS: Final = "TOOLS"
+MCP_TOOL_SPECS: Final = "MCP_TOOL_SPECS"
 SKILLS: Final = "SKILLS"
+CUSTOM_SKILLS_ROOT: Final = "CUSTOM_SKILLS_ROOT"
+AGENTS_CONFIG: Final = "AGENTS_CONFIG"
+
+
+LoadHook: TypeAlias = Callable[[ToolServices], Any]
+"""Takes the deployment's `settings`, `secrets` and `model`; what it returns is ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Tools and skills by module name, and the functions of a knowledge space.
+    """Tools and skills by module name, the bundle's package, the functions of a knowledge space, and the hooks.
 
-    Without `search` the agent has no `react.search_knowledge`, without `read` there are no paths `ks:`.
+    `on_load` runs once in a process before the first agent is made of them. Without `search` the agent has no
+    `react.search_knowledge`, without `read` there are no paths `ks:`. The functions of the `resolvers` are plain ones.
     """
 
     tools_module: str = ""
     skills_module: str = ""
+    bundle: str = ""
     search: KnowledgeSearch | None = None
     read: KnowledgeRead | None = None
+    on_load: LoadHook | None = None
+    hooks: Hooks = NO_HOOKS
+    resolvers: tuple[NamespaceResolver, ...] = ()
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -38,26 +56,59 @@ class Parts:
         return own if self.search is None else (*own, knowledge_tool(self.search))
 
     @property
-    def instructions(self) -> str:
-        """The system text about the parts, or "". Raises the errors of `load_skills`."""
-        return render_skills(self._skills)
+    def servers(self) -> Sequence[Any]:
+        """The rows of the bundle's MCP servers. Raises InputError `tools_module_not_found`, `tools_module_invalid`."""
+        if not self.tools_module:
+            return ()
+        module = load_module(self.tools_module, code="tools_module_not_found")
+        rows = getattr(module, MCP_TOOL_SPECS, ())
+        if not isinstance(rows, list | tuple):
+            raise InputError(
+                f"{MCP_TOOL_SPECS} of {self.tools_module} is no list", code="tools_module_invalid"
+            )
+        return rows
+
+    def skills(self, tools: Collection[str]) -> tuple[Skill, ...]:
+        """Return the skills of an agent with these tools: built-in ones, the bundle's folder, and its module's.
+
+        Raises the errors of `load_skills` and `load_folder`.
+        """
+        module = (
+            load_module(self.skills_module, code="skills_module_not_found") if self.skills_module else None
+        )
+        own = load_skills(self.skills_module) if module else ()
+        skills = merge_skills(load_folder(BUILT_IN), self._folder(module), own)
+        config = patterns_of(getattr(module, AGENTS_CONFIG, {}), self.skills_module)
+        return choose_skills(skills, config, tools)
+
+    def _folder(self, module: ModuleType | None) -> tuple[Skill, ...]:
+        """Return the skills of `CUSTOM_SKILLS_ROOT`, or of `skills/` in the bundle's package."""
+        package = sys.modules.get(self.bundle) or module
+        home = Path(file).parent if (file := getattr(package, "__file__", None)) else None
+        custom = getattr(module, CUSTOM_SKILLS_ROOT, None)
+        if custom is None and not (home and (home / "skills").is_dir()):
+            return ()
+        root = (home or Path()) / (custom or "skills")
+        if not root.is_dir():
+            raise InputError(
+                f"{CUSTOM_SKILLS_ROOT} of {self.skills_module} is no folder", code="skills_module_invalid"
+            )
+        below = home if self.bundle and home and root.is_relative_to(home) else None
+        return load_folder(root, at=root.relative_to(below).as_posix() if below else "")
 
     @property
     def shelves(self) -> Mapping[str, Shelf]:
-        """The content readable by path outside the conversation, by path family.
-
-        Raises the errors of `load_skills`.
-        """
+        """The content readable by path outside the conversation, by path family, but for the skills."""
         shelves: dict[str, Shelf] = {}
-        if self._skills:
-            shelves["sk"] = skill_shelf(self._skills)
         if self.read is not None:
             shelves["ks"] = knowledge_shelf(self.read)
         return shelves
 
     @property
-    def _skills(self) -> tuple[Skill, ...]:
-        return load_skills(self.skills_module) if self.skills_module else ()
+    def namespaces(self) -> Mapping[str, Resolve]:
+        """The functions that find what stands at the bundle's own paths. Raises InputError `resolver_invalid`."""
+        check_resolvers(self.resolvers)
+        return {one.namespace: resolve_with(one) for one in self.resolvers}
 
 
 @cache
@@ -74,12 +125,16 @@ def load_tools(name: str) -> tuple[Tool, ...]:
 
 @cache
 def load_skills(name: str) -> tuple[Skill, ...]:
-    """Return the `SKILLS` of a module.
+    """Return the `SKILLS` of a module; none if it only names a folder, or consumers.
 
     Raises:
         InputError: `skills_module_not_found`; `skills_module_invalid`, as for tools; `skill_invalid`, by its id.
     """
     module = load_module(name, code="skills_module_not_found")
+    if not hasattr(module, SKILLS) and (
+        hasattr(module, CUSTOM_SKILLS_ROOT) or hasattr(module, AGENTS_CONFIG)
+    ):
+        return ()
     skills: tuple[Skill, ...] = _rows(module, SKILLS, Skill, code="skills_module_invalid")
     check_skills(skills)
     return skills

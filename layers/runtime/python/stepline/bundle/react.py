@@ -1,6 +1,6 @@
 """A turn in this process: a message is admitted, and its steps run in worker threads until it has an answer.
 
-    admit → pre_run_hook → Decide ─▶ Act ─▶ Decide … ─▶ Close → the next turn, if one was opened
+    admit → Decide ─▶ Act ─▶ Decide … ─▶ Close → the next turn, if one was opened
 
 Edges and retries are those of the state machine (`loop.course`), and so is the state after a crash: the log.
 After a failed step, a cancelled task or the end of a process, the next message, or the same one again,
@@ -16,16 +16,24 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from stepline.bundle.runtime import P, T, in_thread, submit
-from stepline.bundle.turn_payload import Payload, PayloadLike, TurnResult, read_payload, result_of
+from stepline.bundle.turn_payload import (
+    Payload,
+    PayloadLike,
+    TurnResult,
+    new_message_id,
+    parked_result,
+    read_payload,
+    result_of,
+)
 from stepline.errors import DependencyError, Fenced, InputError
-from stepline.ingress.admit import Admitted, Arrival
+from stepline.ingress.admit import Admitted, Arrival, pending
+from stepline.ingress.approval_answer import Answer, Settled, answer_request
 from stepline.log.journal import Journal
-from stepline.loop.graph import START
 from stepline.loop.sweep import revive
-from stepline.loop.turn import caught, turn
+from stepline.loop.turn import turn
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Dropped, Opened
 from stepline.model.ids import Lane, execution_name
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from stepline.bundle.parts import Parts
-    from stepline.bundle.runtime import Runtime
+    from stepline.bundle.runtime import Loop, Runtime
     from stepline.loop.agent import Agent
 
 logger = logging.getLogger(__name__)
@@ -44,14 +52,12 @@ CLOSE: Final = "Close"
 
 
 class Workflow(Protocol):
-    """The part of a workflow that a turn uses; `pre_run_hook` runs before the first model call."""
+    """The part of a workflow that a turn uses."""
 
     runtime: Runtime
     lane: Lane
     user: str
     scratchpad: MutableMapping[str, Any]
-
-    async def pre_run_hook(self, payload: Payload, /) -> None: ...
 
 
 class React:
@@ -64,19 +70,21 @@ class React:
         self._ports = workflow.runtime.ports
         self._machine = workflow.runtime.machine
         self._lane = workflow.lane
+        self._bundle = workflow.runtime.name_of(parts.bundle)
         loop = workflow.runtime.loop(agent, parts)
         self._states: Mapping[str, Callable[[Step], Step]] = {
             "Decide": loop.decide,
             "Act": loop.act,
             "Prepare": loop.act,
             "Execute": loop.execute,
-            CLOSE: self._held(loop.close),
+            CLOSE: self._closing(loop),
         }
 
     async def run(self, payload: PayloadLike) -> TurnResult:
         """Admit a message, or another event that asks for an answer, and return the result of its turn.
 
-        A turn that fails has the outcome `error`, and a code. A message to an open turn is answered by that
+        A turn that fails has the outcome `error`, and a code; one that waits for a person is `parked`, and `answer` goes on
+        with it. A message to an open turn is answered by that
         turn or the next one, or is handed back if the user stops the turn before the model has seen it.
 
         Raises:
@@ -86,23 +94,51 @@ class React:
             Fenced: another process has taken the turn over, and answers.
         """
         said = read_payload(payload)
-        scratchpad = self._workflow.scratchpad
         admitted = await self._in_thread(self._admit, said)
         if admitted.fate in ("kept", "dropped"):
             raise InputError("what stands under this id asks for no answer", code="bad_payload")
-        n = admitted.batch.n
-        scratchpad["turn_id"] = admitted.batch.state.turn
-        state, closed = admitted.batch.state, None
-        if admitted.duplicate:
+        return await self._see_through(admitted.batch, known=admitted.duplicate)
+
+    async def answer(
+        self,
+        verdict: Literal["approved", "denied", "edited"],
+        call_id: str,
+        *,
+        text: str = "",
+        params: Mapping[str, Any] | None = None,
+        message_id: str = "",
+    ) -> TurnResult:
+        """Answer whether a call of a parked turn may run, and return the result of the turn.
+
+        With the same `message_id` it is the same answer. Raises the errors of `answer_request` and of `run`.
+        """
+        answer = Answer(
+            message_id=message_id or new_message_id(),
+            user=self._workflow.user,
+            call_id=call_id,
+            verdict=verdict,
+            text=text,
+            params=params,
+        )
+        settled = await self._in_thread(self._settle, answer)
+        return await self._see_through(settled.batch, known=settled.duplicate)
+
+    async def _see_through(self, batch: Batch, *, known: bool) -> TurnResult:
+        """Drive the turn of a batch that was put to its end, or until it waits for a person.
+
+        `known`: the batch was there before.
+        """
+        n, state, closed = batch.n, batch.state, None
+        scratchpad = self._workflow.scratchpad
+        scratchpad["turn_id"] = state.turn
+        if known or state.parked:
             state, closed = await self._in_thread(self._look, n)
-        is_prepared = False
         while closed is None:
             name = execution_name(self._lane, state.epoch)
             # Read before `take`: if that returns nothing, another task here drives the started execution.
             is_known = self._machine.started(name)
             if taken := self._machine.take(self._lane):
-                await self._execute(*taken, said=None if is_prepared else said)
-                is_prepared = True
+                await self._execute(*taken)
             elif is_known:
                 await self._wait(name)
             elif not await self._in_thread(self._runs_here):
@@ -117,27 +153,16 @@ class React:
     async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(self._workflow.runtime, call, *args, **kwargs)
 
-    async def _execute(self, name: str, step: Step, *, said: Payload | None) -> None:
-        """Drive an execution to its end, after the hook for the message `said`."""
+    async def _execute(self, name: str, step: Step) -> None:
+        """Drive an execution to its end."""
         try:
-            if said is not None:
-                await self._prepare(said, step)
             await self._drive(step)
         finally:
             self._machine.end(name)
 
-    async def _prepare(self, said: Payload, step: Step) -> None:
-        """Run the bundle's hook. Its failure ends the turn: the answer would lack part of its context."""
-        try:
-            await self._workflow.pre_run_hook(said)
-        except Exception as error:
-            logger.exception("pre_run_hook failed")
-            await self._drive(caught(step, error), at=CLOSE)
-            raise
-
-    async def _drive(self, step: Step, *, at: str = START) -> None:
-        """Run the states of one execution, from state `at`. Raises the error of Close's last try."""
-        course = turn(step, at=at, jitter=_jitter)
+    async def _drive(self, step: Step) -> None:
+        """Run the states of one execution. Raises the error of Close's last try."""
+        course = turn(step, jitter=_jitter)
         visit = next(course)
         while True:
             try:
@@ -165,16 +190,27 @@ class React:
             reactive=said.reactive,
             payload=said.payload,
             timezone=said.timezone,
+            bundle=self._bundle,
         )
         admitted = submit(self._workflow.runtime, self._lane, arrival)
         if admitted.duplicate:
             self._revive()
         return admitted
 
+    def _settle(self, answer: Answer) -> Settled:
+        """Write the answer to the log. Uses the door, as a message does."""
+        with self._machine.door(self._lane):
+            return answer_request(self._ports, self._lane, answer)
+
     def _look(self, n: int) -> tuple[State, TurnResult | None]:
-        """Return the newest state, and the result of the turn that answered message `n`, if it has ended."""
-        batches = Journal(self._ports, self._lane, "run").since(n - 1, consistent=True)
-        return batches[-1].state, next(filter(None, (end_for(n, batch) for batch in batches)), None)
+        """Return the newest state, and the result of the turn that answered batch `n`, if it has ended or is parked."""
+        journal = Journal(self._ports, self._lane, "run")
+        batches = journal.since(n - 1, consistent=True)
+        state = batches[-1].state
+        found = next(filter(None, (end_for(n, batch) for batch in batches)), None)
+        if found is None and (asked := pending(journal, state)) is not None:
+            found = parked_result(asked)
+        return state, found
 
     async def _wait(self, name: str) -> None:
         """Wait for an execution's end; start one that ended with its turn open again."""
@@ -197,14 +233,16 @@ class React:
         with self._machine.door(self._lane):
             revive(self._ports, self._lane, Journal(self._ports, self._lane, "admit").tail(consistent=True))
 
-    def _held(self, close: Callable[[Step], Step]) -> Callable[[Step], Step]:
-        """Return Close under the lane's door: it may open the next turn and start its execution."""
+    def _closing(self, loop: Loop) -> Callable[[Step], Step]:
+        """Return Close under the lane's door, as it may open the next turn, and the bundle's hook behind it."""
 
-        def held(step: Step) -> Step:
+        def close(step: Step) -> Step:
             with self._machine.door(self._lane):
-                return close(step)
+                following = loop.close(step)
+            loop.follow(following)
+            return following
 
-        return held
+        return close
 
 
 def end_for(n: int, batch: Batch) -> TurnResult | None:

@@ -34,6 +34,10 @@ class Loop(Protocol):
 
     def close(self, step: Step) -> Step: ...
 
+    def follow(self, step: Step) -> None:
+        """Run the bundle's hook behind the turn that Close has ended with this answer, if it has."""
+        ...
+
 
 class Runtime(Protocol):
     """The process's runtime, created by `stepline.bootstrap.in_process`. The machine of `ports` is `machine`."""
@@ -50,6 +54,10 @@ class Runtime(Protocol):
     @property
     def threads(self) -> Executor:
         """The executor for every call that may reach a bundle's functions."""
+        ...
+
+    def name_of(self, module: str) -> str:
+        """Return the name that the settings give the bundle with this package; "" if they do not name it."""
         ...
 
     def build_agent(self, parts: Parts) -> Agent:

@@ -8,6 +8,7 @@ Source: docs/concepts/context.md#the-system-part.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,8 @@ TITLE: Final = "Title: Packing list for a weekend\n"
 NAMING: Final = "first a line `Title: …` that names the whole conversation in at most six words, then "
 """Inserted about the title where no gate gives one."""
 
+ALIAS_TOOLS: Final = 2
+"""So many tools of one alias are named together."""
 SEARCH: Final = "web_tools."
 """The prefix of tools that return sources."""
 
@@ -93,7 +96,7 @@ def render_kinds(tools: Sequence[ToolSpec]) -> str:
     """Return the kinds of an agent's own tools, in the catalogue's order."""
     told = []
     for kind, words in _KINDS:
-        names = [spec.tool_id for spec in tools if spec.in_react and kind in spec.strategies]
+        names = _names([spec for spec in tools if kind in spec.strategies], tools)
         if names:
             told.append(f"what {words} ({', '.join(names)})")
     return ", ".join(told)
@@ -102,17 +105,26 @@ def render_kinds(tools: Sequence[ToolSpec]) -> str:
 def render_apart(tools: Sequence[ToolSpec]) -> str:
     """Return the exception for what makes something without anything that a search could bring; "" without such tools."""
     own = [spec for spec in tools if spec.in_react]
-    pairs = [(look.tool_id, made.tool_id) for look in own for made in own if may_be_apart(look, made)]
-    if not pairs:
+    looks = [look for look in own if any(may_be_apart(look, made) for made in own)]
+    makes = ", ".join(made.tool_id for made in own if any(may_be_apart(look, made) for look in looks))
+    if not looks:
         return ""
-    looks, makes = (", ".join(dict.fromkeys(names)) for names in zip(*pairs, strict=True))
-    return f"; behind {looks} also {makes} on another matter"
+    return f"; behind {', '.join(_names(looks, tools))} also {makes} on another matter"
 
 
 def render_listed(tools: Sequence[ToolSpec]) -> str:
     """Return the agent's own tools that may share a round in mode `read_write_search`, in the catalogue's order."""
-    own = (spec for spec in tools if spec.in_react)
-    return ", ".join(spec.tool_id for spec in own if is_listed(spec.tool_id, runs_code=spec.runs_code))
+    listed = [spec for spec in tools if is_listed(spec.tool_id, runs_code=spec.runs_code)]
+    return ", ".join(_names(listed, tools))
+
+
+def _names(chosen: Sequence[ToolSpec], tools: Sequence[ToolSpec]) -> list[str]:
+    """Return the names of the model's own tools among those chosen; many of one alias, all of them chosen, as `alias.*`."""
+    own, others = ([spec.tool_id for spec in specs if spec.in_react] for specs in (chosen, tools))
+    count, all_ = (Counter(name.partition(".")[0] for name in names) for names in (own, others))
+    whole = {alias for alias in count if count[alias] == all_[alias] >= ALIAS_TOOLS}
+    heads = ((name, name.partition(".")[0]) for name in own)
+    return list(dict.fromkeys(f"{alias}.*" if alias in whole else name for name, alias in heads))
 
 
 @cache

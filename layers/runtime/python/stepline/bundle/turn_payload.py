@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from stepline.errors import InputError
 from stepline.model.base import Value
-from stepline.model.entry import Closed, Outcome
+from stepline.model.entry import ApprovalRequested, Closed, Outcome
 from stepline.model.ids import check_segment
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
@@ -36,8 +36,18 @@ PayloadLike: TypeAlias = Payload | Mapping[str, Any]
 """A payload, or a mapping with its `text` and optional other fields; unknown keys are the bundle's."""
 
 
+class PendingCall(Value):
+    """A call that waits for a person's answer; `until` is when one comes too late, "" for never."""
+
+    call_id: str
+    tool_id: str
+    params: Mapping[str, Any]
+    code: str = ""
+    until: str = ""
+
+
 class TurnResult(Value):
-    """The result of a turn.
+    """The result of a turn. One that is `parked` has none yet: it goes on when a person has answered about `approval`.
 
     `sources` are those that the answer cites; `code` and `message` explain a missing answer.
 
@@ -46,7 +56,7 @@ class TurnResult(Value):
     """
 
     turn_id: str
-    outcome: Outcome
+    outcome: Outcome | Literal["parked"]
     reason: str
     answer: str = ""
     followups: tuple[str, ...] = ()
@@ -56,6 +66,7 @@ class TurnResult(Value):
     code: str = ""
     message: str = ""
     handed_back: str = ""
+    approval: PendingCall | None = None
 
 
 def read_payload(payload: PayloadLike) -> Payload:
@@ -113,3 +124,16 @@ def result_of(closed: Closed, *, handed_back: str = "") -> TurnResult:
         message=closed.message,
         handed_back=handed_back,
     )
+
+
+def parked_result(asked: ApprovalRequested) -> TurnResult:
+    """Return the result of a turn that waits for a person."""
+    action = asked.action
+    pending = PendingCall(
+        call_id=action.call_id,
+        tool_id=action.tool_id,
+        params=action.params,
+        code=action.code or "",
+        until=asked.until,
+    )
+    return TurnResult(turn_id=asked.turn, outcome="parked", reason="approval", approval=pending)

@@ -1,28 +1,34 @@
 """A bundle's workflow: the parts of its agent, and the processing of a message.
 
-Deployed functions only read the class and build the agent from its parts; a turn in this process runs through
-`process`. Loop and event loop are loaded on the first turn. Source: docs/how-to/write-a-bundle.md.
+Deployed functions only read the class, build the agent from its parts and run its hooks; a turn in this process runs
+through `process`. Loop and event loop are loaded on the first turn. Source: docs/how-to/write-a-bundle.md.
 """
 
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from functools import wraps
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from stepline.bundle.parts import Parts, load_module
+from stepline.bundle.namespaces.namespace_resolver import NamespaceResolver
+from stepline.bundle.parts import LoadHook, Parts, load_module
 from stepline.errors import InputError
+from stepline.loop.agent import NO_HOOKS, Hooks
 from stepline.model.ids import Lane
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from stepline.bundle.browser import ContextBrowser
+    from stepline.bundle.browser import ContextBrowser, ContextRAGClient
+    from stepline.bundle.hook import HookFunction
+    from stepline.bundle.knowledge_index import Knowledge
     from stepline.bundle.react import React
     from stepline.bundle.runtime import Runtime
-    from stepline.bundle.turn_payload import Payload, PayloadLike, TurnResult
+    from stepline.bundle.turn_payload import PayloadLike, TurnResult
     from stepline.ingress.admit import Standing
     from stepline.model.file.attachment import Attachment
 
@@ -32,38 +38,57 @@ KnowledgeFunction: TypeAlias = Callable[..., Any]
 WORKFLOW = "WORKFLOW"
 
 
-class BaseWorkflow(ABC):
+class BaseWorkflow:
     """One conversation's workflow. A bundle subclasses it, and its package has `WORKFLOW = <the class>`.
 
     The class attributes are the parts of the agent, here and in deployed functions; `build_react` takes
-    others for this process alone. The two functions are plain or static: a deployed function creates no
-    instance.
+    others for this process alone. `resolvers` find what stands at paths of the bundle's own. `knowledge` is an index that serves both functions, unless the class has its own. The
+    functions are plain or static: a deployed function creates no instance.
+
+    `on_bundle_load` runs once in a process, before the bundle is used. `pre_run_hook` runs before the first round of
+    a turn, `before_round` before each, `post_run_hook` behind the close, each at most once. A turn whose
+    `pre_run_hook` fails ends with `hook_failed`.
     """
 
     tools_module: ClassVar[str] = ""
     skills_module: ClassVar[str] = ""
+    knowledge: ClassVar[Knowledge | None] = None
     knowledge_space_fn: ClassVar[KnowledgeFunction | None] = None
     knowledge_read_fn: ClassVar[KnowledgeFunction | None] = None
+    resolvers: ClassVar[Sequence[NamespaceResolver]] = ()
+    on_bundle_load: ClassVar[LoadHook | None] = None
+    pre_run_hook: ClassVar[HookFunction | None] = None
+    before_round: ClassVar[HookFunction | None] = None
+    post_run_hook: ClassVar[HookFunction | None] = None
 
     def __init__(self, runtime: Runtime, lane: Lane, *, user: str) -> None:
         """Serve `user` in the conversation `lane`."""
-        from stepline.bundle.browser import ContextBrowser  # noqa: PLC0415 - loads what only a turn here needs
+        from stepline.bundle.browser import ContextBrowser, ContextRAGClient  # noqa: PLC0415 - loads what only a turn here needs
 
         self.runtime = runtime
         self.lane = lane
         self.user = user
         self.scratchpad: MutableMapping[str, Any] = {}
         self.ctx_browser: ContextBrowser = ContextBrowser(runtime, lane, type(self).parts(), user=user)
+        self.ctx_client: ContextRAGClient = ContextRAGClient(runtime, self.ctx_browser.tool_context)
 
-    @abstractmethod
     async def process(self, payload: PayloadLike) -> TurnResult:
-        """Answer a message."""
+        """Answer a message, as deployed functions do. Raises the errors of `React.run`."""
+        react = await self.build_react(scratchpad=self.scratchpad)
+        return await react.run(payload)
 
-    async def pre_run_hook(self, payload: Payload) -> None:  # noqa: B027 - a bundle may have one, and need not
-        """Hook: runs after admission, before the first model call.
-
-        It runs again if the turn is resumed after a crash.
-        """
+    async def answer(
+        self,
+        verdict: Literal["approved", "denied", "edited"],
+        call_id: str,
+        *,
+        text: str = "",
+        params: Mapping[str, Any] | None = None,
+        message_id: str = "",
+    ) -> TurnResult:
+        """Answer whether a call of a parked turn may run, and return the turn's result. Raises the errors of `React.answer`."""
+        react = await self.build_react(scratchpad=self.scratchpad)
+        return await react.answer(verdict, call_id, text=text, params=params, message_id=message_id)
 
     async def steer(self, text: str) -> Standing:
         """Interrupt the open turn, from any task, and have it finish as `text` says.
@@ -108,6 +133,7 @@ class BaseWorkflow(ABC):
             reactive=reactive,
             payload=payload or {},
             attachments=tuple(attachments),
+            bundle=self.runtime.name_of(bundle_of(type(self))),
         )
         return standing_of(await in_thread(self.runtime, submit, self.runtime, self.lane, arrival))
 
@@ -136,11 +162,17 @@ class BaseWorkflow(ABC):
         parts = Parts(
             tools_module=cls.tools_module if tools_module is None else tools_module,
             skills_module=cls.skills_module if skills_module is None else skills_module,
-            search=blocking(knowledge_space_fn or cls.knowledge_space_fn, events),
-            read=blocking(knowledge_read_fn or cls.knowledge_read_fn, events),
+            bundle=bundle_of(cls),
+            search=blocking(knowledge_space_fn or cls._search(), events),
+            read=blocking(knowledge_read_fn or cls._read(), events),
+            on_load=cls.on_bundle_load,
+            hooks=cls._hooks(events),
+            resolvers=cls._resolvers(events),
         )
         made = await asyncio.to_thread(self.runtime.build_agent, parts)
         agent = replace(made, announced=self.ctx_browser.announced)
+        if (execution := agent.execution) and (bundle := bundle_of(cls)):
+            agent = replace(agent, execution=replace(execution, bundle=bundle))
         self.ctx_browser.use(agent)
         if scratchpad is not None:
             self.scratchpad = scratchpad
@@ -152,9 +184,41 @@ class BaseWorkflow(ABC):
         return Parts(
             tools_module=cls.tools_module,
             skills_module=cls.skills_module,
-            search=blocking(cls.knowledge_space_fn),
-            read=blocking(cls.knowledge_read_fn),
+            bundle=bundle_of(cls),
+            search=blocking(cls._search()),
+            read=blocking(cls._read()),
+            on_load=cls.on_bundle_load,
+            hooks=cls._hooks(),
+            resolvers=cls._resolvers(),
         )
+
+    @classmethod
+    def _hooks(cls, events: AbstractEventLoop | None = None) -> Hooks:
+        found = (cls.pre_run_hook, cls.before_round, cls.post_run_hook)
+        if not any(found):
+            return NO_HOOKS
+        from stepline.bundle.hook import hook_of  # noqa: PLC0415 - as in __init__
+
+        pre_run, before, post_run = (one and hook_of(blocking(one, events) or one) for one in found)
+        return Hooks(pre_run_hook=pre_run, before_round=before, post_run_hook=post_run)
+
+    @classmethod
+    def _resolvers(cls, events: AbstractEventLoop | None = None) -> tuple[NamespaceResolver, ...]:
+        found = cls.resolvers if isinstance(cls.resolvers, list | tuple) else (cls.resolvers,)
+        return tuple(
+            replace(one, resolve=blocking(one.resolve, events) or one.resolve)
+            if isinstance(one, NamespaceResolver)
+            else one  # which the parts refuse
+            for one in found
+        )
+
+    @classmethod
+    def _search(cls) -> KnowledgeFunction | None:
+        return cls.knowledge_space_fn or (cls.knowledge.search if cls.knowledge else None)
+
+    @classmethod
+    def _read(cls) -> KnowledgeFunction | None:
+        return cls.knowledge_read_fn or (cls.knowledge.read if cls.knowledge else None)
 
 
 def blocking(
@@ -164,6 +228,7 @@ def blocking(
     if function is None or not inspect.iscoroutinefunction(function):
         return function
 
+    @wraps(function)
     def call(*args: Any) -> Any:
         import asyncio  # noqa: PLC0415 - as in BaseWorkflow
 
@@ -172,6 +237,13 @@ def blocking(
         return asyncio.run_coroutine_threadsafe(function(*args), events).result()
 
     return call
+
+
+def bundle_of(workflow: type[BaseWorkflow]) -> str:
+    """Return the package whose `WORKFLOW` this is; "" if none above its module says so."""
+    names = list(accumulate(workflow.__module__.split("."), "{}.{}".format))
+    found = (name for name in reversed(names) if getattr(sys.modules.get(name), WORKFLOW, None) is workflow)
+    return next(found, "")
 
 
 def load_workflow(name: str) -> type[BaseWorkflow]:

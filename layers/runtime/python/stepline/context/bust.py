@@ -47,7 +47,7 @@ def find_bust(
 def _reason(timeline: Timeline, system: str, model: str) -> BustReason:
     asked = timeline.asked
     if system != asked.system:
-        return "system"
+        return "tools" if timeline.relisted else "system"
     if model != asked.model:
         return "model"
     return timeline.parts.rewritten or "provider"

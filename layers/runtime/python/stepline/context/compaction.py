@@ -193,7 +193,8 @@ class _Draft:
         timeline, need = self.timeline, self.need
         turns = timeline.history
         split = split if any(is_settled(piece, split) for piece in self.own) else 0
-        covered = (turns[0].id, turns[first_kept - 2].id) if first_kept > 1 else ()
+        before = timeline.compaction.memory.turns if timeline.compaction.memory else 0
+        covered = tuple(turn.id for turn in turns[before : max(0, first_kept - 1)])
         entry = Compacted(
             id=f"{timeline.state.turn}:{timeline.n + 1}",
             turn=timeline.state.turn,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from stepline.events.derive_close import closing_events, linked
-from stepline.events.derive_round import decision_events, program_started, result_events
+from stepline.events.derive_round import decision_events, program_started, result_events, tool_told
 from stepline.events.types import (
     AnswerDeferred,
     ApprovalAsked,
@@ -122,8 +122,10 @@ def _is_heard(entry: Entry) -> bool:
             return bool(entry.deadline)
         case Reopened():
             return entry.usage is None
+        case Contributed():
+            return bool(entry.emitted)
         case _:
-            return not isinstance(entry, Pruned | Contributed | Feedback | Listed)
+            return not isinstance(entry, Pruned | Feedback | Listed)
 
 
 def newest_event(tail: Batch) -> int:
@@ -172,9 +174,12 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
             return [compaction_event(entry)]
         case Steered():
             return [make_event(steer_heeded(entry), entry.at, entry.turn, "completed")]
+        case Contributed():
+            by = entry.hook or ""
+            return [one for told in entry.emitted for one in tool_told(told, by, by, entry.turn)]
         case ApprovalRequested() | ApprovalAnswered():
             return [_approval(entry)]
-        case Pruned() | Contributed() | Feedback() | Listed():
+        case Pruned() | Feedback() | Listed():
             return []
         case Owner():
             status = ConversationStatus(state="created", updated_at=batch.at)

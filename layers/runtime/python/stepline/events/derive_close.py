@@ -59,8 +59,8 @@ def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
     ok = entry.outcome == "completed"
     status: Status = "completed" if ok else "error"
     told: list[EventData] = []
-    pages = [source for source in entry.citations if web_url(source.url)] if ok else []
-    cited = [_cited(source) for source in sorted(pages, key=lambda source: source.sid)]
+    texts = [source for source in entry.citations if _is_text(source)] if ok else []
+    cited = [_cited(source) for source in sorted(texts, key=lambda source: source.sid)]
     if cited:
         told.append(Citations(count=len(cited), items=cited))
     if ok and entry.followups:
@@ -123,8 +123,14 @@ def _link(text: str, cited: Citing) -> tuple[str, tuple[int, ...], tuple[int, ..
     return shown, stream.used, stream.unresolved
 
 
+def _is_text(source: Citation) -> bool:
+    """Return True for a page of the web and for a document of the agent."""
+    return bool(web_url(source.url)) or source.path.startswith("ks:")
+
+
 def _cited(source: Citation) -> CitedSource:
-    return CitedSource(sid=source.sid, title=source.title, url=source.url)
+    path = source.path if source.path.startswith("ks:") else ""
+    return CitedSource(sid=source.sid, title=source.title, url=source.url, path=path)
 
 
 def _answered(entry: Closed) -> TurnAnswered:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from stepline.events.derive_close import linked
+from stepline.events.search_view import render_search
 from stepline.events.types import (
     BundleItem,
     CacheBust,
@@ -27,6 +28,7 @@ from stepline.events.types import (
     Followups,
     Noticed,
     OfferedFile,
+    PagesFetched,
     PlanShown,
     ProgramCode,
     ProgramContract,
@@ -38,6 +40,7 @@ from stepline.events.types import (
     PromisedFile,
     RoundUsage,
     SearchFiltered,
+    SearchView,
     Thought,
     ToolName,
     ToolTold,
@@ -75,6 +78,7 @@ NEVER_BEGAN: Final = frozenset(
         "fargate_config_missing",
         "fargate_run_failed",
         "payload_too_large",
+        "bundle_too_large",
         "sandbox_not_started",
         "isolation_failed",
         "unsupported_platform",
@@ -119,7 +123,8 @@ def result_events(entry: Resulted, turn: str) -> list[ClientEvent]:
     ok = entry.status == "ok"
     at = entry.at
     events = [make_event(_result(entry, turn), at, turn, "completed" if ok else "error")]
-    events += [tool_told(told, entry, turn) for told in entry.emitted]
+    for told in entry.emitted:
+        events += tool_told(told, entry.tool_id, entry.call_id, turn)
     events += program_ended(entry, turn)
     events += [plan_event(plan, at, turn) for plan in entry.plans]
     files = [_file(block, entry.call_id) for block in entry.blocks if is_offered(block)]
@@ -288,7 +293,9 @@ def _file(block: Produced, call: str) -> OfferedFile:
     )
 
 
-TOLD: Final[Mapping[str, type[EventData]]] = {model.EVENT: model for model in (SearchFiltered, Followups)}
+TOLD: Final[Mapping[str, type[EventData]]] = {
+    model.EVENT: model for model in (SearchFiltered, PagesFetched, Followups)
+}
 """Tool events with a type of their own; all others are `react.tool.event`."""
 
 
@@ -336,14 +343,28 @@ def program_ended(entry: Resulted, turn: str) -> list[ClientEvent]:
     return events
 
 
-def tool_told(told: ToolEvent, entry: Resulted, turn: str) -> ClientEvent:
-    """Return the event of a tool; one of a known type with invalid data becomes a `react.tool.event`."""
-    whose = {"tool_id": told.tool_id or entry.tool_id, "call_id": entry.call_id}
+def tool_told(told: ToolEvent, tool_id: str, call_id: str, turn: str) -> list[ClientEvent]:
+    """Return the event of a tool or a hook; one of a known type with invalid data becomes a `react.tool.event`.
+
+    The results of a search are told a second time, as HTML, which is stored nowhere.
+    """
+    whose = {"tool_id": told.tool_id or tool_id, "call_id": call_id}
     model = TOLD.get(told.type)
-    if model is not None:
-        try:
-            named = {name: value for name, value in whose.items() if name in model.__struct_fields__}
-            return make_event(msgspec.convert({**told.data, **named}, model), told.at, turn, "update")
-        except msgspec.ValidationError:
-            pass  # the client gets it all the same, as an event of unknown type
+    if model is None:
+        return [_told_as_is(told, whose, turn)]
+    named = {name: value for name, value in whose.items() if name in model.__struct_fields__}
+    try:
+        data = msgspec.convert({**told.data, **named}, model)
+    except msgspec.ValidationError:  # the client gets it all the same, as an event of unknown type
+        return [_told_as_is(told, whose, turn)]
+    events = [make_event(data, told.at, turn, "update")]
+    if isinstance(data, SearchFiltered):
+        html = render_search(data.objective, data.results)
+        events.append(
+            make_event(SearchView(search_id=data.search_id, html=html, **whose), told.at, turn, "update")
+        )
+    return events
+
+
+def _told_as_is(told: ToolEvent, whose: Mapping[str, str], turn: str) -> ClientEvent:
     return make_event(ToolTold(type=told.type, data=told.data, **whose), told.at, turn, "update")

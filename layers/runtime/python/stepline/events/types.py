@@ -132,11 +132,12 @@ class CitedSource(Value):
 
     sid: Annotated[int, "its number in the conversation: `[[S:1]]` cites 1"]
     title: Annotated[str, "may be empty"]
-    url: Annotated[str, "http or https"]
+    url: Annotated[str, "http or https; empty for a document"]
+    path: Annotated[str, "of a document of the agent: `ks:…`; left out for a page"] = ""
 
 
 class Citations(EventData):
-    """The answer cites sources on the web."""
+    """The answer cites sources: pages of the web, or documents of the agent."""
 
     EVENT = "chat.citations"
     ROUTE = "chat_step"
@@ -209,7 +210,7 @@ class CacheBust(EventData):
     iteration: Annotated[int, "the round, from 0"]
     reason: Annotated[
         BustReason,
-        "what changed before the newest text: the instructions, the model, a block that the agent hid, older "
+        "what changed before the newest text: the instructions, the tools of MCP servers, the model, a block that the agent hid, older "
         "turns that were shortened or summarised, feedback; or `provider`, if nothing of ours did",
     ]
     expected_tokens: Annotated[int, "what there was to read"]
@@ -484,13 +485,13 @@ class Noticed(EventData):
 
 
 class ToolTold(EventData):
-    """A tool emitted an event while it ran."""
+    """A tool, or a hook of the bundle, emitted an event while it ran."""
 
     EVENT = "react.tool.event"
     ROUTE = "chat_service"
 
     tool_id: Annotated[str, "its name"]
-    call_id: Annotated[str, "the call's"]
+    call_id: Annotated[str, "the call's; a hook's name again"]
     type: Annotated[str, "the tool's own word"]
     data: Annotated[dict[str, Any], "the tool's own"]
 
@@ -713,8 +714,8 @@ class CompactionTold(EventData):
     input_tokens: Annotated[int, "what the model read for its summaries"] = 0
     output_tokens: Annotated[int, "what it wrote"] = 0
     reason: Annotated[str, "why nothing changed, or why the words are the runtime's and no model's"] = ""
-    covered_turns: Annotated[int, "how many turns the summary covers"] = 0
-    covered_turn_ids: Annotated[list[str], "the first and the last turn that the summary covers"] = (
+    covered_turns: Annotated[int, "how many turns the summary covers, those of an older one too"] = 0
+    covered_turn_ids: Annotated[list[str], "the turns among them that no older summary covered, in order"] = (
         msgspec.field(default_factory=list)
     )
     split_turn_id: Annotated[str, "the turn whose earlier rounds a checkpoint covers"] = ""

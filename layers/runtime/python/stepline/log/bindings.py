@@ -15,10 +15,11 @@ from stepline.ports.clock import Clock, Meter
 from stepline.ports.identity import Tickets
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
+from stepline.ports.mcp.mcp_server import McpServers
 from stepline.ports.memory_index import MemoryIndex
 from stepline.ports.rate import Rate
 from stepline.ports.relay import Deltas, Relay
-from stepline.ports.search import WebSearch
+from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
 
@@ -56,7 +57,13 @@ class BundleRules(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Ports:
-    """The loop's ports. Without `search` there is no web search; `outward` filters client events."""
+    """The loop's ports.
+
+    Without `search` there is no web search, without `pages` no page is fetched, without `memory` no search of memory, without
+    `servers` no MCP.
+    `outward` filters client events. `bundles` are the stage's further bundles by name; `policy` and `outward` are
+    those of its default one.
+    """
 
     log: Log
     artifacts: Artifacts
@@ -74,7 +81,9 @@ class Ports:
     clock: Clock
     meter: Meter
     search: WebSearch | None = None
+    pages: WebPages | None = None
     memory: MemoryIndex | None = None
+    servers: McpServers | None = None
     policy: Policy = Policy()
     outward: EventFilter = field(default_factory=EventFilter)
     bundles: Mapping[str, BundleRules] = field(default_factory=dict)

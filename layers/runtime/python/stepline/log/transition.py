@@ -25,6 +25,7 @@ from stepline.model.batch import Cursor, State
 from stepline.model.entry import (
     ApprovalAnswered,
     Compacted,
+    Contributed,
     Decided,
     Entry,
     Opened,
@@ -113,11 +114,30 @@ def started(state: State, n: int, call: str) -> State:
     return replace(state, claim=n, running=call)
 
 
-def resulted(state: State, n: int) -> State:
+def hooked(state: State, n: int, entry: Contributed) -> State:
+    """Record the end of a hook; the close is next if the turn could not be prepared."""
+    state = replace(billed(state, entry.usage or Usage()), running="")
+    if entry.hook == "before_round":
+        return replace(state, primed=entry.iteration + 1)
+    cursor = Cursor(iteration=state.cursor.iteration, phase="close")
+    return replace(state, prepared=n, cursor=cursor if entry.status == "error" else state.cursor)
+
+
+def billed(state: State, usage: Usage) -> State:
+    """Add the tokens of model calls to those of the conversation."""
+    return replace(
+        state,
+        input_tokens=state.input_tokens + usage.prompt_tokens,
+        output_tokens=state.output_tokens + usage.output_tokens,
+    )
+
+
+def resulted(state: State, n: int, usage: Usage | None = None) -> State:
     """Record an action's result: the next action, or after the last one the next round or the close.
 
-    The close is next if the round answers.
+    The close is next if the round answers. `usage` is that of the model calls that the tool made.
     """
+    state = billed(state, usage) if usage else state
     iteration, following = state.cursor.iteration, state.cursor.action + 1
     if following < state.actions:
         cursor = Cursor(iteration=iteration, phase="act", action=following)
@@ -160,7 +180,7 @@ def answered(state: State, n: int) -> State:
 
 
 def closed(state: State) -> State:
-    """Leave the lane idle; the conversation's token counts stay."""
+    """Leave the lane idle; what belongs to the conversation stays."""
     return State(
         owner=state.owner,
         prev=state.prev,
@@ -193,8 +213,11 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
                     tally,
                     files=tally.files + sum(map(is_offered, entry.blocks)),
                     tools_ms=tally.tools_ms + entry.duration_ms,
+                    usage=add_usage(tally.usage, entry.usage) if entry.usage else tally.usage,
                 )
-            case Titled() | Compacted() | Reopened() if entry.usage is not None:
+            case Contributed(hook="post_run_hook"):
+                pass  # the turn that it was for has ended
+            case Titled() | Compacted() | Reopened() | Contributed() if entry.usage is not None:
                 tally = replace(tally, usage=add_usage(tally.usage, entry.usage))
             case Opened():
                 tally = replace(tally, opened_ms=epoch_ms(entry.at))

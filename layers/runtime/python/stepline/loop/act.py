@@ -9,6 +9,8 @@
     steered  end the action early if it can; record that those behind it are not run
     program  put `started`, leave the run to another state, put its outcome
 
+Before the first round of a turn that needs it, it lists the tools of MCP servers instead (`loop.mcp`).
+
 Source: docs/concepts/log.md#act.
 """
 
@@ -46,6 +48,12 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     timeline = attempt.load()
     if elsewhere(timeline.state, step, "act") is not None:
         timeline = attempt.load(consistent=True)
+    if agent.servers is not None:
+        from stepline.loop.mcp.turn_tools import equip, is_due, list_tools  # noqa: PLC0415 - most agents have none
+
+        if is_due(agent, timeline) and elsewhere(timeline.state, step, "decide") is None:
+            return list_tools(attempt, timeline)
+        attempt = replace(attempt, agent=equip(agent, timeline, ports.artifacts))
     with ports.signals.watch(journal.lane, timeline.n) as watch:
         attempt = replace(attempt, watch=watch)
         while (gone := elsewhere(timeline.state, step, "act")) is None:

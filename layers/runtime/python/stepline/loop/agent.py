@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from stepline.model.block import Produced
 from stepline.model.decision import ApprovalRule
+from stepline.model.entry import Closed, HookName, Inbound
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, Placement, RuntimeProfile
+from stepline.ports.model import DECISION_ROLE
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.tools.context import NO_SERVICES, ReadCaps, Shelf, ToolServices
+from stepline.tools.context import NO_SERVICES, ReadCaps, Resolve, Shelf, ToolContext, ToolServices
 from stepline.tools.registry import Registry
 from stepline.tools.spec import ToolSpec
 
-DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
-"""The role of the round's decision, in the map from role to model."""
+if TYPE_CHECKING:
+    from stepline.tools.mcp.servers import Servers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
     """How the agent's programs run: place, limits, callable tools, and how much of their texts is shown.
 
-    `bundle` is the package of the bundle, which a program finds as BUNDLE_ID.
+    `bundle` is the package of the bundle: a program finds its name as BUNDLE_ID, and its files at BUNDLE_ROOT.
     `places` are the placements that this deployment has. `descriptors` and `settings` are the
-    variables that a task is handed for its tools. Secret.
+    variables that a task is handed for its tools, and `secrets` returns more, read when a task is handed its run. Secret.
     """
 
     profile: RuntimeProfile
@@ -35,6 +38,7 @@ class Execution:
     places: frozenset[Placement] = frozenset({"inline"})
     descriptors: Mapping[str, str] = field(default_factory=dict, repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Callable[[], Mapping[str, str]] = field(default=dict, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +53,37 @@ class Summariser:
 
 
 NO_SUMMARISER: Final = Summariser()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookCall:
+    """A run of a hook: what it may use, and whom it is for.
+
+    `messages` are the events of the turn so far that the model reads, the first of them opened it. `closed` is the
+    turn's end, which only `post_run_hook` sees.
+    """
+
+    hook: HookName
+    context: ToolContext
+    user: str
+    messages: tuple[Inbound, ...]
+    closed: Closed | None = None
+
+
+Hook: TypeAlias = Callable[[HookCall], tuple[Produced, ...]]
+"""Runs a bundle's hook; returns what it adds to the turn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """The hooks of a bundle, each None if it has none."""
+
+    pre_run_hook: Hook | None = None
+    before_round: Hook | None = None
+    post_run_hook: Hook | None = None
+
+
+NO_HOOKS: Final = Hooks()
 
 
 def own_rule(spec: ToolSpec) -> ApprovalRule:
@@ -82,10 +117,13 @@ class Agent:
     fanout: FanoutRule = field(default_factory=FanoutRule)
     strict: bool = True
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
+    resolvers: Mapping[str, Resolve] = field(default_factory=dict)
     services: ToolServices = field(default=NO_SERVICES, repr=False)
     gate: str = ""
     summariser: Summariser = NO_SUMMARISER
     announced: Callable[[], Sequence[str]] = tuple
+    hooks: Hooks = NO_HOOKS
+    servers: Servers | None = None
     approvals: Callable[[ToolSpec], ApprovalRule] = own_rule
 
     @cached_property

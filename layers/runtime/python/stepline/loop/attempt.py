@@ -11,8 +11,9 @@ from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, elsewhere
 from stepline.log.journal import Draft, Journal
+from stepline.log.owned_conversations import OwnedConversations
 from stepline.log.timeline_cache import History
-from stepline.log.transition import epoch_ms, steered, titled
+from stepline.log.transition import billed, epoch_ms, steered, titled
 from stepline.loop.agent import Agent
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch
@@ -88,11 +89,7 @@ class Attempt:
             check_claim(at.state, self.claim)
             if any(isinstance(entry, Steered) and entry.n <= at.state.steered for entry in entries):
                 return at  # already recorded: our own put, whose answer was lost
-            state = replace(
-                at.state,
-                input_tokens=at.state.input_tokens + usage.prompt_tokens,
-                output_tokens=at.state.output_tokens + usage.output_tokens,
-            )
+            state = billed(at.state, usage)
             if any(isinstance(entry, Titled) for entry in entries):
                 state = titled(state, at.n + 1)
             for entry in entries:
@@ -122,8 +119,16 @@ class Attempt:
             caps=self.agent.caps,
             services=self.agent.services,
             search=self.ports.search,
+            pages=self.ports.pages,
+            servers=self.ports.servers,
+            memory=self.ports.memory,
+            conversations=OwnedConversations(
+                self.ports, self.history, self.journal.lane, timeline.state.owner
+            ),
             sources=SourcePool(timeline.sources),
             shelves=self.agent.shelves,
+            user=timeline.state.owner,
+            resolvers=self.agent.resolvers,
             rules=self.ports.policy.context,
             cancel=self.watch if ends_early else NeverCancelled(),
             versions=self._versions(timeline),

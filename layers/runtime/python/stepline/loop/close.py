@@ -32,6 +32,7 @@ from stepline.model.entry import (
     Closed,
     Compacted,
     Compacting,
+    Contributed,
     Decided,
     Deferred,
     Dropped,
@@ -70,7 +71,11 @@ ERRORS = {
 DECLINED: Final = "model_declined"
 """The code of a turn whose round the model declined, and so did its fallback, if there is one."""
 
+HOOK_FAILED: Final = "hook_failed"
+"""The code of a turn whose `pre_run_hook` failed."""
+
 MESSAGES = {
+    HOOK_FAILED: "The turn could not be prepared. Please send the message again.",
     DECLINED: "The model declined to answer this. Please put it in other words, or begin a new conversation.",
     "context_limit": "The conversation no longer fits into the model's context window.",
     "model_refused": "The model's provider refused the request.",
@@ -116,6 +121,7 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
 
     def plan(tail: Batch) -> Draft | Step:
         state = tail.state
+        rules = ports.of(state.bundle)
         if not owns(state, step):
             return ended(step, "stop")
         if not code and standing(state, step, "close") == "beyond":
@@ -123,8 +129,9 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         stop, settled = stop_of(suffix, state), settle_events(suffix, state)
         decision = _decision(suffix, state)
-        failed = code or (DECLINED if decision is not None and decision.declined else "")
-        if settled.holding and not failed and _round_left(ports, state):
+        failed = code or _hook_failed(suffix, state)
+        failed = failed or (DECLINED if decision is not None and decision.declined else "")
+        if settled.holding and not failed and _round_left(rules, state):
             return _defer(suffix, tail, state)
         decision = None if failed and not stop else decision
         closing = _closed(decision, ports, state, failed, stop)
@@ -132,7 +139,7 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
             asked_s = retry_after_of(str(step.error.get("Cause", "")))
             closing = replace(closing, retry_after_s=asked_s)
         before = [*_unended(suffix, closing), *_named(decision, state, closing)]
-        return _end(ports, lane, tail, closing, before=before, settled=settled)
+        return _end(rules, lane, tail, closing, before=before, settled=settled)
 
     batch = journal.commit(plan)
     if isinstance(batch, Step):
@@ -145,6 +152,12 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
     logger.info("turn closed", extra={"turn_id": step.turn, "code": end.code})
     follow_closing(ports, lane, batch)
     return ended(step, "done")
+
+
+def _hook_failed(suffix: Sequence[Batch], state: State) -> str:
+    """Return the code of a turn that its bundle could not prepare, "" of any other."""
+    ends = (e for b in suffix if b.n == state.prepared for e in b.entries if isinstance(e, Contributed))
+    return HOOK_FAILED if any(entry.status == "error" for entry in ends) else ""
 
 
 def _round_left(ports: Ports, state: State) -> bool:

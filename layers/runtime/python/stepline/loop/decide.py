@@ -42,6 +42,7 @@ from stepline.log.fence import check_attempt, check_claim, elsewhere, onward
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History, seal
 from stepline.log.transition import (
+    billed,
     decided,
     declined,
     epoch_ms,
@@ -54,10 +55,16 @@ from stepline.log.transition import (
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.close import Cause, status_answer
+from stepline.loop.hooks.run_hook import run_hooks
 from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_final, steer_in, steer_of
 from stepline.loop.stream_generation import Sample, Sampler, cut_off, sample
 from stepline.loop.title import opening_stage
-from stepline.metrics import CACHE_BUSTS, DECISIONS_REJECTED, ROUNDS_DECIDED, STEERS
+from stepline.metrics import (
+    CACHE_BUSTS,
+    DECISIONS_REJECTED,
+    ROUNDS_DECIDED,
+    STEERS,
+)
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Decided, Reopened, Steered
 from stepline.model.ids import utc
@@ -99,22 +106,42 @@ def decide(
     check_attempt(timeline.state, step.attempt)
     if attempt.now_ms() < timeline.state.until_ms and steer_of(timeline) is None:
         return _pause(attempt, timeline.state)
-    claim = timeline.state.claim
-    if step.attempt > 0:
-        opening = _reopen(attempt, timeline.tail)
-        if not isinstance(opening, Batch):
-            return opening
-        timeline, claim = attempt.follow(opening), opening.n
-    attempt = dataclasses.replace(attempt, claim=claim)
+    taken = _take(attempt, timeline)
+    if isinstance(taken, Step):
+        return taken
+    attempt, timeline = taken
     try:
         sampled = _attend(attempt, timeline, sampler)
     except (ModelOverloaded, ModelRateLimited) as error:
         return _wait(attempt, error)
     if isinstance(sampled, Step):
         return sampled
-    timeline, taken = sampled
-    recorded = _record(attempt, timeline, taken, segment=seal(ports, journal.lane, timeline))
+    timeline, said = sampled
+    recorded = _record(attempt, timeline, said, segment=seal(ports, journal.lane, timeline))
     return onward(step, recorded.state) if isinstance(recorded, Batch) else recorded
+
+
+def _take(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] | Step:
+    """Claim the round for a later attempt, heed steers and run the bundle's hooks; return the step if it is over.
+
+    A turn that needs a list of its servers' tools goes to Act, which can ask them and leads back here.
+    """
+    if attempt.agent.servers is not None:
+        from stepline.loop.mcp.turn_tools import equip, is_due  # noqa: PLC0415 - most agents have none
+
+        if is_due(attempt.agent, timeline) and steer_of(timeline) is None:
+            return replace(onward(attempt.step, timeline.state), route="act")
+        agent = equip(attempt.agent, timeline, attempt.ports.artifacts)
+        attempt = dataclasses.replace(attempt, agent=agent)
+    claim = timeline.state.claim
+    if attempt.step.attempt > 0:
+        opening = _reopen(attempt, timeline.tail)
+        if not isinstance(opening, Batch):
+            return opening
+        timeline, claim = attempt.follow(opening), opening.n
+    attempt = dataclasses.replace(attempt, claim=claim)
+    heeded = heed(attempt, timeline)
+    return heeded if isinstance(heeded, Step) else run_hooks(attempt, heeded)
 
 
 def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler) -> tuple[Timeline, Sample] | Step:
@@ -223,14 +250,14 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
             cut = replace(cut_off(taken), claim=claim, lost=lost)
             heeded = heeding(steer, ports.policy, state, at=utc(ports.clock.now()), phase="decision")
             cut = replace(cut, rounds_left=_rounds_left(ports.policy, state, heeded.finalize + 1))
-            over = interrupted(_billed(state, cut), at.n + 1, rendered=rendered)
+            over = interrupted(billed(state, cut.cost), at.n + 1, rendered=rendered)
             return Draft(entries=(cut, heeded), state=steered(over, heeded.n, finalize=heeded.finalize))
         if taken.decision.interrupted:
             raise UnknownOutcome("a watch saw a steer that is not in the log", n=timeline.n)
         entry = replace(settle(taken.decision, state, ports.policy, timeline), claim=claim, lost=lost)
         state = replace(state, finalize=finalize_left(timeline))
         entry = replace(entry, rounds_left=_rounds_left(ports.policy, state, state.finalize))
-        return Draft(entries=(entry,), state=_after(state, at.n + 1, entry, rendered=rendered))
+        return Draft(entries=(entry,), state=_after(attempt, state, at.n + 1, entry, rendered))
 
     batch = journal.commit(plan, tail=timeline.tail)
     if isinstance(batch, Batch):
@@ -290,30 +317,22 @@ def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) 
     return replace(final, answer=answer, ended=cause)
 
 
-def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:
-    counted = _billed(state, decision)
+def _after(attempt: Attempt, state: State, n: int, decision: Decided, rendered: int) -> State:
+    counted = billed(state, decision.cost)
     if decision.accepted:
-        programs = [i for i, action in enumerate(decision.actions, 1) if action.code is not None]
+        runs = attempt.agent.registry.runs_program
+        programs = [number for number, action in enumerate(decision.actions, 1) if runs(action)]
         return decided(
             counted,
             n,
             rendered=rendered,
             actions=len(decision.actions),
-            executes=programs[0] if programs else 0,
+            executes=programs[-1] if programs else 0,
             ends=decision.action != "call_tool",
         )
     if decision.declined is None:
         return rejected(counted, n, rendered=rendered)
     return declined(counted, n, rendered=rendered, fallback=decision.declined.fallback)
-
-
-def _billed(state: State, decision: Decided) -> State:
-    usage = decision.cost
-    return replace(
-        state,
-        input_tokens=state.input_tokens + usage.prompt_tokens,
-        output_tokens=state.output_tokens + usage.output_tokens,
-    )
 
 
 FORCED_MAX: Final = 3

@@ -5,7 +5,7 @@ Source: docs/concepts/log.md#act.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -13,7 +13,7 @@ from stepline.delivery.effect import publish
 from stepline.log.fence import standing
 from stepline.log.journal import Draft
 from stepline.log.transition import next_round, resulted, started, steered
-from stepline.loop.attempt import Attempt
+from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.steer import Steer, heeding, not_run
 from stepline.metrics import STEERS, TOOL_CALLS, TOOL_FAILURES
 from stepline.model.batch import Batch
@@ -21,6 +21,7 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Entry, Resulted, Started
 from stepline.model.ids import utc
+from stepline.model.usage import sum_usages
 from stepline.rendering.result import lean_blocks
 from stepline.tools.context import ToolContext, ToolOutput
 
@@ -31,15 +32,28 @@ MAYBE = (
 
 def start(attempt: Attempt, tail: Batch, index: int, action: Action, *, deadline: str = "") -> Batch | None:
     """Put `started`, again if the put took long; None if the action is no longer ours to start."""
+
+    def is_ours(at: Batch, claim: int) -> bool:
+        free = at.state.running != action.call_id or at.state.claim == claim
+        return free and _is_next(attempt, at, index)
+
+    return put_started(attempt, tail, Started(call_id=action.call_id, deadline=deadline), is_ours)
+
+
+def put_started(
+    attempt: Attempt, tail: Batch, entry: Started, is_ours: Callable[[Batch, int], bool]
+) -> Batch | None:
+    """Put `started`, again if the put took long; None if it is not ours to start.
+
+    `is_ours` judges a tail, and gets the claim of the first put when there is a second one, before that 0.
+    """
     clock, claim = attempt.ports.clock, 0
     while True:
 
         def plan(at: Batch, claim: int = claim) -> Draft | None:
-            free = at.state.running != action.call_id or at.state.claim == claim
-            if not _is_next(attempt, at, index) or not free:
+            if not is_ours(at, claim):
                 return None
-            entry = Started(call_id=action.call_id, deadline=deadline)
-            return Draft(entries=(entry,), state=started(at.state, at.n + 1, action.call_id))
+            return Draft(entries=(entry,), state=started(at.state, at.n + 1, entry.call_id))
 
         asked_s = clock.monotonic_s()
         batch = attempt.journal.commit(plan, tail=tail)
@@ -61,13 +75,15 @@ def record(
     def plan(at: Batch) -> Draft | None:
         if not _is_next(attempt, at, index) or (claim is not None and at.state.claim != claim):
             return None
-        return Draft(entries=(result,), state=resulted(at.state, at.n + 1))
+        return Draft(entries=(result,), state=resulted(at.state, at.n + 1, result.usage))
 
     batch = attempt.journal.commit(plan, tail=tail)
     if batch is not None:
         publish(attempt.ports, attempt.journal.lane, batch)
         attempt.ports.meter.count(TOOL_CALLS)
         attempt.ports.meter.count(TOOL_FAILURES, result.status != "ok")
+        if result.usage is not None:
+            count_usage(attempt.ports.meter, result.usage)
     return batch
 
 
@@ -113,6 +129,7 @@ def result_of(
         emitted=tuple(context.events),
         sources=context.sources.changed(output.sources),
         hides=output.hides,
+        usage=sum_usages(context.usages) if context.usages else None,
     )
 
 

@@ -31,14 +31,17 @@ class State(Row):
 
     `epoch` and `claim` are batch numbers: of the batch that gave the turn its execution, and of the one that
     opened the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the
-    newest batch before this one that has client events. `executes` is the number, from 1, of the decided
+    newest batch before this one that has client events. `executes` is the number, from 1, of the last decided
     action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions
     accompany an answer, so the turn closes after the last of them. `segment` is the newest batch up to which
     the conversation is sealed in a segment, and `titled` the one that gave it a title; 0 if there is none.
     `steered` is the newest steer that the open turn has heeded, and `finalize` the rounds left to it by that
     steer, counting the next; 0 without a limit. `waits` is how often the provider made this round wait, and
     `until_ms` the end of the newest such wait, in milliseconds since the Unix epoch. `declined` counts the turn's
-    rounds in which the model declined.
+    rounds in which the model declined. `prepared` is the batch in which the turn's `pre_run_hook` ended, and `primed`
+    the number, from 1, of the newest round whose `before_round` did; 0 if none did. `running` names a running hook, too.
+    `bundle` is the name of the conversation's bundle, "" for the stage's default; like `owner` it never changes.
+    `parked` is the batch that asked a person for an approval, as long as nobody has answered; 0 if none is awaited.
 
     Source: docs/concepts/log.md.
     """
@@ -72,6 +75,8 @@ class State(Row):
     waits: int = 0
     until_ms: int = 0
     declined: int = 0
+    prepared: int = 0
+    primed: int = 0
     bundle: str = ""
     parked: int = 0
 

@@ -38,12 +38,26 @@ class Titled(Value, tag="titled", tag_field="kind"):
     usage: Usage | None = None
 
 
+HookName: TypeAlias = Literal["pre_run_hook", "before_round", "post_run_hook"]
+
+
 class Contributed(Value, tag="contributed", tag_field="kind"):
-    """Blocks that a bundle's code adds to the timeline."""
+    """Blocks that a bundle's code adds to the timeline.
+
+    With a `hook` it is also the end of that hook, which a `Started` announced; `iteration` is the round that was
+    to begin. `unverified`: the process that ran it is gone, and what it did is not known. `code` names a failure.
+    `emitted` are its messages to the user, `usage` is that of the model calls it made.
+    """
 
     turn: str
     at: str
     blocks: tuple[Produced, ...]
+    hook: HookName | None = None
+    iteration: int = 0
+    status: Literal["ok", "error", "unverified"] = "ok"
+    code: str = ""
+    emitted: tuple[ToolEvent, ...] = ()
+    usage: Usage | None = None
 
 
 class Feedback(Value, tag="feedback", tag_field="kind"):
@@ -112,8 +126,8 @@ class Compacted(Compaction, tag="compacted", tag_field="kind"):
     `completed`: the model reads `summary`, which includes an older one, in place of every turn before the one
     that batch `cut` opened, and `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is
     neither. The rest has `room` bytes, its longest parts cut to fit; 0 is no limit. `reason` says why nothing
-    changed, or why the summary is the runtime's and not a model's. `summary` covers `turns` turns, the ids of
-    the first and the last are `covered`. `usage` is that of the summaries.
+    changed, or why the summary is the runtime's and not a model's. `summary` covers `turns` turns; `covered`
+    are the ids of those that no older one covered. `usage` is that of the summaries.
     """
 
     status: Literal["completed", "skipped", "error"]
@@ -255,7 +269,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
 
 
 class Started(Value, tag="started", tag_field="kind"):
-    """An action that must run at most once is about to run. `deadline` is its program's latest end."""
+    """An action or a hook that must run at most once is about to run. `deadline` is its program's latest end."""
 
     call_id: str
     deadline: str = ""
@@ -279,7 +293,8 @@ class Resulted(Value, tag="result", tag_field="kind"):
 
     `program` is set for a run of generated code, `log` is the end of what that printed, `log_bytes` the size of all
     of it; `emitted` are the tools' messages to the user. `sources` are
-    the rows of the pool that it added or changed, `hides` the overlays it adds.
+    the rows of the pool that it added or changed, `hides` the overlays it adds. `usage` is that of the model calls that
+    the tool made.
     """
 
     call_id: str
@@ -297,6 +312,7 @@ class Resulted(Value, tag="result", tag_field="kind"):
     hides: tuple[Hide, ...] = ()
     log: str = ""
     log_bytes: int = 0
+    usage: Usage | None = None
 
 
 class Deferred(Value, tag="deferred", tag_field="kind"):

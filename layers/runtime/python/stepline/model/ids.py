@@ -20,6 +20,7 @@ USER_MAX_CHARS = 256
 
 The state of a conversation has room for this much.
 """
+
 BUNDLE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 """The name of a bundle on its stage."""
 

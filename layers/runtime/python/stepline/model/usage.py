@@ -63,7 +63,9 @@ def sum_usages(usages: Iterable[Usage]) -> Usage:
     return Usage(**totals)
 
 
-BustReason: TypeAlias = Literal["system", "model", "hide", "prune", "compaction", "feedback", "provider"]
+BustReason: TypeAlias = Literal[
+    "system", "tools", "model", "hide", "prune", "compaction", "feedback", "provider"
+]
 
 
 class Bust(Value):

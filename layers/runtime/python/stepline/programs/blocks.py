@@ -62,16 +62,23 @@ def _file_blocks(files: Sequence[OutputFile], context: ToolContext) -> Iterator[
             views += 1
 
 
-def _file_block(file: OutputFile, context: ToolContext) -> Block:
-    meta: dict[str, Any] = {
+def file_facts(file: OutputFile, context: ToolContext) -> dict[str, Any]:
+    """Return the facts of a file that a program left: its paths, type and size."""
+    return {
         "artifact_path": file.logical_path,
         "physical_path": file.path,
         "mime": file.body.mime,
         "kind": "file",
         "visibility": file.visibility,
         "tool_call_id": context.call_id,
-        "description": file.description,
         "size_bytes": file.body.size_bytes,
+    }
+
+
+def _file_block(file: OutputFile, context: ToolContext) -> Block:
+    meta: dict[str, Any] = {
+        **file_facts(file, context),
+        "description": file.description,
         "text_symbols": file.text_symbols,
         "line_count": file.line_count,
     }

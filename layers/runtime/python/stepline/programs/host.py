@@ -23,6 +23,7 @@ from stepline.model.ids import utc
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolCallRecord, ToolEvent
 from stepline.model.source import Source
+from stepline.model.usage import Usage, sum_usages
 from stepline.ports.clock import Clock
 from stepline.programs.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
 from stepline.rendering.call_preview import cap_params
@@ -44,7 +45,11 @@ UNFINISHED: Final = "unfinished"
 FAILED: Final = "the tool failed; that is not the program's mistake"
 INSTEAD: Final = {
     "react.write": "write the file with open() below OUTPUT_DIR and name it in the contract",
+    "react.patch": "change the file with open() below OUTPUT_DIR and name it in the contract",
+    "react.rg": "open and search the files below OUTPUT_DIR",
+    "react.checkout": "end the program; the agent takes the files over and runs a program again",
     "react.pull": "end the program; the agent pulls the file and runs a program again",
+    "react.memsearch": "end the program; the agent searches, and a program reads the paths of this conversation",
     "exec_tools.execute_code_python": "a program does not start another run; import what you need",
 }
 """Alternatives for a program to calls that only the agent may make."""
@@ -181,7 +186,8 @@ class ToolHost:
             raise ToolError(f"{tool_id} is the agent's own call: {instead}", code="tool_not_allowed")
         if tool_id not in self._allowed:
             raise ToolError(
-                f"{tool_id} is not granted to this run, which may call {granted}", code="tool_not_allowed"
+                f"{tool_id} is not granted to this run, which may call {granted}; a call that needs a person is the agent's own",
+                code="tool_not_allowed",
             )
         return tool
 
@@ -203,6 +209,7 @@ class ToolHost:
             ret = msgspec.json.encode(value)
         finally:
             events += (replace(event, tool_id=tool.spec.tool_id) for event in context.events)
+            self._bill(index, context.usages)
         if len(ret) > RESULT_BYTES_MAX:
             raise ToolError(f"the result has more than {RESULT_BYTES_MAX} bytes", code="reply_too_large")
         with self._lock:
@@ -225,9 +232,15 @@ class ToolHost:
             self._events.append(())
             return len(self._records) - 1, record
 
+    def _bill(self, index: int, usages: Sequence[Usage]) -> None:
+        """Record what the model calls of a call have used, also of one that failed."""
+        if usages:
+            with self._lock:
+                self._records[index] = replace(self._records[index], usage=sum_usages(usages))
+
     def _close(self, index: int, record: ToolCallRecord, events: list[ToolEvent]) -> None:
         with self._lock:
-            self._records[index] = record
+            self._records[index] = replace(record, usage=self._records[index].usage)
             self._events[index] = tuple(events)
 
 

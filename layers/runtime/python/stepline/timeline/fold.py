@@ -336,7 +336,6 @@ def _reduce_resulted(timeline: Timeline, batch: Batch, entry: Resulted) -> None:
         _keep_plans(timeline, entry.plans)
     timeline.sources |= {row.sid: row for row in entry.sources}
     timeline.has_files = timeline.has_files or touches_workspace(entry, timeline.writer.turn)
-    timeline.has_files = timeline.has_files or touches_workspace(entry, timeline.writer.turn)
     if timeline.listed and entry.error and entry.error.get("code") == CALL_REFUSED:
         timeline.listed = replace(timeline.listed, until="")  # the server has other tools by now
     parts = timeline.parts
@@ -452,7 +451,10 @@ def _usages(batches: Iterable[Batch]) -> Iterator[Usage]:
         for entry in batch.entries:
             if isinstance(entry, Decided):
                 yield entry.cost
-            elif isinstance(entry, Compacted | Titled | Reopened) and entry.usage is not None:
+            elif (
+                isinstance(entry, Compacted | Titled | Reopened | Contributed | Resulted)
+                and entry.usage is not None
+            ):
                 yield entry.usage
 
 

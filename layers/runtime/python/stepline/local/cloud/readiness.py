@@ -11,9 +11,9 @@ from stepline.adapters.anthropic.call import DEFAULT_ROLE, ModelRole, Provider, 
 from stepline.errors import InputError
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
-from stepline.loop.agent import DECISION_ROLE
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
+from stepline.ports.model import DECISION_ROLE
 from stepline.settings import TABLE
 
 BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/{}/version"

@@ -94,8 +94,8 @@ def render_summary(batch: Batch) -> Iterator[str]:
 def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kind of entry
     """Return an entry as lines."""
     match entry:
-        case Owner(user=user):
-            return [f"belongs to {one_line(user)}"]
+        case Owner(user=user, bundle=bundle):
+            return [f"belongs to {one_line(user)}{f', with the bundle {bundle}' if bundle else ''}"]
         case Inbound(event=event, text=text, payload=payload):
             said = text or (msgspec.json.encode(payload).decode() if payload else "")
             return [f"{event}: {one_line(said)}".rstrip()]
@@ -164,9 +164,13 @@ def _context(entry: Pruned | Compacting | Compacted | Titled | Contributed | Fee
         case Titled():
             return [f"title: {one_line(entry.title)}"]
         case Contributed():
+            ended = f"{entry.hook} {entry.status} {entry.code}".rstrip()
             return [
-                f"contributed {one_line(block.type)} {one_line(block.path)}".rstrip()
-                for block in entry.blocks
+                *([one_line(ended)] if entry.hook else []),
+                *(
+                    f"contributed {one_line(block.type)} {one_line(block.path)}".rstrip()
+                    for block in entry.blocks
+                ),
             ]
         case Feedback():
             return [f"feedback on {entry.turn}: {entry.reaction or 'none'} {one_line(entry.text)}".rstrip()]

@@ -20,6 +20,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
+from stepline.loop.approvals.park import needs_person
 from stepline.loop.attempt import Attempt
 from stepline.loop.programs.make_outcome import (
     UNVERIFIED,
@@ -40,6 +41,7 @@ from stepline.loop.programs.remote import (
     put_parcel,
     rights_last,
 )
+from stepline.loop.programs.tool_program import CALL_S, call_output, pictures_of, plan_call
 from stepline.loop.settle_action import record, result_of, start
 from stepline.loop.steer import steer_in, steer_of
 from stepline.metrics import (
@@ -57,7 +59,9 @@ from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.handover import RUN_MAX_S
 from stepline.model.step import Step
+from stepline.model.usage import sum_usages
 from stepline.programs.blocks import run_blocks
+from stepline.programs.bundle_files import read_bundle_files
 from stepline.programs.code import check_program, notice_code
 from stepline.programs.contract import normalise_contract
 from stepline.programs.envelope import CANCELLED, is_lost, lost_envelope
@@ -66,12 +70,15 @@ from stepline.programs.returned_sources import run_sources
 from stepline.rendering.result import lean_blocks
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
-from stepline.tools.registry import check_call, refusal
+from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.registry import bind_references, check_call, refusal
 
 logger = logging.getLogger(__name__)
 
 COLLECT_S = 120
 """Seconds a run beside the functions may take beyond its program's own: to restore, collect and store."""
+
+_NO_TOOLS: tuple[str, ...] = ()
 
 Status: TypeAlias = Literal["ok", "error", "unverified"]
 
@@ -88,7 +95,7 @@ def advance_program(attempt: Attempt, timeline: Timeline, index: int, action: Ac
         # Only Prepare leads to where programs run; the next Decide finds nothing to do and routes there.
         return replace(attempt.step, route=timeline.state.route(), attempt=0, error=None)
     try:
-        request = _plan(attempt, timeline, action)
+        request = replace(_plan(attempt, timeline, action), index=index)
         if request.profile.placement == "remote":
             check_handover(attempt, request)
     except (ToolError, PathError) as refused:
@@ -123,13 +130,25 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
     if execution is None:
         raise ToolError("this deployment runs no programs", code="execution_unavailable")
     check_place(execution)
-    spec = attempt.agent.registry.find(action.tool_id).spec
-    check_call(spec, action.params)
+    read_bundle_files(execution.bundle)  # refuses one that is too large
     turn, limits = attempt.step.turn, execution.limits
     files = fold_workspace(timeline, turn)
-    code = action.code or ""
-    contract = normalise_contract(action.params, turn=turn)
-    check_program(code, turn=turn, present={file.path for file in files})
+    tool = attempt.agent.registry.find(action.tool_id)
+    asked_s: int | None = CALL_S
+    if tool.spec.isolated:
+        params = bind_references(tool.spec, action, attempt.ports.artifacts)
+        check_call(tool.spec, params)
+        context = attempt.context(timeline, action, attempt.now())
+        code, contract = plan_call(tool, params, context)
+        files = pictures_of(files, turn)
+        tools = _NO_TOOLS
+    else:
+        check_call(tool.spec, action.params)
+        code, asked_s = action.code or "", action.params.get("timeout_s")
+        # A running program cannot wait for a person for days: such a call is the agent's own.
+        tools = tuple(tool for tool in execution.tools if not needs_person(attempt.agent, timeline, tool))
+        contract = normalise_contract(action.params, turn=turn).files
+        check_program(code, turn=turn, present={file.path for file in files})
     most_s = most_seconds(execution.profile, limits.timeout_s)
     return ExecRequest(
         exec_id=action.call_id,
@@ -139,10 +158,10 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
         at=utc(attempt.ports.clock.now()),
         n=timeline.n,
         code=code,
-        contract=contract.files,
+        contract=contract,
         files=files,
-        tools=execution.tools,
-        limits=replace(limits, timeout_s=fit_timeout(action.params.get("timeout_s"), most_s)),
+        tools=tools,
+        limits=replace(limits, timeout_s=fit_timeout(asked_s, most_s)),
         profile=execution.profile,
         preview_chars=execution.preview_chars,
         bundle=execution.bundle,
@@ -203,12 +222,10 @@ def _result(
     attempt: Attempt, timeline: Timeline, action: Action, request: ExecRequest, envelope: Envelope
 ) -> Resulted:
     context = attempt.context(timeline, action, request.at)
-    told = normalise_contract(action.params, turn=request.turn).notices
-    notices = tuple(context.notice(action.tool_id, one.code, one.message, one.extra) for one in told)
-    blocks = (*notices, *run_blocks(envelope, context))
     logger.info("program settled", extra={"call_id": action.call_id, "code": envelope.code})
-    error = envelope.error
-    status: Status = "ok" if error is None else "unverified" if error.code == UNVERIFIED else "error"
+    output = _output(action, request, envelope, context)
+    status: Status = "unverified" if envelope.code == UNVERIFIED else output.status
+    own = action.code is not None
     return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,
@@ -216,13 +233,28 @@ def _result(
         status=status,
         at=request.at,
         duration_ms=round(envelope.seconds * 1000),
-        blocks=lean_blocks(blocks, context.path("result")),
-        error={"code": error.code, "message": error.message} if error else None,
+        blocks=lean_blocks(output.blocks, context.path("result")),
+        error=output.error,
         program=True,
         emitted=envelope.events,
         sources=run_sources(envelope, context),
-        log=envelope.user_out_tail,
-        log_bytes=envelope.log_bytes,
+        log=envelope.user_out_tail if own else "",
+        log_bytes=envelope.log_bytes if own else 0,
+        usage=sum_usages(used) if (used := [call.usage for call in envelope.calls if call.usage]) else None,
+    )
+
+
+def _output(action: Action, request: ExecRequest, envelope: Envelope, context: ToolContext) -> ToolOutput:
+    """Return the output of a program of the model, or of the call that a program of ours made."""
+    if action.code is None:
+        return call_output(envelope, context, action.tool_id)
+    told = normalise_contract(action.params, turn=request.turn).notices
+    notices = tuple(context.notice(action.tool_id, one.code, one.message, one.extra) for one in told)
+    error = envelope.error
+    return ToolOutput(
+        status="error" if error else "ok",
+        blocks=(*notices, *run_blocks(envelope, context)),
+        error={"code": error.code, "message": error.message} if error else None,
     )
 
 

@@ -196,7 +196,7 @@ def _render_handover(attempt: Attempt, request: ExecRequest) -> str:
     handover = Handover(
         parcel=attempt.ports.grants.read(key, ttl_s=GRANT_S),
         descriptors=dict(execution.descriptors) if execution else {},
-        settings=dict(execution.settings) if execution else {},
+        settings={**execution.settings, **execution.secrets()} if execution else {},
     )
     return msgspec.json.encode(handover).decode()
 

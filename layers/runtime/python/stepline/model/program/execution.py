@@ -14,6 +14,7 @@ import msgspec
 from stepline.model.base import Value
 from stepline.model.ids import Lane
 from stepline.model.source import Source
+from stepline.model.usage import Usage
 
 PREVIEW_CHARS: Final = 8_000
 MIB: Final = 1024 * 1024
@@ -144,7 +145,10 @@ class Isolation(Value):
 
 
 class ToolCallRecord(Value):
-    """A tool call by generated code; `ret` is the beginning of its result, as JSON."""
+    """A tool call by generated code; `ret` is the beginning of its result, as JSON.
+
+    `usage` is that of the model calls that the tool made.
+    """
 
     tool_id: str
     params: dict[str, Any]
@@ -154,6 +158,7 @@ class ToolCallRecord(Value):
     ret: str = ""
     code: str = ""
     truncated: bool = False
+    usage: Usage | None = None
 
 
 class ToolEvent(Value):

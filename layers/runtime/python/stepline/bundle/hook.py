@@ -1,0 +1,129 @@
+"""A bundle's hooks: functions that take one object, the same in a process and in deployed functions.
+
+Source: docs/how-to/write-a-bundle.md#hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+from stepline.bundle.browser import BlockLike, fetch, missing_blocks, place_blocks, read_blocks
+from stepline.errors import InputError
+from stepline.loop.agent import Hook, HookCall
+from stepline.model.block import Produced
+from stepline.model.entry import Closed, HookName, Inbound
+from stepline.model.ids import Lane
+from stepline.ports.descriptor import SecretReader, SettingsReader
+from stepline.ports.model import ModelClient
+from stepline.tools.context import URL_S, Store
+
+HookFunction: TypeAlias = Callable[["HookContext"], Any]
+"""Takes the turn's facts; what it returns is ignored. A coroutine function is awaited."""
+
+HOOKS: Final[tuple[HookName, ...]] = ("pre_run_hook", "before_round", "post_run_hook")
+
+
+class HookContext:
+    """The facts of a turn and the services that a hook may use."""
+
+    def __init__(self, call: HookCall) -> None:
+        """Serve one run of a hook."""
+        self._call = call
+        self._context = call.context
+        self.added: list[Produced] = []
+
+    @property
+    def hook(self) -> HookName:
+        """The hook's name."""
+        return self._call.hook
+
+    @property
+    def lane(self) -> Lane:
+        """The conversation."""
+        return self._context.lane
+
+    @property
+    def user(self) -> str:
+        """The user whose conversation it is."""
+        return self._call.user
+
+    @property
+    def turn(self) -> str:
+        """The id of the turn."""
+        return self._context.turn
+
+    @property
+    def round(self) -> int:
+        """The number of the round that begins, from 0; behind the close, that of the last one."""
+        return self._context.iteration
+
+    @property
+    def messages(self) -> tuple[Inbound, ...]:
+        """The events of the turn so far, the first of them opened it: `text`, `event`, `payload`, `attachments`."""
+        return self._call.messages
+
+    @property
+    def closed(self) -> Closed | None:
+        """The turn's end in `post_run_hook`: `outcome`, `code`, `answer`, `usage`, `rounds`; None before."""
+        return self._call.closed
+
+    @property
+    def settings(self) -> SettingsReader:
+        """The deployment's settings, by path (`get_plain`)."""
+        return self._context.settings
+
+    @property
+    def secrets(self) -> SecretReader:
+        """The deployment's secrets, by path (`get_secret`)."""
+        return self._context.secrets
+
+    @property
+    def model(self) -> ModelClient | None:
+        """The model; None where there is none. The turn pays for what is asked."""
+        return self._context.model
+
+    @property
+    def store(self) -> Store | None:
+        """Values by name, beside the user's conversations."""
+        return self._context.store
+
+    def contribute(self, blocks: Iterable[BlockLike]) -> tuple[str, ...]:
+        """Add blocks to the turn once the hook has ended; return their paths. The model reads them from then on.
+
+        Blocks that are there already, unchanged, are not added again. Raises InputError: `turn_not_open` behind the
+        close, `bad_block`.
+        """
+        if self.closed is not None:
+            raise InputError("the turn has ended, and nothing is added to it", code="turn_not_open")
+        placed = place_blocks(read_blocks(blocks), self.turn)
+        there = {(block.path, block.type, block.text, block.body) for block in self.added}
+        self.added += [
+            block
+            for block in missing_blocks(placed, self._context.timeline)
+            if (block.path, block.type, block.text, block.body) not in there
+        ]
+        return tuple(block.path for block in placed)
+
+    def fetch(self, ref: str) -> dict[str, Any]:
+        """Return the whole content at a logical path: `path`, and either `ret` or `err`, as `ctx_client.fetch_ctx`."""
+        return fetch(ref, self._context)
+
+    def artifact_url(self, path: str, *, ttl_s: int = URL_S) -> str:
+        """Return an address of a file, as `ToolContext.artifact_url`."""
+        return self._context.artifact_url(path, ttl_s=ttl_s)
+
+    def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Send an event to the user's clients, once the hook's end is in the log."""
+        self._context.emit(kind, data)
+
+
+def hook_of(function: HookFunction) -> Hook:
+    """Return the hook that runs a bundle's function, which may not be a coroutine function."""
+
+    def run(call: HookCall) -> tuple[Produced, ...]:
+        context = HookContext(call)
+        function(context)
+        return tuple(context.added)
+
+    return run

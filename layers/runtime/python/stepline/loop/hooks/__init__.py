@@ -1,0 +1,1 @@
+"""A bundle's hooks at their places in a turn."""

@@ -1,0 +1,105 @@
+"""The rows of a turn that has ended go to an index that reads no logs by itself, and an index that fails fails no turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from stepline.adapters.memory.memory_index import MemoryMemoryIndex
+from stepline.delivery import effect
+from stepline.errors import DependencyError, InputError, SteplineError
+from stepline.loop.close import follow_closing
+from stepline.loop.sweep import sweep
+from stepline.metrics import MEMORY_UNWRITTEN
+from stepline.model.memory_row import MemoryRow, MemoryScope
+from stepline.ports.memory_index import MemoryHit, MemoryQuery
+from tests.support.conversation import LANE, USER, Conversation, closings
+from tests.support.generation import answered
+
+SCOPE = MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER)
+
+
+class Unreachable(MemoryMemoryIndex):
+    """An index that cannot be written, until it can."""
+
+    error: SteplineError | None = DependencyError("no answer", code="service_unavailable")
+
+    def add(self, scope: MemoryScope, rows: Sequence[MemoryRow]) -> None:
+        if self.error is not None:
+            raise self.error
+        super().add(scope, rows)
+
+
+def a_turn(index: MemoryMemoryIndex) -> Conversation:
+    conversation = Conversation(answered("Otters sleep on their backs."))
+    conversation.ports = replace(conversation.ports, memory=index)
+    conversation.send("Where do they rest?")
+    conversation.run()
+    return conversation
+
+
+def found(index: MemoryMemoryIndex, text: str) -> tuple[MemoryHit, ...]:
+    return index.search(MemoryQuery(scope=SCOPE, text=text)).hits
+
+
+def test_a_turn_that_has_ended_is_found_in_an_index_that_reads_no_logs():
+    index = MemoryMemoryIndex()
+    conversation = a_turn(index)
+    (hit,) = found(index, "otters")
+    assert hit.row.path == f"ar:{closings(conversation)[0].turn}.assistant.completion"
+    assert hit.row.n == conversation.tail.n
+
+
+def test_an_end_that_is_followed_again_adds_no_row_twice():
+    index = MemoryMemoryIndex()
+    conversation = a_turn(index)
+    follow_closing(conversation.ports, LANE, conversation.tail)
+    assert len(found(index, "otters")) == 1
+
+
+def test_an_index_that_reads_logs_is_given_nothing_and_finds_the_turn():
+    conversation = Conversation()
+    index = Unreachable(conversation.ports)
+    conversation = a_turn(index)
+    assert conversation.ports.meter.counts[MEMORY_UNWRITTEN] == 0
+    assert conversation.app.ports.memory is not None
+    query = MemoryQuery(scope=SCOPE, text="otters")
+    assert len(conversation.app.ports.memory.search(query).hits) == 1
+
+
+def test_a_turn_that_an_index_did_not_take_is_over_and_the_sweeper_tells_the_index_again():
+    index = Unreachable()
+    conversation = Conversation(answered("Otters sleep on their backs."))
+    conversation.ports = replace(conversation.ports, memory=index)
+    conversation.send("Where do they rest?")
+    with pytest.raises(DependencyError):
+        conversation.run()
+    assert [closing.outcome for closing in closings(conversation)] == ["completed"]
+    assert conversation.state.status == "idle"
+    index.error = None
+    conversation.clock.pause(3600)
+    assert sweep(conversation.ports) == {"idle": 1}
+    assert len(found(index, "otters")) == 1
+    assert sweep(conversation.ports) == {}
+
+
+def test_rows_that_an_index_refuses_fail_nothing_and_are_counted():
+    index = Unreachable()
+    index.error = InputError("no row", code="bad_row")
+    conversation = a_turn(index)
+    assert [closing.outcome for closing in closings(conversation)] == ["completed"]
+    assert conversation.ports.meter.counts[MEMORY_UNWRITTEN] == 1
+
+
+def test_of_a_very_long_turn_an_index_is_told_no_more_than_a_function_has_time_for(monkeypatch):
+    monkeypatch.setattr(effect, "ROWS_MAX", 3)
+    index = MemoryMemoryIndex()
+    slept = "sleeps on its back beneath the old willow that leans over the slow river."
+    conversation = Conversation(answered("\n\n".join(f"Otter {n} {slept}" for n in range(9))))
+    conversation.ports = replace(conversation.ports, memory=index)
+    conversation.send("Where do they rest?")
+    conversation.run()
+    assert len(found(index, "otter rest")) == 3
+    assert conversation.ports.meter.counts[MEMORY_UNWRITTEN] == 1
