@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from .proxy import ToolFunction, answer
 from .wire import Client, ToolCallError
@@ -16,12 +16,16 @@ from .wire import Client, ToolCallError
 __all__ = ["ToolCallError", "tool_call"]
 
 _client: Client | None = None
+_out = ""
+
+_DOCUMENTS: Final = "rendering_tools.write_"
+"""The tools that are granted by the supervisor and run here."""
 
 
-def bind(client: Client) -> None:
-    """Set the `client` for the calls of this process."""
-    global _client  # noqa: PLW0603 - one process runs one program, whose modules all find the tools here
-    _client = client
+def bind(client: Client, out: str = "") -> None:
+    """Set the `client` for the calls of this process, and the artifact root."""
+    global _client, _out
+    _client, _out = client, out
 
 
 def tool_call(
@@ -63,7 +67,26 @@ def send(tool_id: str, params: Mapping[str, Any], reason: str = "") -> Any:
     """Make a call with parameters as a mapping."""
     if _client is None:
         raise ToolCallError("no_supervisor", "tools can be called by the program of a run only")
-    return answer(_client.call(tool_id, params, reason))
+    value = _client.call(tool_id, params, reason)
+    if tool_id.startswith(_DOCUMENTS):
+        value = _draw(tool_id, params, value)
+    return answer(value)
+
+
+def _draw(tool_id: str, params: Mapping[str, Any], grant: Mapping[str, Any]) -> Any:
+    from .documents import draw, refusal  # noqa: PLC0415 - needs packages, and half a second
+
+    try:
+        return draw.draw(tool_id, params, grant, _out)
+    except refusal.DocumentError as refused:
+        raise ToolCallError(refused.code, refused.message) from refused
+
+
+def run_granted(call: str) -> None:
+    """Run a call that was granted before the program began, and print its report."""
+    from .documents import draw  # noqa: PLC0415 - as above
+
+    draw.run_granted(call, _out)
 
 
 def _mapping(params: Mapping[str, Any] | str | None) -> Mapping[str, Any]:

@@ -42,7 +42,7 @@ def run(payload: Mapping[str, Any], client: Client) -> int:
     path = os.path.join(payload["work"], "user_code.py")  # noqa: PTH118 - the text is what tracebacks show
     _open_streams()
     _end_in_order()
-    agent_io_tools.bind(client)
+    agent_io_tools.bind(client, payload["out"])
     module = _main_module(payload, path)
     code = _ending(lambda: _execute(path, vars(module)))
     late = _ending(_wind_down)

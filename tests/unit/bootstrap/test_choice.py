@@ -36,7 +36,9 @@ def test_where_programs_run_the_model_hears_of_their_packages_and_tools():
     assert app.agent.execution.profile.backend == "docker"
     assert app.agent.execution.bundle == "bundles.default"
     assert "numpy, pandas" in app.agent.system
-    assert app.agent.execution.tools == ("react.read", "web_tools.web_search", "ctx_tools.fetch_ctx")
+    *tools, pdf = app.agent.execution.tools[:5]
+    assert tools == ["react.read", "web_tools.web_search", "web_tools.web_fetch", "ctx_tools.fetch_ctx"]
+    assert pdf == "rendering_tools.write_pdf"
     assert "ctx_tools.fetch_ctx" not in app.agent.callable_ids
 
 

@@ -25,8 +25,10 @@ from stepline.tools.spec import render_catalogue
 from tests.unit.rendering.golden import GOLDEN
 
 TEMPLATE_MAX_CHARS = 2_500
-SYSTEM_MAX_CHARS = 22_000
-"""Bound of everything together, with the catalogue."""
+SYSTEM_MAX_CHARS = 30_500
+"""Bound of everything together, with the catalogue of tools."""
+SKILLS_MAX_CHARS = 700
+"""Bound of the catalogue of the built-in skills, behind everything else."""
 
 CAPS = ReadCaps()
 RUNTIME = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
@@ -49,10 +51,10 @@ def name_of(agent):
 
 @pytest.mark.parametrize("agent", AGENTS, ids=name_of)
 def test_the_instructions_are_small(agent):
-    assert (
-        len(agent.system) - len(render_catalogue(agent.registry.specs)) < 12_000
-    )  # every turn pays for them
-    assert len(agent.system) < SYSTEM_MAX_CHARS
+    prompt, _, skills = agent.system.partition("\n[SKILL CATALOG]")
+    assert len(prompt) - len(render_catalogue(agent.registry.specs)) < 12_000  # every turn pays for them
+    assert len(prompt) < SYSTEM_MAX_CHARS
+    assert 0 < len(skills) < SKILLS_MAX_CHARS
 
 
 def test_a_template_is_small():
@@ -69,7 +71,7 @@ def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_i
         version="v2" if agent.gate else "v3",
     )
     assert again.system == agent.system
-    assert agent.system.endswith(f"\n{render_catalogue(agent.registry.specs)}\n")
+    assert f"\n{render_catalogue(agent.registry.specs)}\n\n[SKILL CATALOG]" in agent.system
     instructions = agent.system[: agent.system.index("[TOOLS]")]
     assert not re.search(r"20\d\d-|\{[a-z_]+\}", instructions)
 
@@ -83,11 +85,19 @@ def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
         assert "# Several actions in one round" in prompt
     assert "up to 5 decisions" in several
     assert (
-        "what looks about (react.read, react.pull, web_tools.web_search), what makes (react.write), what is neutral"
-        in several
+        "what looks about (react.read, react.rg, react.pull, react.memsearch, web_tools.*), "
+        "what makes (react.write, react.patch), what is neutral" in several
     )
-    assert "; behind web_tools.web_search also react.write on another matter" in several
-    assert "react.read, react.write, web_tools.web_search. Every other tool stands alone" in by_name
+    assert "; behind web_tools.* also react.write on another matter" in several
+    assert (
+        "react.read, react.write, react.rg, react.memsearch, web_tools.*. Every other tool stands alone"
+        in by_name
+    )
+    assert (
+        "what makes (react.write, react.patch, exec_tools.execute_code_python, rendering_tools.*)"
+        in AGENTS[4].system
+    )
+    assert "exec_tools.execute_code_python, rendering_tools.*. Every other tool" in AGENTS[5].system
 
 
 def test_an_agent_with_a_gate_is_told_its_stages_and_asked_for_no_title():
@@ -147,6 +157,7 @@ def test_what_the_model_must_know_is_said():
         "ws:<turn>.conv.working.summary",
         "ar:plan.latest:",
         "ar:<turn>.react.turn.index",
+        "react.memsearch",
         "first column",
     ]
     assert [word for word in words if word not in prompt] == []

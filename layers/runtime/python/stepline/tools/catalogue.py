@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stepline.tools.documents.rendering_tools import RENDERING_TOOLS
 from stepline.tools.execute_code import exec_tool
 from stepline.tools.fetch import FETCH_TOOL
 from stepline.tools.hide import HIDE_TOOL
@@ -36,7 +37,7 @@ def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry
         HIDE_TOOL,
         MEMSEARCH_TOOL,
     )
-    return Registry((*own, *tools, *((exec_tool(), FETCH_TOOL) if executes else ())))
+    return Registry((*own, *tools, *((exec_tool(), FETCH_TOOL, *RENDERING_TOOLS) if executes else ())))
 
 
 def default_registry(*, executes: bool = False) -> Registry:

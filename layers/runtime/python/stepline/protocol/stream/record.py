@@ -65,7 +65,7 @@ _TOOLS: Final = {
     "react.patch": RecordTool(content="patch", format="markdown"),
 }
 _RENDERER: Final = "rendering_tools.write_"
-_DRAWN: Final = RecordTool(needed=frozenset({"path"}), refs=True)
+_DRAWN: Final = RecordTool(needed=frozenset({"path"}), refs=True, format="markdown")
 
 CONTENTS: Final = frozenset({"content", "patch"})
 """The parameters that hold a file's content."""

@@ -1,0 +1,112 @@
+"""One call of `rendering_tools.write_*`: Markdown in, a file of the turn out, opened and checked before it is there.
+
+The supervisor has checked the call and granted what it may use: the file's path, the known sources of each
+citation, and the files that the user does not see. A call that was granted before its program began is run by
+`run_granted`, which prints its report as the last line of the output.
+Source: docs/concepts/execution.md#documents.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from . import opened
+from .markdown import Document, Notes, Reader, clean
+from .picture import Pictures
+from .refusal import DocumentError
+
+PREFIX: Final = "rendering_tools.write_"
+LOST_SHOWN: Final = 5
+MESSAGE_CHARS: Final = 600
+
+Writer = Callable[[Document, Mapping[str, Any], list[dict[str, str]]], bytes]
+
+MODULES: Final[Mapping[str, str]] = {
+    "pdf": "pdf",
+    "png": "pdf",
+    "docx": "word",
+    "pptx": "slides",
+    "xlsx": "sheets",
+    "html": "page",
+}
+"""The modules that write the kinds of documents: each loads libraries of its own."""
+
+
+def draw(tool_id: str, params: Mapping[str, Any], grant: Mapping[str, Any], out: str) -> dict[str, Any]:
+    """Write the file of a granted call below `out`, and return its report.
+
+    Raises DocumentError: `missing_assets`, `nested_too_deep`, `document_too_large`, `no_tables`,
+    `artifact_invalid`, `rendering_failed`.
+    """
+    kind = tool_id.removeprefix(PREFIX)
+    warnings = [*_missing(grant["missing_sources"])]
+    try:
+        document, sids = _read(kind, params, grant, out)
+        data = _writer(kind)(document, params, warnings)
+        facts = opened.check(kind, data)
+        path = os.path.join(out, grant["path"])  # noqa: PTH118 - checked by the supervisor
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - as above
+        with open(path, "wb") as file:  # noqa: PTH123 - as above
+            file.write(data)
+    except DocumentError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        message = f"the document cannot be drawn: {type(error).__name__}: {error}"
+        raise DocumentError("rendering_failed", message[:MESSAGE_CHARS]) from error
+    return {
+        "path": grant["path"],
+        "size_bytes": len(data),
+        **facts,
+        "sources_used": sids,
+        "warnings": warnings,
+    }
+
+
+def _missing(sids: list[int]) -> list[dict[str, str]]:
+    shown = ", ".join(map(str, sids[:LOST_SHOWN]))
+    message = f"the pool has no source {shown}; these citations are left out"
+    return [{"code": "missing_sources", "message": message}] if sids else []
+
+
+def run_granted(call: str, out: str) -> None:
+    """Run a call, `{tool_id, params, grant}` as JSON, and print its report."""
+    asked = json.loads(call)
+    try:
+        report = {"ok": True, "ret": draw(asked["tool_id"], asked["params"], asked["grant"], out)}
+    except DocumentError as refused:
+        report = {"ok": False, "code": refused.code, "message": refused.message[:MESSAGE_CHARS]}
+    print(json.dumps(report))  # noqa: T201 - the report of this run
+
+
+def _writer(kind: str) -> Writer:
+    module = importlib.import_module(f".{MODULES[kind]}", __package__)
+    found: Writer = getattr(module, f"write_{kind}")
+    return found
+
+
+def _read(
+    kind: str, params: Mapping[str, Any], grant: Mapping[str, Any], out: str
+) -> tuple[Document, list[int]]:
+    turn = grant["path"].partition("/")[0]
+    notes = Notes(grant["tokens"], grant["sources"])
+    pictures = Pictures(out, turn, frozenset(grant["internal"]))
+    blocks = Reader(notes, pictures).read(params["content"])
+    if pictures.lost:
+        shown = [f"{src} ({why})" for src, why in list(pictures.lost.items())[:LOST_SHOWN]]
+        more = f" and {len(pictures.lost) - LOST_SHOWN} more" if len(pictures.lost) > LOST_SHOWN else ""
+        message = (
+            f"these pictures cannot be drawn: {', '.join(shown)}{more}. A picture is a PNG, JPEG, GIF or WebP of this "
+            "turn that the user may see, such as outputs/chart.png; nothing is fetched"
+        )
+        raise DocumentError("missing_assets", message[:MESSAGE_CHARS])
+    sources = notes.sources()
+    switch = "include_sources_slide" if kind == "pptx" else "include_sources_section"
+    listed = bool(sources) and params.get(switch, kind != "pptx")
+    title = " ".join(clean(params.get("title", "")).split())
+    return Document(title=title, blocks=blocks, sources=sources, listed=listed), notes.sids
