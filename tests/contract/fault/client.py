@@ -17,9 +17,9 @@ from stepline.local.client.change import (
     TextAppended,
     TurnEnded,
 )
-from stepline.local.client.reducer import PASSING, fold_frame, resume_request
+from stepline.local.client.reducer import fold_frame, is_passing, resume_request
 from stepline.local.client.state import ClientState
-from stepline.model.wire.event import ClientEvent, decode_frame
+from stepline.model.wire.event import ClientEvent, ErrorFrame, decode_frame
 from stepline.ports.channel import Principal
 from tests.contract.fault.boundary import Reach
 from tests.contract.fault.invocation import Invocation
@@ -128,7 +128,7 @@ class Client:
             case Acknowledged(frame=frame):
                 self.outbox.discard(frame.message_id)
             case Refused(frame=frame):
-                self._be_refused(frame.code, frame.message_id)
+                self._be_refused(frame)
             case EventsApplied(n=n, events=events):
                 self.applied.append((n, events))
             case TextAppended(claim=claim, lane=lane, off=off, text=text):
@@ -144,7 +144,8 @@ class Client:
             case _:
                 pass
 
-    def _be_refused(self, code: str, message_id: str) -> None:
+    def _be_refused(self, frame: ErrorFrame) -> None:
+        code, message_id = frame.code, frame.message_id
         if code in ("auth_expired", "unauthorized"):
             self.expired = True
         elif code == "not_found":
@@ -152,7 +153,7 @@ class Client:
         elif code == "rate_limited":
             self.outbox.discard(message_id)
             self.given_up.add(message_id)
-        elif code not in PASSING:
+        elif not is_passing(frame):
             self.refused.append(code)
             self.outbox.discard(message_id)
 

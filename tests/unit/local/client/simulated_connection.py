@@ -76,10 +76,9 @@ class RemoteEnd:
         yield wire
         wire.cut()
 
-    def session(self, *, cursor=0, pace=PACE, uniform=max):
-        return Session(
-            self.dial, ClientState(conversation=C, cursor=cursor), self.clock, pace, uniform=uniform
-        )
+    def session(self, *, cursor=0, pace=PACE, uniform=max, timezone=""):
+        state = ClientState(conversation=C, cursor=cursor)
+        return Session(self.dial, state, self.clock, pace, uniform=uniform, timezone=timezone)
 
     def actions(self):
         """Return what was asked for, in order: of every connection, when and what."""

@@ -174,7 +174,9 @@ def test_an_api_that_fails_does_not_disturb_the_connection(api):
 
 def test_a_renewal_that_cannot_be_done_now_is_tried_again_and_told_to_nobody(api):
     clock = MemoryClock()
-    answers = iter([ErrorFrame(code="dependency", message="later"), AuthFrame(expires_at=4_000_000_000)])
+    answers = iter(
+        [ErrorFrame(code="dependency", message="later", retryable=True), AuthFrame(expires_at=4_000_000_000)]
+    )
 
     def script(request):
         if request["action"] == "auth":

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError, LimitError
-from stepline.local.client.change import Acknowledged, EventsApplied, Refused, Synced
+from stepline.local.client.change import Acknowledged, EventsApplied, PutOff, Refused, Synced
 from stepline.local.client.pace import Pace
 from stepline.model.wire.client_message import Event, parse_message
 from stepline.model.wire.event import (
@@ -103,7 +103,7 @@ def test_a_resume_whose_answer_is_lost_is_asked_for_again_though_nothing_is_know
 
 
 def test_a_resume_that_is_refused_for_now_is_asked_for_later_and_later_and_then_told():
-    refusal = ErrorFrame(code="dependency", message="later", conversation=C)
+    refusal = ErrorFrame(code="dependency", message="later", conversation=C, retryable=True)
     far = RemoteEnd(lambda request: [refusal] if request["action"] == "resume" else [])
     with far.session(cursor=3) as session:
         effects = drive(session, 200)
@@ -114,7 +114,7 @@ def test_a_resume_that_is_refused_for_now_is_asked_for_later_and_later_and_then_
 
 
 def test_a_ping_that_is_refused_for_now_is_told_to_nobody():
-    refusal = ErrorFrame(code="dependency", message="later", conversation=C)
+    refusal = ErrorFrame(code="dependency", message="later", conversation=C, retryable=True)
     script = at_event(3)
     far = RemoteEnd(lambda request: [refusal] if request["action"] == "ping" else script(request))
     with far.session(cursor=3) as session:
@@ -295,13 +295,122 @@ def test_a_message_over_which_every_connection_breaks_is_given_up():
 
 def test_a_message_that_fails_again_and_again_is_given_up_with_the_servers_own_word():
     refusal = ErrorFrame(
-        code="internal", message="Something went wrong here.", message_id="m1", conversation=C
+        code="internal",
+        message="Something went wrong here.",
+        message_id="m1",
+        conversation=C,
+        retryable=True,
     )
     far = RemoteEnd(lambda request: [refusal] if request["action"] == "send" else [])
     with far.session() as session:
         session.say("hi", message_id="m1")
         assert drive(session, 100) == [Refused(frame=refusal)]
     assert len(far.of("send")) == PACE.tries
+
+
+def asks_for_a_pause(seconds, times=99, code="rate_limited"):
+    """Return a far end that takes a message after so many refusals, each with the wait it asks for."""
+    left = iter(range(times))
+
+    def script(request):
+        if request["action"] != "send":
+            return []
+        known = request["message_id"]
+        if next(left, None) is None:
+            return [AckFrame(message_id=known, conversation=C, n=1, kind="prompt"), batch(1, 0)]
+        return [
+            ErrorFrame(
+                code=code,
+                message="later",
+                message_id=known,
+                conversation=C,
+                retryable=True,
+                retry_after_s=seconds,
+            )
+        ]
+
+    return RemoteEnd(script)
+
+
+def test_a_message_waits_as_long_as_the_server_asks_and_goes_out_under_its_id():
+    far = asks_for_a_pause(37, times=2)
+    with far.session() as session:
+        session.say("hi", message_id="m1")
+        effects = drive(session, 100)
+        assert session.state.unacked == {}
+    assert [type(effect) for effect in effects[:3]] == [PutOff, PutOff, Acknowledged]
+    assert [effect.frame.retry_after_s for effect in effects[:2]] == [37, 37]
+    gaps = [later - earlier for earlier, later in pairwise(far.of("send"))]
+    assert all(37 <= gap <= 37 + 2 * PACE.tick_s for gap in gaps)
+    assert {request["message_id"] for _, request in far.wires[0].sent if request["action"] == "send"} == {
+        "m1"
+    }
+
+
+def test_a_pause_outlasts_the_connection():
+    far = asks_for_a_pause(37, times=1)
+    with far.session() as session:
+        session.say("hi", message_id="m1")
+        drive(session, 5)
+        far.wires[-1].cut()
+        drive(session, 100)
+    assert len(far.wires) > 1
+    first, second = far.of("send")
+    assert second - first >= 37
+
+
+def test_a_server_that_asks_for_one_pause_after_the_other_is_given_up():
+    far = asks_for_a_pause(10)
+    with far.session() as session:
+        session.say("hi", message_id="m1")
+        effects = drive(session, 200)
+        assert session.state.unacked == {}
+    assert [type(effect) for effect in effects] == [PutOff] * (PACE.tries - 1) + [Refused]
+    assert len(far.of("send")) == PACE.tries
+
+
+def test_a_pause_that_is_too_long_is_not_waited_for():
+    far = asks_for_a_pause(PACE.retry_after_max_s + 1)
+    with far.session() as session:
+        session.say("hi", message_id="m1")
+        (refused,) = drive(session, 10)
+        assert session.state.unacked == {}
+    assert refused.frame.code == "rate_limited"
+    assert len(far.of("send")) == 1
+
+
+def test_any_error_that_may_pass_is_tried_again_whatever_its_code():
+    far = asks_for_a_pause(0, times=1, code="a_code_of_a_later_release")
+    with far.session() as session:
+        session.say("hi", message_id="m1")
+        effects = drive(session, 30)
+    assert [type(effect) for effect in effects[:1]] == [Acknowledged]
+
+
+def test_a_time_zone_that_the_server_does_not_know_is_left_out():
+    def script(request):
+        if request["action"] != "send":
+            return []
+        known = request["message_id"]
+        if "timezone" in request:
+            return [ErrorFrame(code="bad_timezone", message="", message_id=known, conversation=C)]
+        return [AckFrame(message_id=known, conversation=C, n=1, kind="prompt"), batch(1, 0)]
+
+    far = RemoteEnd(script)
+    with far.session(timezone="Europe/Zurich") as session:
+        for known in ("m1", "m2"):
+            session.say("hi", message_id=known)
+            effects = drive(session, 30)
+            assert [effect.frame.message_id for effect in effects if isinstance(effect, Acknowledged)] == [
+                known
+            ]
+            assert not [effect for effect in effects if isinstance(effect, Refused)]
+    said = [request for wire in far.wires for _, request in wire.sent if request["action"] == "send"]
+    assert [(request["message_id"], request.get("timezone")) for request in said] == [
+        ("m1", "Europe/Zurich"),
+        ("m1", None),
+        ("m2", None),
+    ]
 
 
 def test_resumes_that_are_never_answered_are_told_though_pings_are():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from stepline.local.client.change import (
@@ -22,7 +23,7 @@ from stepline.local.client.change import (
 from stepline.local.client.outgoing import Said
 from stepline.local.client.reducer import fold_frame, fold_frames, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
-from stepline.model.wire.client_message import Event, Resume, Send, parse_message
+from stepline.model.wire.client_message import Approve, Deny, Edit, Event, Resume, Send, parse_message
 from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,
@@ -213,6 +214,12 @@ def test_an_error_event_ends_the_turn_with_its_code():
     assert not state.open
 
 
+def test_a_turn_that_failed_says_whether_its_message_may_be_sent_again_and_when():
+    failed = event("chat.error", code="model_overloaded", error="later", retryable=True, retry_after_s=20)
+    _, effects = fold_frame(EMPTY, batch(1, 0, failed))
+    assert (effects[-1].retryable, effects[-1].retry_after_s) == (True, 20)
+
+
 def test_a_batch_that_closes_one_turn_and_opens_the_next_leaves_the_conversation_open():
     frame = batch(5, 0, event("chat.complete", answer="one"), event("chat.start"), claim=5)
     state, _ = fold_frames(EMPTY, [frame, delta(5, 0, "two")])
@@ -254,7 +261,7 @@ def test_a_message_is_said_again_until_it_is_answered():
 
 def test_a_passing_refusal_keeps_the_message():
     noted = note_message(EMPTY, "m1", Said(text="hi"))
-    state, _ = fold_frame(noted, ErrorFrame(code="busy", message="", message_id="m1"))
+    state, _ = fold_frame(noted, ErrorFrame(code="busy", message="", message_id="m1", retryable=True))
     assert state.unacked == {"m1": Said(text="hi")}
 
 
@@ -379,3 +386,37 @@ def test_what_is_told_is_what_the_server_reads():
     assert isinstance(told, Event)
     assert (told.kind, told.payload, told.reactive) == ("form", {"field": 1, "text": "done"}, False)
     assert msgspec.to_builtins(told.attachments) == [reference]
+
+
+REQUEST = event("approval.requested", call_id="tc_0123456789ab", tool_id="mail.send", params={})
+
+
+def test_a_request_for_an_approval_is_known_until_it_is_answered():
+    state, _ = fold_frame(EMPTY, batch(1, 0, event("chat.start"), REQUEST))
+    assert (state.open, state.approval) == (True, "tc_0123456789ab")
+    answered, _ = fold_frame(state, batch(2, 1, event("approval.answered", call_id="tc_0123456789ab")))
+    ended, _ = fold_frame(state, batch(2, 1, event("chat.error")))
+    assert (answered.approval, ended.approval) == ("", "")
+
+
+def test_a_client_that_began_behind_a_request_asks_for_it():
+    state = replace(EMPTY, cursor=9)
+    sync = SyncFrame(conversation=C, n=9, open=True, turn_id="turn_1", approval=7)
+    state, _ = fold_frame(state, sync)
+    assert (state.cursor, state.behind()) == (6, True)
+    assert resume_request(state)["after"] == 6
+    state, _ = fold_frames(state, (batch(7, 6, REQUEST), batch(9, 7), sync))
+    assert (state.cursor, state.approval, state.behind()) == (9, "tc_0123456789ab", False)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        (Said(verdict="approve", call_id="tc_0123456789ab"), Approve),
+        (Said(verdict="deny", call_id="tc_0123456789ab", text="No."), Deny),
+        (Said(verdict="edit", call_id="tc_0123456789ab", payload={"a": 1}), Edit),
+    ],
+)
+def test_an_answer_is_a_message_that_the_server_reads(said, kind):
+    state = note_message(EMPTY, "a1", said)
+    assert isinstance(parse_message(msgspec.json.encode(send_request(state, "a1")).decode()), kind)

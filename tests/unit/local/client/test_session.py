@@ -256,7 +256,7 @@ def test_a_connection_that_does_not_come_back_ends_in_an_error(gateway):
 
 
 def test_a_busy_server_gets_the_same_message_again(gateway):
-    replies = iter([[ErrorFrame(code="busy", message="", message_id="m1")], [ack("m1")]])
+    replies = iter([[ErrorFrame(code="busy", message="", message_id="m1", retryable=True)], [ack("m1")]])
     gateway.script = lambda _: next(replies, [])
     with session(gateway) as client:
         client.say("hi", message_id="m1")
@@ -278,7 +278,7 @@ def test_a_server_that_never_answers_is_given_up(gateway):
     [
         '{"message": "Internal server error"}',
         "Bad Gateway",
-        '{"frame":"error","code":"internal","message":"sorry"}',
+        '{"frame":"error","code":"internal","message":"sorry","retryable":true}',
     ],
 )
 def test_a_failure_that_names_no_message_repeats_what_is_unanswered(gateway, words):

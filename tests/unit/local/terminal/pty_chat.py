@@ -27,7 +27,8 @@ _CHAT = """
 import sys
 from pathlib import Path
 from stepline.local.caller import Caller
-from stepline.local.terminal.chat import run_chat
+from stepline.local.terminal.chat import Chat, run_chat
+{first}
 url, home, conversation, user, token = sys.argv[1:]
 sys.exit(run_chat(Caller(url=url, user=user, home=Path(home), token=lambda: token), conversation))
 """
@@ -102,9 +103,10 @@ class TerminalChat:
 
 
 @contextmanager
-def typing(url, home, *, conversation="", user="ann", token="t"):
-    """Open a chat with the gateway at `url`, and end it with the block."""
-    person = TerminalChat([sys.executable, "-c", _CHAT, url, str(home), conversation, user, token])
+def typing(url, home, *, conversation="", user="ann", token="t", first=""):
+    """Open a chat with the gateway at `url`, and end it with the block; `first` is code that runs before it."""
+    code = _CHAT.replace("{first}", first)
+    person = TerminalChat([sys.executable, "-c", code, url, str(home), conversation, user, token])
     try:
         yield person
     finally:

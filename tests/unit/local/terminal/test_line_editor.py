@@ -152,6 +152,23 @@ def test_ctrl_c_leaves_while_it_connects_and_names_what_was_not_sent(closed, per
     assert termios.tcgetattr(person.near) == person.before
 
 
+def test_ctrl_c_leaves_a_chat_that_is_slow_to_begin_and_names_what_was_not_sent(gateway, tmp_path):
+    """The prompt reads keys while the chat is still being made: here until two Ctrl-C have arrived."""
+    slow = (
+        "import signal, time\n"
+        "def made(self, *given, **named):\n"
+        "    while signal.SIGINT not in signal.sigpending(): time.sleep(0.01)\n"
+        "    return begin(self, *given, **named)\n"
+        "begin, Chat.__init__ = Chat.__init__, made"
+    )
+    with typing(gateway.url, tmp_path, first=slow) as person:
+        person.type("unsent\r")
+        person.until("> unsent")
+        person.type(CTRL_C + CTRL_C)
+        assert person.left() == 130
+        assert "not sent: unsent" in person.screen()
+
+
 def test_a_chat_that_is_terminated_leaves_the_terminal_as_it_was(person):
     person.until(READY)
     person.type("half a line")
@@ -173,7 +190,8 @@ def test_who_leaves_in_the_middle_of_a_turn_has_said_everything(gateway, person,
 def test_what_a_stopped_turn_did_not_hear_can_be_edited_and_sent_again(gateway, person):
     person.until(READY)
     person.type("go\rand this\r/stop\r")
-    person.until(lambda: len(gateway.agent.heard) == 3)  # before, the line stands there because it is typed
+    # Before that the line stands at the prompt because it was typed.
+    person.until("not heard, the turn was stopped before")
     person.until(lambda: person.prompt().startswith("and this"))
     person.type(" too\r\x1b[A")
     person.until(lambda: len(gateway.agent.heard) == 4)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from stepline.adapters.memory.model import Fail, Say
@@ -18,7 +19,9 @@ from stepline.local.client.reducer import fold_frames
 from stepline.local.client.state import ClientState
 from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.program.execution import Run
+from stepline.model.program.running_log import RunningLog
 from stepline.model.wire.event import ClientEvent
+from stepline.ports.executor import Job
 from stepline.protocol.decision.fanout import FanoutRule
 from tests.support.conversation import FAR, LANE, USER, Conversation, durable, frames
 from tests.support.generation import BROKEN, answered, called, coded
@@ -56,6 +59,7 @@ def compacted() -> SmallContext:
 
 MADE: dict[str, Callable[[], Conversation]] = {
     "a program": lambda: programs(coded("print(1)", "a.csv", notes="I count.", prog_name="count")),
+    "a program that is watched": lambda: programs(coded("print(1)", "a.csv"), run=printing),
     "a broken decision": lambda: Conversation(BROKEN, answered("Done.")),
     "a plan and a file": lambda: Conversation(
         called("react.plan", {"mode": "new", "steps": ["look", "write"]}, notes="I plan."),
@@ -73,10 +77,20 @@ MADE: dict[str, Callable[[], Conversation]] = {
 }
 
 
-def programs(*script: str) -> Conversation:
+def programs(*script: str, run: Callable[[Job], Run] | None = None) -> Conversation:
     conversation = Conversation(*script, answered("Done."))
-    conversation.programs(lambda _job: Run(returncode=0, program_log="1\n"))
+    conversation.programs(run or (lambda _job: Run(returncode=0, program_log="1\n")))
     return conversation
+
+
+def printing(job: Job) -> Run:
+    """Print some lines and a last one, of which a client that watches sees the first while the program runs."""
+    for log in (
+        RunningLog(lane="exec.0.log", text="one\n"),
+        RunningLog(lane="exec.0.log", since=4, text="one\ntwo\n", ended=True),
+    ):
+        job.keep_log(msgspec.json.encode(log))
+    return Run(returncode=0, program_log="one\ntwo\n", log_bytes=8)
 
 
 def watched(conversation: Conversation) -> tuple[ClientState, list[Effect], list[ClientEvent]]:
@@ -154,6 +168,15 @@ def test_what_streamed_of_a_decision_is_what_its_events_say(name: str) -> None:
         if ended.data["reason"] in ("complete", "exit"):
             said = [text for shown in lanes.values() for text in texts(shown, "answer")]
             assert ended.data["answer"] in said
+
+
+def test_what_a_program_is_seen_to_print_is_what_its_last_event_says() -> None:
+    _, effects, events = watched(CONVERSATIONS["a program that is watched"]())
+    (ended,) = [event for event in events if event.type == "code_exec.log"]
+    shown = [
+        text for lanes in streams(effects).values() for lane, text in lanes.items() if lane.endswith(".log")
+    ]
+    assert shown == [ended.data["text"]]
 
 
 def streams(effects: list[Effect]) -> dict[int, dict[str, str]]:

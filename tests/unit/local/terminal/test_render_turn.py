@@ -16,6 +16,7 @@ from stepline.local.client.change import (
     HandedBack,
     LaneEnded,
     LaneKnown,
+    PutOff,
     Refused,
     StreamReset,
     StreamSettled,
@@ -24,7 +25,7 @@ from stepline.local.client.change import (
 )
 from stepline.local.safe_text import clean, one_line
 from stepline.local.terminal.json_lines import render_effect, render_json
-from stepline.local.terminal.render import render_event, render_footer, render_usage
+from stepline.local.terminal.render import render_citation, render_event, render_footer, render_usage
 from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.traversal import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
@@ -253,6 +254,7 @@ def test_no_hidden_character_of_a_stranger_reaches_a_pipe_or_a_terminal(evil):
     data = dict.fromkeys(FIELDS, evil) | {"items": [{"sid": evil, "title": evil}]}
     told = [event(row.type, **data) for row in TABLE]
     lanes = [f"{kind}.{evil}" for kind in ("thinking", "answer", "notes", "canvas", "code")]
+    lanes.append(f"exec.{evil}.log")
     for view in (PlainView(written.append, complained.append, usage=True), RichView(paper)):
         for lane in lanes:
             view.show(TextAppended(claim=2, lane=lane, off=0, text=evil))
@@ -263,6 +265,7 @@ def test_no_hidden_character_of_a_stranger_reaches_a_pipe_or_a_terminal(evil):
         view.show(TurnEnded(n=3, turn_id=evil, outcome="completed", answer=evil))
         view.show(TurnEnded(n=4, turn_id=evil, outcome="error", answer="", code=evil, message=evil))
         view.show(Refused(frame=ErrorFrame(code=evil, message=evil)))
+        view.show(PutOff(frame=ErrorFrame(code=evil, message=evil, retryable=True, retry_after_s=1)))
         view.say(evil)
         view.echo(evil)
     for text in [*written, *complained, paper.printed(), paper.shown(), shown]:
@@ -278,6 +281,37 @@ def test_a_turn_that_failed_complains_with_its_code():
         view.show(Refused(frame=ErrorFrame(code="not_found", message="no such conversation")))
     assert complained == ["error: context_limit: too long", "error: not_found: no such conversation"]
     assert not written
+
+
+def failed(**given):
+    return TurnEnded(
+        n=3, turn_id="t", outcome="error", answer="", code="model_overloaded", message="busy", **given
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, ""),
+        ({"retryable": True}, "\nsent again, the message may be answered"),
+        ({"retryable": True, "retry_after_s": 20}, "\nsent again in 20 s, the message may be answered"),
+    ],
+)
+def test_a_turn_that_failed_says_whether_to_send_its_message_again(given, said):
+    complained, paper = [], RecordedSurface(width=100)
+    for view in (PlainView(lambda _: None, complained.append), RichView(paper)):
+        view.show(failed(**given))
+    assert complained == [f"error: model_overloaded: busy{said}"]
+    assert [line.strip() for line in paper.printed().splitlines()] == complained[0].splitlines()
+
+
+def test_a_message_that_waits_for_the_server_is_told():
+    frame = ErrorFrame(code="rate_limited", message="Only 10 a minute.", retryable=True, retry_after_s=37)
+    complained, paper = [], RecordedSurface(width=100)
+    for view in (PlainView(lambda _: None, complained.append), RichView(paper)):
+        view.show(PutOff(frame=frame))
+    assert complained == ["… rate_limited: Only 10 a minute. Sent again in 37 s."]
+    assert complained[0] in paper.printed()
 
 
 @pytest.mark.parametrize("width", [20, 100])
@@ -308,6 +342,20 @@ def test_what_was_thought_stands_above_what_was_decided_and_only_once():
         view.show(StreamSettled(claim=2))
     lines = [line.strip() for line in paper.printed().splitlines() if line.strip()]
     assert [line[:7] for line in lines] == ["I look.", "· n", "→ react"]
+
+
+def test_what_a_program_prints_is_shown_while_it_runs():
+    paper = RecordedSurface(width=80)
+    with RichView(paper) as view:
+        view.show(TextAppended(claim=2, lane="exec.0.log", off=0, text="one\n[red]two[/red]\n"))
+        assert [line.strip() for line in paper.shown().splitlines()[:3]] == [
+            "✎ output",
+            "one",
+            "[red]two[/red]",
+        ]
+        view.show(StreamSettled(claim=2))
+        assert "two" not in paper.shown()
+    assert paper.printed().strip() == ""
 
 
 def test_markup_of_a_stranger_is_text():
@@ -396,6 +444,11 @@ def test_nothing_of_a_stream_is_left_when_it_is_void_or_another_one_begins():
     assert "old" not in drawn(*begun, StreamSettled(claim=1))
 
 
+def test_a_document_that_an_answer_cites_is_named_by_its_path():
+    source = {"sid": 2, "title": "Costs", "url": "", "path": "ks:docs/cost.md"}
+    assert render_citation(source) == "[2] Costs — ks:docs/cost.md"
+
+
 def test_what_an_answer_cites_stands_under_it():
     cited = event("chat.citations", items=[{"sid": 1, "title": f"One{EVIL}", "url": "https://example.com/1"}])
     ended = TurnEnded(n=3, turn_id="turn_1", outcome="completed", answer="See.")
@@ -409,6 +462,14 @@ def test_what_an_answer_cites_stands_under_it():
     shown = drawn(EventsApplied(n=3, prev=2, events=(cited,)), ended, width=300)
     assert shown.index("See.") < shown.index("[1] One")
     assert "\x1b" not in shown
+
+
+def test_a_message_that_waits_for_the_server_is_a_json_line_of_its_own():
+    frame = ErrorFrame(
+        code="rate_limited", message="later", message_id="m1", retryable=True, retry_after_s=37
+    )
+    (line,) = render_effect(PutOff(frame=frame))
+    assert (line["frame"], line["message_id"], line["retry_after_s"]) == ("put_off", "m1", 37)
 
 
 def test_what_a_lane_holds_and_its_end_are_json_lines():

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import shlex
 import socket
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from stepline.errors import AuthError, DependencyError, InputError
 from stepline.local.stage.deployed import HOME, LocalStage, load
+from stepline.model.ids import local_time
 
 if TYPE_CHECKING:
     from stepline.local.client.session import Session
@@ -30,7 +33,8 @@ class Caller:
     """A stage's websocket and the user to connect as.
 
     `home` stores the last conversation. `token` makes a token for each connection. `api_url`, if set,
-    exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage.
+    exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage. `bundle` is
+    the one that every message names, "" for none.
     """
 
     url: str
@@ -39,6 +43,7 @@ class Caller:
     token: Callable[[], str]
     api_url: str = ""
     local: bool = False
+    bundle: str = ""
 
 
 def find_stage() -> LocalStage:
@@ -61,7 +66,7 @@ def check_running(stage: LocalStage) -> None:
         ) from error
 
 
-def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Caller:
+def find_caller(stage: str, user: str, *, token: str, token_command: str, bundle: str = "") -> Caller:
     """Return the caller for a stage; without a name, for this machine's stage, whose tokens are minted here.
 
     Raises:
@@ -70,7 +75,8 @@ def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Cal
         AuthError: `no_token`, neither a token nor a command that prints one.
     """
     if stage:
-        return _find_deployed(stage, user, token=token, token_command=token_command)
+        found = _find_deployed(stage, user, token=token, token_command=token_command)
+        return replace(found, bundle=bundle)
     from stepline.local.stage.lifecycle import mint
 
     local, name = find_stage(), name_user(user)
@@ -81,6 +87,7 @@ def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Cal
         token=lambda: mint(local, name, tenant=TENANT, project=PROJECT),
         api_url=local.api_url,
         local=True,
+        bundle=bundle,
     )
 
 
@@ -138,4 +145,25 @@ def sessions(caller: Caller) -> Callable[[ClientState], Session]:
 
     credential = Credential(caller.token, caller.api_url)
     dial = dial_gateway(caller.url, credential.token)
-    return lambda state: Session(dial, state, SystemClock(), credential=credential)
+    zone = find_timezone()
+    return lambda state: Session(
+        dial, state, SystemClock(), credential=credential, timezone=zone, bundle=caller.bundle
+    )
+
+
+def find_timezone(*, named: str | None = None, folder: Path = Path("/etc")) -> str:
+    """Return the name of this machine's time zone in the IANA database, or "" if it cannot be found.
+
+    `named` is the value of TZ, by default our environment's; without one, the files of `folder` say it. Source: man pages
+    tzset(3), localtime(5); timezone(5) of Debian.
+    """
+    if named is None:
+        named = os.environ.get("TZ", "")  # noqa: TID251 - the user's own, no setting of ours
+    if named:
+        names = [named.removeprefix(":")]
+    else:
+        link, text = folder / "localtime", folder / "timezone"
+        names = [str(link.readlink())] if link.is_symlink() else []
+        names += [text.read_text(errors="replace").strip()] if text.is_file() else []
+    zones = (name.rpartition("zoneinfo/")[2] for name in names)
+    return next((zone for zone in zones if zone and local_time(datetime.now(UTC), zone)), "")

@@ -18,11 +18,12 @@ Show = Callable[[Effect], None]
 
 
 class Bookmark(Value):
-    """The conversation a user was last in, and the last event shown."""
+    """The conversation a user was last in, the last event shown, and the bundle that it was begun with."""
 
     user: str
     conversation: str
     cursor: int = 0
+    bundle: str = ""
 
 
 def new_conversation() -> str:
@@ -57,7 +58,8 @@ def settle(session: Session, effects: Iterator[Effect], message_id: str, show: S
     """Show everything until a message, and all sent after it, is settled and the conversation is idle.
 
     A message that opens or joins a turn is settled when that turn or the next ends, or when it is handed
-    back; any other as soon as it is in the log. Return True if the last turn to end completed.
+    back; any other as soon as it is in the log. Return True if the last turn to end completed, and False if a turn waits
+    for a person's answer: it may take days.
     """
     admitted, settled, completed = 0, 0, True
     for effect in effects:
@@ -77,6 +79,18 @@ def settle(session: Session, effects: Iterator[Effect], message_id: str, show: S
                 pass
         if admitted and min(settled, session.state.cursor) >= admitted and _rests(session):
             return completed
+        if admitted and session.state.cursor >= admitted and session.state.approval and _rests(session):
+            return False
+    raise AssertionError("a session's effects do not end")
+
+
+def pending_call(session: Session, effects: Iterator[Effect]) -> str:
+    """Return the call about which a joined conversation waits for an answer; "" if it waits for none."""
+    synced = False
+    for effect in effects:
+        synced = synced or isinstance(effect, Synced)
+        if isinstance(effect, Refused) or (synced and session.whole and not session.state.behind()):
+            return session.state.approval
     raise AssertionError("a session's effects do not end")
 
 
@@ -106,6 +120,7 @@ def watch(session: Session, effects: Iterator[Effect], show: Show) -> bool | Non
 
 
 def _rests(session: Session) -> bool:
-    """Return True if nothing is running, missing or unanswered, and everything was shown."""
+    """Return True if nothing is running, missing or unanswered, and everything was shown; a parked turn does not run."""
     state = session.state
-    return session.whole and not (state.unacked or state.open or state.behind())
+    running = state.open and not state.approval
+    return session.whole and not (state.unacked or running or state.behind())

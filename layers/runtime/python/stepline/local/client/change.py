@@ -87,7 +87,11 @@ class HandedBack(Value):
 
 
 class TurnEnded(Value):
-    """The end of the turn, in batch `n`. `answer` is the recorded one and replaces the streamed text."""
+    """The end of the turn, in batch `n`. `answer` is the recorded one and replaces the streamed text.
+
+    A turn that failed may succeed if it is `retryable`: when its message is sent again, under a new id and no
+    sooner than in `retry_after_s` seconds. That is for the user to decide, since its tools may have had effects.
+    """
 
     n: int
     turn_id: str
@@ -96,6 +100,8 @@ class TurnEnded(Value):
     reason: str = ""
     code: str = ""
     message: str = ""
+    retryable: bool = False
+    retry_after_s: int = 0
 
     @property
     def answered(self) -> bool:
@@ -111,6 +117,12 @@ class Acknowledged(Value):
 
 class Refused(Value):
     """The server refused a request; the connection stays usable."""
+
+    frame: ErrorFrame
+
+
+class PutOff(Value):
+    """The server asks for a pause: the message is sent again in `frame.retry_after_s` seconds, under its id."""
 
     frame: ErrorFrame
 
@@ -133,5 +145,6 @@ Effect: TypeAlias = (
     | TurnEnded
     | Acknowledged
     | Refused
+    | PutOff
     | Synced
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from stepline.model.base import Value
 from stepline.model.wire.live_event import STEER, STOP
@@ -13,7 +13,9 @@ class Said(Value):
     """A message or event, sent under one message id until it is answered.
 
     Without a `kind` it is a message. `payload` are an event's fields beside its text, `attachments`
-    references to stored files. `reactive` is None for the default of the kind.
+    references to stored files. `reactive` is None for the default of the kind. `timezone` is the user's, a name
+    of the IANA database, if it is known. `bundle` is the one that the conversation is to have. With a `verdict` it answers
+    whether the call `call_id` may run: `payload` are the parameters of an edited call, `text` the words of a denial.
     """
 
     text: str = ""
@@ -21,6 +23,10 @@ class Said(Value):
     payload: Mapping[str, Any] = {}
     reactive: bool | None = None
     attachments: tuple[Mapping[str, Any], ...] = ()
+    timezone: str = ""
+    bundle: str = ""
+    verdict: Literal["", "approve", "deny", "edit"] = ""
+    call_id: str = ""
 
 
 STOPPING = Said(kind=STOP)
@@ -34,6 +40,17 @@ def steering(text: str) -> Said:
 def render_request(conversation: str, message_id: str, said: Said) -> dict[str, Any]:
     """Return the request that sends `said`."""
     request: dict[str, Any] = {"conversation": conversation, "message_id": message_id}
+    if said.verdict:
+        request = {"action": said.verdict, **request, "call_id": said.call_id}
+        if said.verdict == "edit":
+            request["params"] = dict(said.payload)
+        elif said.verdict == "deny":
+            request["text"] = said.text
+        return request
+    if said.timezone:
+        request["timezone"] = said.timezone
+    if said.bundle:
+        request["bundle"] = said.bundle
     if not said.kind:
         return {"action": "send", **request, "text": said.text}
     payload = {**said.payload, **({"text": said.text} if said.text else {})}

@@ -15,6 +15,7 @@ class Pace(Value):
     resume_every_s      between two resumes, if the first did not bring everything
     resume_answer_s     until an unanswered resume is repeated
     answer_s            until an unanswered message, ping or renewal is repeated
+    retry_after_max_s   longest pause that a server may ask for before a message is sent again
     tries               of one message on one connection, and of a resume that is refused
     connections         on which one message is sent before it is given up
     resumes             in a row without progress, before that is reported
@@ -32,6 +33,7 @@ class Pace(Value):
     resume_every_s: float = 0.5
     resume_answer_s: float = 10.0
     answer_s: float = 20.0
+    retry_after_max_s: int = 120
     tries: int = 5
     connections: int = 20
     resumes: int = 12

@@ -49,12 +49,6 @@ from stepline.protocol.stream.lane import CONTROL_LANE
 EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})
 """Refusals after which the same message is sent again, with a fresh token."""
 
-PASSING: Final = frozenset({"busy", "dependency", "internal", "unknown_outcome"}) | EXPIRED
-"""Refusals after which the same message is sent again, later."""
-
-LATER: Final = (PASSING - EXPIRED) | {"gateway"}
-"""Refusals without a message id that may apply to any message, with failures of the gateway."""
-
 UNREADABLE: Final = frozenset({"bad_json", "bad_message", "unknown_action", "message_too_large"})
 """Refusals of a message whose id the server may not have been able to read."""
 
@@ -62,6 +56,11 @@ BEYOND_END: Final = "resume_beyond_end"
 """The refusal for a conversation shorter than the client's cursor: another conversation has this name now."""
 
 Folded = tuple[ClientState, tuple[Effect, ...]]
+
+
+def is_passing(refusal: ErrorFrame) -> bool:
+    """Return True if the same message, under the same id, may be taken later or with a fresh token."""
+    return refusal.retryable or refusal.code in EXPIRED
 
 
 def resume_request(state: ClientState) -> dict[str, Any]:
@@ -118,7 +117,7 @@ def _fold_refusal(state: ClientState, frame: ErrorFrame) -> Folded:
         frame = replace(frame, message_id=next(iter(state.unacked)))
     if frame.code == BEYOND_END:
         state = ClientState(conversation=state.conversation, unacked=state.unacked)
-    elif frame.code not in PASSING:
+    elif not is_passing(frame):
         state = forget_message(state, frame.message_id)
     return state, (Refused(frame=frame),)
 
@@ -168,7 +167,7 @@ def _apply_batch(state: ClientState, frame: EventFrame, events: tuple[ClientEven
     return state, (*effects, *more)
 
 
-def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # noqa: PLR0911 - one branch a type of event
+def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # noqa: C901, PLR0911 - one branch a type of event
     match event.type:
         case "chat.start":
             return replace(state, open=True, turn_id=event.turn_id, answer=""), ()
@@ -182,6 +181,10 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return replace(state, queued=queued), ()
         case "chat.step" if event.step == "dropped":
             return _hand_back(state, event)
+        case "approval.requested":
+            return replace(state, approval=str(event.data.get("call_id", ""))), ()
+        case "approval.answered":
+            return replace(state, approval=""), ()
         case "timeline.external.steer.interrupted":
             return state, (_heeded(event),)
         case "code_exec.status" if event.data.get("status") in ("done", "error"):
@@ -227,12 +230,14 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
         reason=str(event.data.get("reason", "")),
         code=str(event.data.get("code", "")),
         message=str(event.data.get("error", "")),
+        retryable=bool(event.data.get("retryable")),
+        retry_after_s=int(event.data.get("retry_after_s", 0)),
     )
     state, effects = _settle(state, n - 1)
     # The stream of the next turn may have arrived before this event.
     if not state.streaming():
         state = replace(state, lanes={}, control=Control())
-    return replace(state, open=False, turn_id="", answer=answer), (*effects, ended)
+    return replace(state, open=False, turn_id="", answer=answer, approval=""), (*effects, ended)
 
 
 def _settle(state: ClientState, upto: int) -> Folded:
@@ -308,4 +313,7 @@ def _fold_sync(state: ClientState, frame: SyncFrame) -> Folded:
     if frame.n == state.cursor:
         # Otherwise events are missing, or have arrived since; those say whether the turn is open.
         state = replace(state, open=frame.open, turn_id=frame.turn_id if frame.open else "")
+    if frame.approval and not state.approval and state.cursor >= frame.approval:
+        # This client began behind the request: it asks for the events from there on.
+        state = replace(state, cursor=frame.approval - 1)
     return state, (*effects, Synced(frame=frame))

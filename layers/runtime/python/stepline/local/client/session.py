@@ -11,23 +11,24 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from msgspec.structs import replace
 from websockets.exceptions import ConnectionClosed
 
 from stepline.errors import DependencyError, SteplineError
-from stepline.local.client.change import Acknowledged, Effect, Refused, Synced
+from stepline.local.client.change import Acknowledged, Effect, PutOff, Refused, Synced
 from stepline.local.client.credential import Credential
 from stepline.local.client.outgoing import STOPPING, Said, steering
 from stepline.local.client.pace import Pace
-from stepline.local.client.reducer import BEYOND_END, EXPIRED, LATER, PASSING, fold_frame, resume_request
+from stepline.local.client.reducer import BEYOND_END, EXPIRED, fold_frame, is_passing, resume_request
 from stepline.local.client.state import ClientState, forget_message, note_message, send_request
 from stepline.local.client.websocket import Connection, Dial, encode_request, read_frame
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
 from stepline.ports.clock import Clock
 
 _DOUBLINGS = 6
+UNKNOWN_ZONE: Final = "bad_timezone"
 
 
 class Catchup:
@@ -88,6 +89,7 @@ class Outbox:
         self._due_s: dict[str, float] = {}
         self._tries: dict[str, int] = {}
         self._connections: dict[str, int] = {}
+        self._not_before_s: dict[str, float] = {}
         self._refusals: dict[str, ErrorFrame] = {}
 
     def due(self) -> list[str]:
@@ -106,9 +108,11 @@ class Outbox:
         self._due_s[message_id] = self._clock.monotonic_s() + self._pace.answer_s
 
     def refuse(self, frame: ErrorFrame) -> None:
-        """Delay a message that the server refuses for now."""
-        self._refusals[frame.message_id] = frame
-        self.put_off(frame.message_id)
+        """Delay a message that the server refuses for now, for as long as it asks at least."""
+        known = frame.message_id
+        self._refusals[known] = frame
+        self._not_before_s[known] = self._clock.monotonic_s() + frame.retry_after_s
+        self.put_off(known)
 
     def last_word(self, conversation: str, message_id: str) -> ErrorFrame:
         """Return the reason for giving up a message: the server's last refusal, or `no_answer`."""
@@ -117,7 +121,7 @@ class Outbox:
     def put_off(self, message_id: str) -> None:
         """Delay a message, longer each time: the server is busy."""
         wait_s = self._pace.resume_every_s * 2 ** (self._tries.get(message_id, 1) - 1)
-        self._due_s[message_id] = self._clock.monotonic_s() + wait_s
+        self._plan(message_id, self._clock.monotonic_s() + wait_s)
 
     def put_off_all(self) -> None:
         """Delay every message: an error did not say which one it is about."""
@@ -125,16 +129,22 @@ class Outbox:
             self.put_off(message_id)
 
     def say_all_again(self) -> None:
-        """Make every message due now: a break of the connection counts, the tries on the broken one do not."""
+        """Make every message due now, or when the server asked for it.
+
+        A break of the connection counts, the tries on the broken one do not.
+        """
         self._tries.clear()
         for message_id in self._due_s:
             self._connections[message_id] = self._connections.get(message_id, 0) + 1
-        self._due_s = dict.fromkeys(self._due_s, self._clock.monotonic_s())
+            self._plan(message_id, self._clock.monotonic_s())
 
     def settle(self, message_id: str) -> None:
         """Forget a message that is answered or given up."""
-        for known in (self._due_s, self._tries, self._connections, self._refusals):
+        for known in (self._due_s, self._tries, self._connections, self._not_before_s, self._refusals):
             known.pop(message_id, None)
+
+    def _plan(self, message_id: str, at_s: float) -> None:
+        self._due_s[message_id] = max(at_s, self._not_before_s.get(message_id, 0.0))
 
 
 def no_answer(conversation: str, message_id: str = "") -> ErrorFrame:
@@ -157,7 +167,8 @@ class Session:
 
     `whole` is true once all effects of that state have been yielded. `listening` is true once this connection
     has asked for events. With a `credential` that renews, the connection outlives the token it was opened
-    with; without one, it is replaced when the token has expired.
+    with; without one, it is replaced when the token has expired. Every message names the user's `timezone`,
+    if there is one and the server knows it, and the `bundle`, if one is given.
     """
 
     def __init__(
@@ -168,6 +179,8 @@ class Session:
         pace: Pace | None = None,
         *,
         credential: Credential | None = None,
+        timezone: str = "",
+        bundle: str = "",
         uniform: Uniform = _RANDOM.uniform,
     ) -> None:
         self.state = state
@@ -177,6 +190,7 @@ class Session:
         self._link = Link(dial, clock, self._pace, uniform)
         self._outbox = Outbox(clock, self._pace)
         self._catchup = Catchup(clock, self._pace, state.cursor)
+        self._timezone, self._bundle = timezone, bundle
         self._credential = credential if credential and credential.renews else None
         self._renewing = self._trusted = False
         self._renew_due_s = 0.0
@@ -246,6 +260,10 @@ class Session:
         """End the open turn, and return the message's id."""
         return self._tell(STOPPING)
 
+    def answer(self, verdict: Literal["approve", "deny", "edit"], call_id: str, **fields: Any) -> str:
+        """Answer whether a call may run, and return the message's id; `fields` are those of `Said`."""
+        return self._tell(Said(verdict=verdict, call_id=call_id, **fields))
+
     def effects(self, meanwhile: Callable[[], None] | None = None) -> Iterator[Effect]:
         """Yield effects for as long as the caller iterates; call `meanwhile` between frames.
 
@@ -259,23 +277,39 @@ class Session:
                 meanwhile()
             yield from self._do_what_is_due()
             frame = self._receive()
-            if frame is None:
+            if frame is None or self._has_dropped_zone(frame):
                 continue
             self.state, effects = fold_frame(self.state, frame)
             for left, effect in zip(reversed(range(len(effects))), effects, strict=True):
                 self.whole = not left
-                if self._note(effect):
-                    yield effect
+                if told := self._note(effect):
+                    yield told
 
     def _tell(self, said: Said, message_id: str = "") -> str:
         message_id = message_id or f"m_{secrets.token_hex(8)}"
         # Text from an argument or a pipe that is not UTF-8 has lone surrogates, which JSON cannot carry.
-        said = replace(said, text=said.text.encode(errors="replace").decode())
+        text = said.text.encode(errors="replace").decode()
+        said = replace(said, text=text, timezone=said.timezone or self._timezone, bundle=self._bundle)
         noted = note_message(self.state, message_id, said)
         encode_request(send_request(noted, message_id))
         self.state = noted
         self._say_again(message_id)
         return message_id
+
+    def _has_dropped_zone(self, frame: Frame) -> bool:
+        """Send a message again without its time zone if the server knows no such zone; True if it was.
+
+        The server's database may be older than ours, or missing. Later messages name no zone either.
+        """
+        if not isinstance(frame, ErrorFrame) or frame.code != UNKNOWN_ZONE:
+            return False
+        said = self.state.unacked.get(frame.message_id)
+        if said is None or not said.timezone:
+            return False
+        self._timezone = ""
+        self.state = note_message(self.state, frame.message_id, replace(said, timezone=""))
+        self._say_again(frame.message_id)
+        return True
 
     def _note_answer(self, frame: Frame) -> None:
         """An answer proves that the connection works and, for most frames, that the token was accepted."""
@@ -288,8 +322,8 @@ class Session:
             self._renewing = False
             self._plan_renewal(frame.expires_at)
 
-    def _note(self, effect: Effect) -> bool:
-        """Update the session by an effect; return True if the effect is for the caller."""
+    def _note(self, effect: Effect) -> Effect | None:
+        """Update the session by an effect; return what the caller is told of it."""
         match effect:
             case Synced():
                 self._catchup.synced = True
@@ -304,28 +338,34 @@ class Session:
                 return self._note_refusal(effect.frame)
             case _:
                 pass
-        return True
+        return effect
 
-    def _note_refusal(self, frame: ErrorFrame) -> bool:
+    def _note_refusal(self, frame: ErrorFrame) -> Effect | None:
         if frame.code in EXPIRED and self._trusted:
             self._trusted = False
             self._link.broken = True
-            return False
-        if frame.code not in EXPIRED and frame.message_id in self.state.unacked:
+            return None
+        if frame.message_id in self.state.unacked and self._may_be_taken(frame):
             self._outbox.refuse(frame)
-        elif self._renewing and frame.code in PASSING and not frame.conversation:
+            return PutOff(frame=frame) if frame.retry_after_s else None
+        if self._renewing and is_passing(frame) and not frame.conversation:
             self._renewing = False  # requested again when its answer is due
-        elif frame.code in LATER and not frame.message_id and self._catchup.tries < self._pace.tries:
+            return None
+        if frame.retryable and not frame.message_id and self._catchup.tries < self._pace.tries:
             self._outbox.put_off_all()
             self._catchup.put_off()
-        else:
-            self._give_up(frame.message_id)
-            if not frame.message_id:
-                self._catchup.synced = True  # a permanent refusal is not retried
-            if frame.code == BEYOND_END:
-                self.listen()  # from the beginning
-            return True
-        return False
+            return None
+        self._give_up(frame.message_id)
+        if not frame.message_id:
+            self._catchup.synced = True  # a permanent refusal is not retried
+        if frame.code == BEYOND_END:
+            self.listen()  # from the beginning
+        return Refused(frame=frame)
+
+    def _may_be_taken(self, refusal: ErrorFrame) -> bool:
+        """Return True if the refused message is to be sent again after a while."""
+        soon = refusal.retry_after_s <= self._pace.retry_after_max_s
+        return refusal.retryable and soon and not self._outbox.is_spent(refusal.message_id)
 
     def _do_what_is_due(self) -> Iterator[Effect]:
         if self._link.broken:
@@ -346,7 +386,7 @@ class Session:
             last_word = self._outbox.last_word(self.state.conversation, message_id)
             self._give_up(message_id)
             yield Refused(frame=last_word)
-        if self.state.open and now_s >= self._heard_s + self._pace.silent_s:
+        if self.state.open and not self.state.approval and now_s >= self._heard_s + self._pace.silent_s:
             self._heard_s = now_s
             yield Refused(frame=silent(self.state.conversation))
 

@@ -39,7 +39,7 @@ class ClientState(Value):
     0 if none is known; `settled` is the newest stream that can no longer grow. `parts` collects the pieces of
     a batch that came in several frames, by batch and part. `control` holds the facts about the running
     stream's lanes. `unacked` maps ids of our unanswered messages to their content; `queued` maps ids of all
-    messages beside the open turn to their texts.
+    messages beside the open turn to their texts. `approval` is the call about which the turn waits for a person's answer.
     """
 
     conversation: str
@@ -55,6 +55,7 @@ class ClientState(Value):
     open: bool = False
     turn_id: str = ""
     answer: str = ""
+    approval: str = ""
 
     def text(self, lane: str) -> str:
         """Return the known text of one lane of the running stream."""

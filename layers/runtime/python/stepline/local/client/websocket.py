@@ -71,13 +71,15 @@ def dial_gateway(url: str, token: Callable[[], str], *, origin: str = "") -> Dia
 def read_frame(text: str | bytes) -> Frame | None:
     """Decode a frame; return None for a kind that this release does not know.
 
-    Text that is no frame is an error of the gateway itself, sent when a function behind it fails; its code is
-    `gateway`. Raises DependencyError `format_newer`.
+    Text that is no frame is an error of the gateway itself, sent when a function behind it fails: its code is
+    `gateway`, and it may be about any message. Raises DependencyError `format_newer`.
     """
     try:
         return decode_frame(text)
     except msgspec.DecodeError:
-        return None if is_unknown_kind(text) else ErrorFrame(code="gateway", message=str(text)[:300])
+        if is_unknown_kind(text):
+            return None
+        return ErrorFrame(code="gateway", message=str(text)[:300], retryable=True)
 
 
 def encode_request(request: dict[str, Any]) -> str | list[str]:

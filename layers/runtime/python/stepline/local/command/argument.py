@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import click
 
-from stepline.model.ids import SEGMENT, is_user
+from stepline.model.ids import BUNDLE, FURTHER_BUNDLE, SEGMENT, is_user
 from stepline.model.wire.live_event import KIND
 
 CURSOR = click.IntRange(min=0)
@@ -32,14 +33,14 @@ def parse_have(text: str) -> Have:
     return Have(claim=int(found[1]), lane=found[2], chars=int(found[3]))
 
 
-def parse_payload(text: str) -> dict[str, Any]:
+def parse_payload(text: str, *, hint: str = "--payload") -> dict[str, Any]:
     """Read a JSON object. Raises click.BadParameter."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"no JSON: {error}", param_hint="--payload") from error
+        raise click.BadParameter(f"no JSON: {error}", param_hint=hint) from error
     if not isinstance(found, dict):
-        raise click.BadParameter("expected a JSON object", param_hint="--payload")
+        raise click.BadParameter("expected a JSON object", param_hint=hint)
     return found
 
 
@@ -77,6 +78,29 @@ def check_kind(_context: click.Context, parameter: click.Parameter, kind: str) -
     return kind
 
 
+NO_BUNDLE_NAME: Final = (
+    "a bundle's name is at most 32 small letters, digits, _ and -, and begins with a letter"
+)
+
+
+def check_bundle(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
+    """Return a bundle's name, or "" if none is given. Raises click.BadParameter."""
+    if name is not None and not BUNDLE.fullmatch(name):
+        raise click.BadParameter(NO_BUNDLE_NAME, param=parameter)
+    return name or ""
+
+
+def parse_bundles(texts: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return the module of the default bundle, and those of further ones by name. Raises click.BadParameter."""
+    modules = [text for text in texts if "=" not in text]
+    if len(modules) > 1:
+        raise click.BadParameter("one bundle is the default; give another one a name", param_hint="--bundle")
+    further = dict(text.split("=", 1) for text in texts if "=" in text)
+    if wrong := [name for name in further if not FURTHER_BUNDLE.fullmatch(name)]:
+        raise click.BadParameter(f"{wrong[0]!r:.80}: {NO_BUNDLE_NAME}", param_hint="--bundle")
+    return (modules or ["bundles.default"])[0], further
+
+
 conversation_argument = click.argument("conversation", callback=check_conversation)
 conversation_option = click.option(
     "--conversation",
@@ -86,6 +110,13 @@ conversation_option = click.option(
     help="Go on in this conversation.",
 )
 new_option = click.option("--new", is_flag=True, help="Begin the conversation if there is none of this name.")
+bundle_option = click.option(
+    "--bundle",
+    default=None,
+    callback=check_bundle,
+    metavar="NAME",
+    help="Begin the conversation with this bundle of the stage.",
+)
 user_option = click.option(
     "--user",
     default=None,

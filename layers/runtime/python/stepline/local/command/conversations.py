@@ -6,13 +6,14 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from stepline.errors import NotFoundError
+from stepline.errors import InputError, NotFoundError
 from stepline.local.command.argument import (
     CURSOR,
+    bundle_option,
     check_kind,
     conversation_argument,
     conversation_option,
@@ -41,24 +42,35 @@ if TYPE_CHECKING:
 @click.argument("text")
 @conversation_option
 @new_option
+@bundle_option
 @user_option
 @stage_option
 @token_option
 @json_option
 def send(
-    *, text: str, conversation: str, new: bool, user: str, stage: str, token_command: str, as_json: bool
+    *,
+    text: str,
+    conversation: str,
+    new: bool,
+    bundle: str,
+    user: str,
+    stage: str,
+    token_command: str,
+    as_json: bool,
 ) -> None:
     """Send one message and wait for its answer.
 
-    TEXT may be - to read it from standard input. Ctrl-C ends the wait, not the turn.
+    TEXT may be - to read it from standard input. With --bundle another agent of the stage answers; a conversation keeps
+    the one that its first message chose. Ctrl-C ends the wait, not the turn.
 
     With --json every durable event (with its `n` and `prev`) and every piece of running text (by `off`) is one
-    line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn came to an answer, else 1.
+    line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn came to an answer, else 1; also 1 if
+    it asks for an approval: then approve, deny or edit goes on.
     """
     said = read_text(text)
     _tell(
         lambda session: session.say(said),
-        find_caller(stage, user, token_command),
+        find_caller(stage, user, token_command, bundle),
         stage=stage,
         conversation=conversation,
         new=new,
@@ -74,6 +86,7 @@ def send(
 @click.option("--reactive/--quiet", default=None, help="Whether it asks for an answer; default: by its kind.")
 @conversation_option
 @new_option
+@bundle_option
 @user_option
 @stage_option
 @token_option
@@ -85,6 +98,7 @@ def event(
     reactive: bool | None,
     conversation: str,
     new: bool,
+    bundle: str,
     user: str,
     stage: str,
     token_command: str,
@@ -99,12 +113,78 @@ def event(
     said = parse_payload(payload)
     _tell(
         lambda session: session.tell(kind, said, reactive=reactive),
-        find_caller(stage, user, token_command),
+        find_caller(stage, user, token_command, bundle),
         stage=stage,
         conversation=conversation,
         new=new,
         as_json=as_json,
     )
+
+
+_call_option = click.option(
+    "--call", default="", metavar="ID", help="Only if it is this call about which you are asked."
+)
+
+
+def _verdict(
+    name: Literal["approve", "deny", "edit"], about: str, *options: Callable[[Any], Any]
+) -> click.Command:
+    """Return the command for one answer to a request for an approval."""
+
+    def command(
+        *,
+        conversation: str,
+        call: str,
+        user: str,
+        stage: str,
+        token_command: str,
+        as_json: bool,
+        text: str = "",
+        params: str = "{}",
+    ) -> None:
+        said: dict[str, Any] = {"text": text} if text else {}
+        said |= {"payload": parse_payload(params, hint="--params")} if name == "edit" else {}
+        caller = find_caller(stage, user, token_command)
+        _answer(name, said, caller, stage=stage, conversation=conversation, call=call, as_json=as_json)
+
+    command.__doc__ = about
+    shared = (
+        conversation_argument,
+        *options,
+        _call_option,
+        user_option,
+        stage_option,
+        token_option,
+        json_option,
+    )
+    for option in reversed(shared):
+        command = option(command)
+    return click.command(name)(command)
+
+
+approve = _verdict(
+    "approve",
+    """Let the call run that waits for you, and wait for its turn.
+
+    Exit code 0 if the turn came to an answer, else 1; also 1 if it asks about another call.
+    """,
+)
+deny = _verdict(
+    "deny",
+    """Keep the call from running that waits for you.
+
+    The agent reads --text, and its turn is waited for. Exit code as of approve.
+    """,
+    click.option("--text", default="", metavar="WORDS", help="Why not, for the agent."),
+)
+edit = _verdict(
+    "edit",
+    """Let the call that waits for you run with other parameters.
+
+    --params are all of its parameters. The edited call has an id of its own. Exit code as of approve.
+    """,
+    click.option("--params", required=True, metavar="JSON", help="The parameters, an object."),
+)
 
 
 @click.command()
@@ -206,11 +286,13 @@ def token(*, user: str, stage: str, token_command: str, as_json: bool) -> None:
     click.echo(render_json(found) if as_json else found["token"])
 
 
-def find_caller(stage: str, user: str, token_command: str) -> Caller:
+def find_caller(stage: str, user: str, token_command: str, bundle: str = "") -> Caller:
     """Return the caller for a command's options and the environment's token."""
     from stepline.local import caller
 
-    return caller.find_caller(stage, user, token=environment_token(), token_command=token_command)
+    return caller.find_caller(
+        stage, user, token=environment_token(), token_command=token_command, bundle=bundle
+    )
 
 
 def check_exists(caller: Caller, conversation: str) -> None:
@@ -238,6 +320,31 @@ def _tell(
         completed = settle(session, session.effects(), say(session), shower(as_json, local=not stage))
     if not as_json and not conversation:
         progress(f"go on with: stepline send --conversation {state.conversation} …")
+    sys.exit(0 if completed else 1)
+
+
+def _answer(
+    verdict: Literal["approve", "deny", "edit"],
+    said: dict[str, Any],
+    caller: Caller,
+    *,
+    stage: str,
+    conversation: str,
+    call: str,
+    as_json: bool,
+) -> None:
+    """Answer the request of a conversation, show what follows, and exit."""
+    from stepline.local.client.state import ClientState
+    from stepline.local.conversation import pending_call, settle
+
+    with _session(caller, ClientState(conversation=conversation), stage=stage) as session:
+        _join(session)
+        effects = session.effects()
+        waits = pending_call(session, effects)
+        if not waits or call not in ("", waits):
+            raise InputError(f"{conversation} asks about {waits or 'no call'}", code="approval_not_pending")
+        message_id = session.answer(verdict, waits, **said)
+        completed = settle(session, effects, message_id, shower(as_json, local=not stage))
     sys.exit(0 if completed else 1)
 
 

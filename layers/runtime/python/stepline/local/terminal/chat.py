@@ -5,6 +5,8 @@ Parsing of typed lines into messages and slash commands is pure.
 
 from __future__ import annotations
 
+import json
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from msgspec.structs import replace
 from rich.console import Console
 
-from stepline.errors import LimitError
+from stepline.errors import InputError, LimitError
 from stepline.local.client.change import Acknowledged, Effect, HandedBack, Refused, Synced
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
@@ -33,12 +35,15 @@ from stepline.model.base import Value
 if TYPE_CHECKING:
     from stepline.local.caller import Caller
 
-Verb: TypeAlias = Literal["say", "steer", "stop", "new", "help", "quit", "unknown"]
+Verb: TypeAlias = Literal["say", "steer", "stop", "approve", "deny", "edit", "new", "help", "quit", "unknown"]
 
 NEW: Final = "/new"
 ABOUT: Final[Mapping[str, str]] = {
     "/steer TEXT": "interrupt what the agent is doing, and let it come to an end by this text",
     "/stop": "end the turn; what was shown of an answer stays",
+    "/approve": "let the call run about which you are asked",
+    "/deny WORDS": "do not let it run, and say why, or nothing",
+    "/edit JSON": "let it run with other parameters",
     NEW: "begin another conversation",
     "/quit": "leave; a turn that runs goes on",
     "/help": "print this",
@@ -51,7 +56,15 @@ HELP: Final = "\n".join(
         "Alt-Enter begins a new line. Ctrl-C clears the line; on an empty one it ends the turn, and leaves if pressed again.",
     ]
 )
-_ALONE: Final[Mapping[str, Verb]] = {"/stop": "stop", NEW: "new", "/help": "help", "/quit": "quit"}
+_ALONE: Final[Mapping[str, Verb]] = {
+    "/stop": "stop",
+    "/approve": "approve",
+    "/deny": "deny",
+    NEW: "new",
+    "/help": "help",
+    "/quit": "quit",
+}
+_WITH_TEXT: Final[Mapping[str, Verb]] = {"/steer": "steer", "/deny": "deny", "/edit": "edit"}
 
 
 class Command(Value):
@@ -62,15 +75,15 @@ class Command(Value):
 
 
 def parse_line(line: str) -> Command:
-    """Parse a line. Text of several lines is a message unchanged, unless it begins with `/steer`."""
+    """Parse a line. Text of several lines is a message unchanged, unless it begins with a command that takes a text."""
     word, _, rest = line.partition(" ")
-    if word == "/steer" and rest.strip():
-        return Command(verb="steer", text=rest.strip())
+    if word in _WITH_TEXT and rest.strip():
+        return Command(verb=_WITH_TEXT[word], text=rest.strip())
     if "\n" in line or not line.startswith("/"):
         return Command(verb="say", text=line)
     if line.startswith("//"):
         return Command(verb="say", text=line[1:])
-    if line.strip() == "/steer":
+    if line.strip() in ("/steer", "/edit"):
         return Command(verb="help")
     verb = _ALONE.get(line.strip())
     return Command(verb=verb) if verb else Command(verb="unknown", text=line.split(maxsplit=1)[0])
@@ -101,14 +114,25 @@ class Chat:
     """A user's chat, in one conversation at a time; the place is saved."""
 
     def __init__(
-        self, open_session: OpenSession, view: View, keyboard: Keyboard, *, user: str, home: Path
+        self,
+        open_session: OpenSession,
+        view: View,
+        keyboard: Keyboard,
+        *,
+        user: str,
+        home: Path,
+        bundle: str = "",
     ) -> None:
-        """Chat as `user`: read from `keyboard`, show on `view`, save the place in `home`."""
+        """Chat as `user`: read from `keyboard`, show on `view`, save the place in `home`.
+
+        A new conversation has this `bundle`, and so has the last one, if it is continued.
+        """
         self._open_session = open_session
         self._view = view
         self._keyboard = keyboard
         self._home = home
-        self._place = Bookmark(user=user, conversation="")
+        self._place = Bookmark(user=user, conversation="", bundle=bundle)
+        self._bundle = bundle
         self._completed = True
         self._own: set[str] = set()
         self._unconfirmed: dict[str, str] = {}
@@ -117,8 +141,9 @@ class Chat:
 
     def run(self, conversation: str = "") -> int:
         """Send each line as a message; return the exit code for the last turn."""
-        known = self._choose(conversation)
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the prompt keeps it back until here
+            known = self._choose(conversation)
             while not self._talk(known):
                 known = self._begin()
         except KeyboardInterrupt:
@@ -144,6 +169,8 @@ class Chat:
     def _choose(self, conversation: str) -> Known:
         """Enter the requested conversation, else the last one, else a new one."""
         last = load_bookmark(self._home, self._place.user)
+        if last is not None and not conversation and self._bundle not in ("", last.bundle):
+            return self._begin()
         if last is not None and conversation in ("", last.conversation):
             self._place = last
             return "last"
@@ -153,7 +180,7 @@ class Chat:
         return self._begin()
 
     def _begin(self) -> Known:
-        self._place = replace(self._place, conversation=new_conversation(), cursor=0)
+        self._place = replace(self._place, conversation=new_conversation(), cursor=0, bundle=self._bundle)
         return "new"
 
     def _talk(self, known: Known) -> bool:
@@ -240,15 +267,32 @@ class Chat:
                     message_id = session.stop()
                 case "steer":
                     message_id = session.steer(command.text)
+                case "approve" | "deny" | "edit" as verdict:
+                    message_id = self._answer(session, verdict, command.text)
                 case _:
                     message_id = session.say(command.text)
-        except LimitError as error:
+        except (InputError, LimitError) as error:
             self._view.say(f"error: {error.reason} {error}")
-            self._returned.append(render_message(command.text))
+            if command.verb == "say":
+                self._returned.append(render_message(command.text))
             return ""
         self._own.add(message_id)
         self._unconfirmed[message_id] = command.text
         return message_id
+
+    def _answer(self, session: Session, verdict: Literal["approve", "deny", "edit"], text: str) -> str:
+        """Answer the request that waits. Raises InputError `approval_not_pending`, `bad_json`."""
+        if not session.state.approval:
+            raise InputError("no call waits for your answer", code="approval_not_pending")
+        if verdict != "edit":
+            return session.answer(verdict, session.state.approval, text=text)
+        try:
+            params = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError("the parameters are not JSON", code="bad_json") from error
+        if not isinstance(params, dict):
+            raise InputError("the parameters are a JSON object", code="bad_json")
+        return session.answer(verdict, session.state.approval, payload=params)
 
     def _show(self, session: Session) -> Callable[[Effect], None]:
         """Return a function that shows an effect and saves the cursor, so that nothing is shown twice."""
@@ -282,7 +326,9 @@ def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int
     from stepline.local.caller import sessions
 
     def talk(view: View, keyboard: Keyboard) -> int:
-        chat = Chat(sessions(caller), view, keyboard, user=caller.user, home=caller.home)
+        chat = Chat(
+            sessions(caller), view, keyboard, user=caller.user, home=caller.home, bundle=caller.bundle
+        )
         return chat.run(conversation)
 
     if as_json:

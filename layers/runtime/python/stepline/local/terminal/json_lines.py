@@ -18,6 +18,7 @@ from stepline.local.client.change import (
     EventsApplied,
     LaneEnded,
     LaneKnown,
+    PutOff,
     Refused,
     StreamReset,
     StreamSettled,
@@ -51,6 +52,8 @@ def render_effect(effect: Effect) -> list[dict[str, Any]]:
             ]
         case TextAppended() | LaneKnown() | LaneEnded() | StreamReset() | StreamSettled():
             return [{"frame": _FRAMES[type(effect)], **msgspec.to_builtins(effect)}]
+        case PutOff(frame=frame):
+            return [{**msgspec.to_builtins(frame), "frame": "put_off"}]
         case Acknowledged(frame=frame) | Refused(frame=frame) | Synced(frame=frame):
             return [{"frame": frame.__struct_config__.tag, **msgspec.to_builtins(frame)}]
         case _:

@@ -334,15 +334,20 @@ def _size_of(terminal: TextIO) -> Size:
 
 @contextmanager
 def open_prompt(stdin: TextIO, stdout: TextIO) -> Iterator[Prompt]:
-    """Open a prompt for a chat; the terminal is also restored if the chat is terminated."""
+    """Open a prompt for a chat; the terminal is also restored if the chat is terminated.
+
+    Keys are read from here on. A Ctrl-C that leaves waits until the chat, which says what was not sent, lets it in.
+    """
     prompt = Prompt(stdin, stdout)
     before = signal.signal(signal.SIGTERM, _terminate)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         prompt.open()
         yield prompt
     finally:
         prompt.close()
         signal.signal(signal.SIGTERM, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

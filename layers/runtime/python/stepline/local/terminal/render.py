@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from stepline.local.client.change import HandedBack, Steered
+from stepline.local.client.change import HandedBack, PutOff, Steered, TurnEnded
 from stepline.local.safe_text import clean, one_line
 from stepline.model.plan_steps import MARKS
 from stepline.model.wire.event import ClientEvent
@@ -27,6 +27,15 @@ def render_error(code: str, message: str, *, local: bool) -> str:
     """Return an error on one line, with a hint below it where this machine has more information."""
     line = f"error: {one_line(f'{code}: {message}')}"
     return f"{line}\n{advice}" if local and (advice := advise(code)) else line
+
+
+def render_failure(ended: TurnEnded, *, local: bool) -> str:
+    """Return the error of a failed turn, and below it that the same message may be answered another time."""
+    lines = [render_error(ended.code, ended.message, local=local)]
+    if ended.retryable:
+        wait = f" in {ended.retry_after_s} s" if ended.retry_after_s else ""
+        lines.append(f"sent again{wait}, the message may be answered")
+    return "\n".join(lines)
 
 
 def render_event(event: ClientEvent) -> list[str]:
@@ -59,8 +68,8 @@ def _single_spaced(lines: Sequence[str]) -> list[str]:
 
 
 def render_citation(source: Mapping[str, Any]) -> str:
-    """Return a cited source on one line: `[1] title — url`."""
-    words = (one_line(str(source.get(part) or "")) for part in ("title", "url"))
+    """Return a cited source on one line: `[1] title — url`, or the path of a document."""
+    words = (one_line(str(source.get(part) or "")) for part in ("title", "url", "path"))
     return f"[{one_line(str(source.get('sid')))}] {' — '.join(filter(None, words))}".rstrip()
 
 
@@ -72,8 +81,11 @@ def render_usage(usage: Mapping[str, Any]) -> str:
     return f"  rounds {rounds}, tokens {about}{read} in ({cached} cached), {written} out"
 
 
-def render_outcome(effect: Steered | HandedBack) -> str:
-    """Return the effect of a steer or the reason of a handed-back message, on one line."""
+def render_outcome(effect: Steered | HandedBack | PutOff) -> str:
+    """Return the effect of a steer, or why a message was handed back or waits, on one line."""
+    if isinstance(effect, PutOff):
+        frame = effect.frame
+        return one_line(f"… {frame.code}: {frame.message} Sent again in {frame.retry_after_s} s.")
     if isinstance(effect, HandedBack):
         why = _HANDED_BACK.get(effect.reason, one_line(effect.reason))
         what = effect.text or ("stop" if effect.kind == STEER else effect.kind)
@@ -187,6 +199,37 @@ def _found(event: ClientEvent) -> list[str]:
     return [f"  {len(_list(event, 'results'))} results for {one_line(queries, 100)}".rstrip()]
 
 
+def _pages(event: ClientEvent) -> list[str]:
+    rows = [row for row in _list(event, "results") if isinstance(row, Mapping)]
+    refused = [
+        f"  {one_line(str(row.get('url')), 80)}: {one_line(str(row.get('status')), 40)}"
+        for row in rows
+        if "sid" not in row
+    ]
+    return [f"  {len(rows) - len(refused)} of {len(rows)} pages read", *refused]
+
+
+def _asked(event: ClientEvent) -> list[str]:
+    """Return a request for an approval: the call as a whole, because nobody can allow what is cut off."""
+    data = event.data
+    params = json.dumps(data.get("params", {}), ensure_ascii=False, indent=2)
+    whole = [*params.splitlines(), *str(data.get("code") or "").splitlines()]
+    ways = "approve, deny or edit" if data.get("editable") else "approve or deny"
+    until = f" until {one_line(str(data.get('until')))}" if data.get("until") else ""
+    return [
+        f"? may this run: {_tool(event)}",
+        *(f"  {clean(line)}" for line in whole),
+        f"  {ways} {one_line(str(data.get('call_id')))}{until}",
+    ]
+
+
+def _settled(event: ClientEvent) -> list[str]:
+    data = event.data
+    said = f": {one_line(str(data.get('text')))}" if data.get("text") else ""
+    edited = f" to {_params(data.get('params'))}" if data.get("edited_call_id") else ""
+    return [f"· {one_line(str(data.get('verdict')))}: {_tool(event)}{edited}{said}"]
+
+
 def _compaction(event: ClientEvent) -> list[str]:
     data = event.data
     if event.status == "started":
@@ -209,9 +252,12 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "solver.react.decision": _decision,
     "round.restarted": _restarted,
     "round.waiting": _waiting,
+    "approval.requested": _asked,
+    "approval.answered": _settled,
     "chat.files": _files,
     "react.tool.event": _told,
     "web_search.filtered_results": _found,
+    "web_fetch.results": _pages,
     "code_exec.code": _program,
     "code_exec.log": _log,
     "code_exec.status": _status,

@@ -19,6 +19,7 @@ from stepline.local.client.change import (
     HandedBack,
     LaneEnded,
     LaneKnown,
+    PutOff,
     Refused,
     Steered,
     StreamReset,
@@ -30,6 +31,7 @@ from stepline.local.safe_text import clean, one_line
 from stepline.local.terminal.render import (
     render_error,
     render_event,
+    render_failure,
     render_footer,
     render_outcome,
     render_thinking,
@@ -106,6 +108,8 @@ class PlainView:
                 self._write(render_outcome(effect))
             case Refused(frame=frame):
                 self._complain(render_error(frame.code, frame.message, local=self._local))
+            case PutOff():
+                self._complain(render_outcome(effect))
             case _:
                 pass
 
@@ -119,7 +123,7 @@ class PlainView:
         if ended.outcome == "completed":
             self._write(f"\n{ended.answer}")
         else:
-            self._complain(render_error(ended.code, ended.message, local=self._local))
+            self._complain(render_failure(ended, local=self._local))
         for line in self._footer:
             self._write(line)
         self._footer = []
@@ -161,7 +165,7 @@ class RichView:
                     self._tell(event)
             case Steered():
                 self._interrupt(effect)
-            case HandedBack():
+            case HandedBack() | PutOff():
                 self._print(Text(render_outcome(effect), style="yellow"))
             case TurnEnded():
                 self._end(effect)
@@ -225,7 +229,7 @@ class RichView:
         if self._claim < ended.n:
             self._forget()
         if ended.outcome == "error":
-            self._print(Text(render_error(ended.code, ended.message, local=self._local), style="bold red"))
+            self._print(Text(render_failure(ended, local=self._local), style="bold red"))
         else:
             self._print(_markdown(ended.answer))
             for line in self._footer:

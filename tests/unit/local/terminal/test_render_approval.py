@@ -1,0 +1,28 @@
+"""A request for an approval, and its answer, as a person reads them."""
+
+from stepline.local.terminal.render import render_event
+from stepline.model.wire.event import ClientEvent
+
+EVIL = "\x1b]8;;https://evil\x07link\x1b[2J\r\u202eabc"
+
+
+def event(kind, **data):
+    return ClientEvent(type=kind, route="chat_step", ts="", turn_id="turn_1", data=data)
+
+
+def test_a_request_for_an_approval_shows_the_whole_call():
+    params = {"to": "Hotel Post", "note": f"{'x' * 300}{EVIL}"}
+    told = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay", "params": params, "editable": True}
+    lines = render_event(event("approval.requested", **told, code="", until="2026-01-02T03:04:05.678Z"))
+    assert lines[0] == "? may this run: bank.pay"
+    assert "x" * 300 in "".join(lines)
+    assert lines[-1] == "  approve, deny or edit tc_0123456789ab until 2026-01-02T03:04:05.678Z"
+    assert all(line.isprintable() for line in lines)
+
+
+def test_the_answer_to_a_request_is_a_line():
+    told = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay"}
+    denied = event("approval.answered", **told, verdict="denied", text="Not\nnow.")
+    edited = event("approval.answered", **told, verdict="edited", edited_call_id="tc_1", params={"sum": 5})
+    assert render_event(denied) == ["· denied: bank.pay: Not now."]
+    assert render_event(edited) == ["· edited: bank.pay to sum=5"]
