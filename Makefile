@@ -72,7 +72,7 @@ down: $(READY)  ## stop the emulator; conversations are kept
 clean:  ## stop everything and delete what was built or said here
 	@test ! -x $(BIN)/stepline || stepline down </dev/null
 	@test ! -x $(BIN)/stepline || python -m stepline.local.stage.program_environment clean
-	rm -rf .stepline cdk.out node_modules layers/deps/python bench/results.json
+	rm -rf .stepline cdk.out node_modules layers/deps/python layers/memory/python layers/mcp/python bench/results.json
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
 
 lock: $(TOOLS)  ## resolve the dependencies anew
@@ -81,6 +81,8 @@ lock: $(TOOLS)  ## resolve the dependencies anew
 	uv pip compile exec_task/requirements.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o exec_task/requirements.lock
 	uv pip compile layers/runtime/python/stepline/local/stage/emulator.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o layers/runtime/python/stepline/local/stage/emulator.lock
 	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
+	uv pip compile layers/memory/requirements.in -c requirements.lock --no-deps --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/memory/requirements.txt
+	uv pip compile layers/mcp/requirements.in -c requirements.lock --no-deps --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/mcp/requirements.txt
 
 INSTALL = @PYTHONPATH=layers/runtime/python $(BIN)/python -m stepline.local.install.package
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -14,10 +15,14 @@ APP: Final = (
     "exec_task",
     "lambdas",
     "layers/deps/requirements.txt",
+    "layers/mcp/requirements.txt",
+    "layers/memory/requirements.txt",
     "package-lock.json",
     "package.json",
     "stacks",
 )
+
+MADE: Final = {"__pycache__", ".knowledge"}
 
 
 class AppHook(BuildHookInterface[Any]):
@@ -26,4 +31,12 @@ class AppHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add them, unless the wheel only points to a checkout."""
         if version != "editable":
-            build_data["force_include"] |= {f"{self.root}/{name}": f"stepline/_app/{name}" for name in APP}
+            root = Path(self.root)
+            files = [path.relative_to(root).as_posix() for name in APP for path in _files(root / name)]
+            build_data["force_include"] |= {f"{root}/{name}": f"stepline/_app/{name}" for name in files}
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the files of a folder without what is made of them, or the one file."""
+    found = path.rglob("*") if path.is_dir() else [path]
+    return [one for one in sorted(found) if one.is_file() and not MADE & set(one.parts)]

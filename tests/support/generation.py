@@ -1,25 +1,20 @@
-"""Generations as a model writes them. The only place that spells a channel's tag, but for tests of that spelling."""
+"""Generations as a model writes them. The test kit spells the channels' tags, and nothing else does but tests of that spelling."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
-DECISION: Final = "ReactDecisionOutV2"
+from stepline.protocol.parser.grammar import DECISION as DECISION_CHANNEL
+from stepline.testing import Decision, call_tool, end_tag, start_tag, tagged
+
+__all__ = [
+    "BROKEN", "DECISION", "PROGRAM", "answer_of", "answered", "call_of", "called", "coded", "decided", "end_tag", "said",
+    "start_tag", "tagged",
+]  # fmt: skip
+
+DECISION: Final = DECISION_CHANNEL.name
 PROGRAM: Final = "exec_tools.execute_code_python"
-
-
-def start_tag(channel: str) -> str:
-    return f"<channel:{channel}>"
-
-
-def end_tag(channel: str) -> str:
-    return f"</channel:{channel}>"
-
-
-def tagged(channel: str, body: str) -> str:
-    """Return a channel with its body."""
-    return f"{start_tag(channel)}{body}{end_tag(channel)}"
 
 
 def decided(decision: dict[str, Any] | str) -> str:
@@ -29,7 +24,7 @@ def decided(decision: dict[str, Any] | str) -> str:
 
 def said(*decisions: dict[str, Any] | str, thinking: str = "Let me see.") -> str:
     """Return a generation that thinks and decides."""
-    return "\n".join([tagged("thinking", thinking), *map(decided, decisions)])
+    return Decision(decisions, thinking=thinking).text
 
 
 def answer_of(text: str, **fields: Any) -> dict[str, Any]:
@@ -49,7 +44,7 @@ def answered(text: str, **fields: Any) -> str:
 
 def called(tool_id: str, params: dict[str, Any] | None = None, *, notes: str = "") -> str:
     """Return a generation that calls a tool."""
-    return said(call_of(tool_id, params, notes=notes))
+    return call_tool(tool_id, params, notes=notes).text
 
 
 def coded(code: str, *filenames: str, notes: str = "", **params: Any) -> str:

@@ -17,7 +17,7 @@ from stepline.local.cloud.readiness import BOOTSTRAP_PARAMETER
 ACCOUNT_ID = "123456789012"
 REGION = "eu-central-1"
 BOOTSTRAPPED = BOOTSTRAP_PARAMETER.format("hnb659fds")
-CHOICES = ["name", "oidc_issuer", "model_secret_arn", "exec_image", "snap_start", "model_provider"]
+CHOICES = ["name", "bundle", "oidc_issuer", "model_secret_arn", "exec_image", "snap_start", "model_provider"]
 
 TEMPLATES = {
     "stepline-dev-state": {

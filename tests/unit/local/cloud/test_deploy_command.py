@@ -82,6 +82,23 @@ def test_what_was_shown_is_what_is_deployed(context, programs, prompts):
 
 
 @pytest.mark.usefixtures("bootstrapped")
+def test_the_index_of_the_bundles_documents_is_built_before_it_is_deployed(
+    context, prompts, tmp_path, monkeypatch
+):
+    # In a checkout of its own: an index in ours would change, under other tests, what a deployment depends on.
+    bundle = tmp_path / "bundles/docs"
+    bundle.mkdir(parents=True)
+    (bundle / "knowledge.yaml").write_text("repo: ../..\ndocs_root: guide\n")
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "guide/lamp.md").write_text("# Lamp\n")
+    monkeypatch.setattr("stepline.local.cloud.deploy.REPOSITORY", tmp_path)
+    deploy(order(choices={"bundle": "bundles.docs"}, smoke=False), context)
+    shown = prompts.text
+    assert shown.index("building the index of bundles/docs") < shown.index("writing the templates")
+    assert (bundle / ".knowledge/current").is_file()
+
+
+@pytest.mark.usefixtures("bootstrapped")
 def test_what_it_costs_is_said_before_it_asks(context, prompts):
     prompts.answers = [False]
     refused(deploy, order(), context)

@@ -27,6 +27,7 @@ from stepline.local.cloud.health import (
 from tests.unit.local.cloud.recorded_programs import TEMPLATES, order, refused
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
+VECTORS = "arn:aws:s3vectors:eu-central-1:123456789012:bucket/memory"
 ALIAS = "arn:aws:lambda:eu-central-1:123456789012:function:stepline-dev-socket:live"
 
 
@@ -53,6 +54,7 @@ RESOURCES = {
     "stepline-dev-state": [
         listed("Table", "the-table", "AWS::DynamoDB::GlobalTable"),
         listed("Bucket", "the-bucket", "AWS::S3::Bucket"),
+        listed("Memory", VECTORS, "AWS::S3Vectors::VectorBucket"),
     ],
     "stepline-dev-loop": [listed("Role", "the-role", "AWS::IAM::Role")],
 }
@@ -238,6 +240,16 @@ def deployed(context, bootstrapped, account, cloud):
     for text in (b"1", b"2"):
         bucket.put_object(Bucket="the-bucket", Key="out/x", Body=text)
     bucket.delete_object(Bucket="the-bucket", Key="out/x")
+    vectors = account.client("s3vectors")
+    vectors.create_vector_bucket(vectorBucketName="memory")
+    for name in ("memory-one", "memory-two"):
+        vectors.create_index(
+            vectorBucketArn=VECTORS,
+            indexName=name,
+            dataType="float32",
+            dimension=2,
+            distanceMetric="cosine",
+        )
     cloud(described("stepline-dev-state"), described("stepline-dev-loop"), rounds=2, templates=True)
     # Every client of a fake account is the one whose CloudFormation is a stub.
     return replace(context, open_account=lambda _profile, _region: account)
@@ -257,6 +269,8 @@ def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
     assert "stays: the-table" in prompts.text
     assert "will be emptied and deleted with all that was said and made in it: the-bucket" in prompts.text
     assert "Versions" not in account.client("s3").list_object_versions(Bucket="the-bucket")
+    assert f"deleted with all that was said and made in it: {VECTORS}" in prompts.text
+    assert account.client("s3vectors").list_indexes(vectorBucketArn=VECTORS)["indexes"] == []
     assert load(deployed.home, "dev") is None
 
 

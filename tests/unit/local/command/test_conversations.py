@@ -89,20 +89,53 @@ def test_a_message_may_come_from_standard_input(gateway, run):
     assert far.said[0]["text"] == "two\nlines"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"), [(["chat"], "hi\n"), (["send", "hi"], ""), (["event", "form"], "")]
+)
+def test_messages_name_the_time_zone_of_the_user(gateway, run, monkeypatch, words, said):
+    gateway.script = far = RemoteEnd()
+    for named in ("Europe/Zurich", ":Asia/Kathmandu", "CET-1CEST"):
+        monkeypatch.setenv("TZ", named)
+        assert run(*words, said=said).exit_code == 0
+    assert [request.get("timezone") for request in far.said] == ["Europe/Zurich", "Asia/Kathmandu", None]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["chat"], "hi\n"), (["send", "hi"], ""), (["event", "form"], "")]
+)
+def test_messages_name_the_bundle_that_is_asked_for_and_no_other(gateway, run, words, said):
+    gateway.script = far = RemoteEnd()
+    assert run(*words, "--bundle", "docs", said=said).exit_code == 0
+    assert run(*words, said=said).exit_code == 0
+    assert [request.get("bundle") for request in far.said] == ["docs", None]
+    refused = run(*words, "--bundle", "bundles.docs", said=said)
+    assert (refused.exit_code, len(far.said)) == (2, 2)
+
+
+def test_a_chat_with_a_bundle_goes_on_in_the_last_one_that_has_it_or_begins_another(gateway, run):
+    gateway.script = far = RemoteEnd()
+    for words in (["chat"], ["chat", "--bundle", "docs"], ["chat", "--bundle", "docs"], ["chat"]):
+        assert run(*words, said="hi\n").exit_code == 0
+    assert run("chat", "--bundle", "docs", said="hi\n/new\nhi\n").exit_code == 0
+    said = [(request["conversation"], request.get("bundle")) for request in far.said]
+    plain, docs, again, still, last, new = said
+    assert plain[0] != docs[0] == again[0] == still[0] == last[0] != new[0]
+    assert [bundle for _, bundle in said] == [None, "docs", "docs", None, "docs", "docs"]
+
+
 def test_a_refusal_is_told_beside_the_output_in_one_form(gateway, run):
     gateway.script = RemoteEnd(
         refuses=lambda request: ErrorFrame(
-            code="rate_limited",
-            message="Please send this one again in 15 s.",
+            code="input_too_long",
+            message="`text` is too long.",
             message_id=request["message_id"],
-            retry_after_s=15,
         )
     )
     plain, as_json = run("send", "hi"), run("send", "hi", "--json")
     assert [(done.exit_code, done.stdout) for done in (plain, as_json)] == [(1, "")] * 2
-    assert plain.stderr.splitlines()[0] == "error: rate_limited: Please send this one again in 15 s."
+    assert plain.stderr.splitlines()[0] == "error: input_too_long: `text` is too long."
     told = json.loads(as_json.stderr)
-    assert (told["frame"], told["code"], told["retry_after_s"]) == ("error", "rate_limited", 15)
+    assert (told["frame"], told["code"]) == ("error", "input_too_long")
 
 
 @pytest.mark.parametrize("words", [["send", "hi"], ["event", "form"]])

@@ -27,8 +27,24 @@ def test_a_user_installs_what_the_local_stage_needs_and_no_tool_of_a_test():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     locked = names(pins(USER))
-    assert names(project["dependencies"]) | names(extras["local"]) <= locked
+    assert "stepline[memory]" in extras["local"]
+    needed = names(project["dependencies"]) | names(extras["local"]) | names(extras["memory"])
+    assert needed - {"stepline"} <= locked
     assert not locked & names(extras["test"]) - {"markdown-it-py"}  # which rich brings
+
+
+def test_the_layer_of_memory_has_its_extra_and_nothing_that_downloads_weights():
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    layer = pins(REPOSITORY / "layers/memory/requirements.txt")
+    assert names(layer) == names(extras["memory"])
+    assert "huggingface-hub" not in names(pins(ALL))
+
+
+def test_the_layer_of_servers_has_its_extra():
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    layer = pins(REPOSITORY / "layers/mcp/requirements.txt")
+    assert names(extras["mcp"]) <= names(layer)
+    assert not names(layer) & names(pins(REPOSITORY / "layers/deps/requirements.txt"))
 
 
 def test_a_user_has_the_versions_that_were_tested():

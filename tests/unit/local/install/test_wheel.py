@@ -12,7 +12,12 @@ import pytest
 from tests.unit.docs.source import LIBRARY, ROOT, files, name
 
 APP = ("app.py", "bundles", "cdk.json", "exec_task", "lambdas", "package-lock.json", "package.json", "stacks")
-HIDDEN = (".dockerignore", "layers/deps/requirements.txt")
+HIDDEN = (
+    ".dockerignore",
+    "layers/deps/requirements.txt",
+    "layers/memory/requirements.txt",
+    "layers/mcp/requirements.txt",
+)
 
 
 def run(command, **options):
@@ -104,6 +109,11 @@ def test_an_installed_command_line_keeps_everything_in_the_users_folder(tmp_path
         status = here(*command, "status")
         assert (status.returncode, status.stderr) == (1, ""), status.stderr
         assert "nothing is deployed" in status.stdout
+    assert here("stepline", "new", "kiosk").returncode == 0
+    built = here("stepline", "knowledge", "build", "kiosk/kiosk")
+    assert built.returncode == 0, built.stderr
+    played = run([str(here.python), "-m", "unittest"], env={"PATH": os.defpath}, cwd=here.outside / "kiosk")
+    assert played.returncode == 0, played.stderr
     assert here.files() == before
     (app,) = here.home.iterdir()
     assert carried("") <= {path.relative_to(app).as_posix() for path in app.rglob("*")}

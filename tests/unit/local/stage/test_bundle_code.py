@@ -1,12 +1,15 @@
 """The bundle of `stepline up`: what is copied for the functions, and what is refused before anything is deployed."""
 
+import json
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from stepline import Knowledge
 from stepline.errors import InputError
-from stepline.local.stage.bundle_code import BundleCode, take_bundle
+from stepline.local.stage import bundle_code
+from stepline.local.stage.bundle_code import BundleCode, checkout_bundles, take_bundle
 
 GOOD = """
     from stepline.bundle.workflow import BaseWorkflow
@@ -15,17 +18,16 @@ GOOD = """
 
 
     class Shop(BaseWorkflow):
-        async def process(self, payload):
-            return None
+        items = ()
 
 
     WORKFLOW = Shop
 """
-TOOLS = GOOD.replace("async def process", 'tools_module = "shop.tools"\n\n        async def process')
-METHOD = GOOD.replace(
-    "async def process",
-    "def knowledge_space_fn(self, query, limit):\n            return []\n\n        async def process",
-)
+DOCS = "repo: ../..\ndocs_root: docs\n"
+TOOLS = GOOD.replace("items = ()", 'tools_module = "shop.tools"')
+METHOD = GOOD.replace("items = ()", "def knowledge_space_fn(self, query, limit):\n            return []")
+PROCESS = GOOD.replace("items = ()", "async def process(self, payload):\n            return None")
+LOADED = GOOD.replace("items = ()", "@staticmethod\n        def on_bundle_load(services):\n            1 / 0")
 
 
 class Project:
@@ -43,8 +45,8 @@ class Project:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(dedent(text))
 
-    def take(self, module):
-        return take_bundle(module, self.home, self.said.append, project=self.folder)
+    def take(self, module, **further):
+        return take_bundle(module, self.home, self.said.append, project=self.folder, further=further)
 
     def refused(self, module):
         with pytest.raises(InputError) as caught:
@@ -67,9 +69,45 @@ def test_a_package_of_the_folder_is_copied_whole_and_without_what_is_made_of_it(
     assert "shop/__pycache__/old.py" not in found
 
 
+KNOWING = GOOD.replace("items = ()", "knowledge = Knowledge(Path(__file__).parent)").replace(
+    "from stepline.bundle",
+    "from pathlib import Path\n    from stepline import Knowledge\n    from stepline.bundle",
+)
+
+
+def test_the_index_of_its_documents_is_built_and_copied_with_it(project):
+    project.write(**{"shop.__init__": KNOWING})
+    (project.folder / "shop/knowledge.yaml").write_text("docs_root: docs\n")
+    (project.folder / "shop/docs").mkdir()
+    (project.folder / "shop/docs/delivery.md").write_text("# Delivery\n\nIt takes three days.\n")
+    copy = Path(project.take("shop").folder)
+    assert Knowledge(copy / "shop").search("three days")[0]["path"] == "ks:docs/delivery.md"
+    assert "building the index of shop" in project.said
+    assert Path(project.take("shop").folder) == copy
+
+
+def test_a_bundle_whose_documents_have_no_index_is_refused(project):
+    project.write(**{"shop.__init__": KNOWING})
+    assert project.refused("shop")[0] == "knowledge_not_built"
+
+
 def test_a_module_without_a_folder_is_a_bundle_too(project):
     project.write(shop=GOOD)
     assert project.take("shop").context()["bundle"] == "shop"
+
+
+def test_its_requirements_are_taken_along_for_the_image_of_programs(project):
+    project.write(**{"shop.__init__": GOOD})
+    (project.folder / "shop/requirements.txt").write_text("msgspec\n")
+    taken = project.take("shop")
+    assert taken.requirements == ("shop/requirements.txt",)
+    assert (Path(taken.folder) / "shop/requirements.txt").exists()
+
+
+def test_a_bundle_whose_packages_are_not_installed_is_refused(project):
+    project.write(**{"shop.__init__": GOOD})
+    (project.folder / "shop/requirements.txt").write_text("no-such-package\n")
+    assert project.refused("shop")[0] == "requirement_missing"
 
 
 def test_a_package_in_bundles_stands_beside_the_runtimes_own(project):
@@ -96,13 +134,74 @@ def test_the_default_bundle_needs_no_word_in_the_deployment(project):
     assert not copy.exists()
 
 
-def test_a_hook_that_functions_leave_out_is_told(project):
-    hook = "async def pre_run_hook(self, payload):\n            pass\n\n        async def process"
-    project.write(shop=GOOD.replace("async def process", hook))
-    project.take("shop")
-    assert project.said == [
-        "note: Shop.pre_run_hook runs in turns of a process; functions do not call it yet"
-    ]
+def test_several_bundles_are_copied_together_and_named_in_the_deployment(project):
+    project.write(shop=GOOD, **{"guide.__init__": GOOD, "bundles.own.__init__": GOOD})
+    code = project.take("shop", guide="guide", own="bundles.own", plain="bundles.default")
+    copy = Path(code.folder)
+    for name in ("shop.py", "guide/__init__.py", "bundles/own/__init__.py", "bundles/default/__init__.py"):
+        assert (copy / name).exists()
+    further = {"guide": "guide", "own": "bundles.own", "plain": "bundles.default"}
+    assert code.context()["bundle"] == "shop"
+    assert json.loads(code.context()["bundles"]) == further
+
+
+def test_each_of_several_bundles_is_checked(project):
+    project.write(shop=GOOD, guide=METHOD)
+    with pytest.raises(InputError) as caught:
+        project.take("shop", guide="guide")
+    assert caught.value.reason == "bundle_not_deployable"
+    with pytest.raises(InputError) as caught:
+        project.take("bundles.default", guide="gide")
+    assert caught.value.reason == "bundle_not_found"
+
+
+def test_beside_the_default_bundle_further_ones_are_all_that_is_said(project):
+    assert project.take("bundles.default", plain="bundles.default").context() == {
+        "bundles": '{"plain": "bundles.default"}'
+    }
+
+
+@pytest.fixture
+def checkout(project, monkeypatch):
+    """A checkout with one page; an index of ours would change the image of programs that other tests use."""
+    app = project.folder / "app"
+    for name, text in {"docs/lamp.md": "# Lamp\n", "bundles/docs/knowledge.yaml": DOCS}.items():
+        (app / name).parent.mkdir(parents=True)
+        (app / name).write_text(text)
+    monkeypatch.setattr(bundle_code, "REPOSITORY", app)
+    return app
+
+
+def test_a_checkout_has_the_bundle_of_its_documents_ready_unless_the_project_has_its_own(project, checkout):
+    assert checkout_bundles(project.folder, project.said.append) == {"docs": "bundles.docs"}
+    assert Knowledge(checkout / "bundles/docs").read("ks:docs/lamp.md")["text"] == "# Lamp\n"
+    project.write(**{"bundles.docs.__init__": GOOD})
+    assert checkout_bundles(project.folder, project.said.append) == {}
+    assert project.said == []
+
+
+def test_a_checkout_whose_documents_cannot_be_indexed_starts_without_their_bundle(project, checkout):
+    (checkout / "bundles/docs/knowledge.yaml").write_text("nonsense: true\n")
+    assert checkout_bundles(project.folder, project.said.append) == {}
+    assert [line for line in project.said if "knowledge_config_invalid" in line]
+
+
+def test_its_folder_of_skills_is_copied_and_one_that_is_no_skill_is_refused(project):
+    project.write(**{"shop.__init__": GOOD})
+    skill = project.folder / "shop/skills/refund/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: refund\ndescription: Refund an order\n---\nAsk for the number.")
+    assert (Path(project.take("shop").folder) / "shop/skills/refund/SKILL.md").exists()
+    skill.write_text("---\nname: refund")
+    assert project.refused("shop") == (
+        "skill_invalid",
+        "the skill in skills/refund: no line --- ends its front matter",
+    )
+
+
+def test_what_a_bundle_prepares_with_the_secrets_of_its_deployment_is_not_tried_without_them(project):
+    project.write(shop=LOADED)
+    assert project.take("shop").context()["bundle"] == "shop"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +212,8 @@ def test_a_hook_that_functions_leave_out_is_told(project):
         ("./shop", {"shop": GOOD}, "bundle_not_found", "'./shop' is no module's name"),
         ("stepline.shop", {}, "bundle_invalid", "stepline is a package of the runtime's own"),
         ("shop", {"shop": "WORKFLOW = 1\n"}, "bundle_invalid", "shop has no WORKFLOW"),
-        ("shop", {"shop": METHOD}, "bundle_invalid", "Shop.knowledge_space_fn of shop cannot be called with 2"),
+        ("shop", {"shop": METHOD}, "bundle_not_deployable", "write it as a @staticmethod def knowledge_space_fn(query, limit)"),
+        ("shop", {"shop": PROCESS}, "bundle_not_deployable", "shop cannot be deployed: Shop.process is overridden"),
         ("shop", {"shop.__init__": TOOLS}, "tools_module_not_found", "there is no module shop.tools; looked in"),
         ("shop", {"shop.__init__": TOOLS, "shop.tools": ""}, "tools_module_invalid", "shop.tools has no list TOOLS"),
         (

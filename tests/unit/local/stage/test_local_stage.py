@@ -114,7 +114,14 @@ def test_the_emulator_is_pinned_by_hash():
 
 @pytest.mark.parametrize(
     "name",
-    ["requirements.lock", "requirements-local.lock", "layers/deps/requirements.txt", "package-lock.json"],
+    [
+        "requirements.lock",
+        "requirements-local.lock",
+        "layers/deps/requirements.txt",
+        "layers/mcp/requirements.txt",
+        "layers/memory/requirements.txt",
+        "package-lock.json",
+    ],
 )
 def test_a_lock_file_names_no_host(name):
     assert "://" not in (REPOSITORY / name).read_text()

@@ -8,7 +8,13 @@ from stepline.errors import DependencyError, InputError
 from stepline.local.stage import program_image as exec_image
 from stepline.local.stage.deployed import HOME, make_home
 from stepline.local.stage.program_environment import MODE_VARIABLE, backends, docker_variables, main, prepare
-from stepline.local.stage.program_image import BASE_VARIABLE, build_image, find_image, image_name
+from stepline.local.stage.program_image import (
+    BASE_VARIABLE,
+    add_bundle,
+    build_image,
+    find_image,
+    image_name,
+)
 
 NO_DAEMON = "echo 'Cannot connect to the Docker daemon. Is the docker daemon running?' >&2; exit 1"
 NO_IMAGE = "echo 'Error: No such image: x' >&2; exit 1"
@@ -126,6 +132,32 @@ def test_a_build_is_given_the_index_and_the_certificates_of_this_machine_as_a_st
         names
     )
     assert not [name for name in names if "/local/" in name or "__pycache__" in name]
+
+
+def test_the_packages_of_a_bundle_are_installed_beside_those_of_the_supervisor(docker, tmp_path, monkeypatch):
+    (tmp_path / "copy/shop").mkdir(parents=True)
+    (tmp_path / "copy/shop/requirements.txt").write_text("prices==1.0\n")
+    (tmp_path / "ca.pem").write_text("own certificates")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
+    monkeypatch.setenv("PIP_CERT", str(tmp_path / "ca.pem"))
+    docker(
+        f'[ "$1" = image ] && {{ {NO_IMAGE}; }}\n[ "$1" = build ] || exit 0\necho "$@" > {tmp_path}/arguments\ncat > {tmp_path}/context'
+    )
+
+    def context(*requirements):
+        add_bundle("image:1", tmp_path / "copy", silent, requirements=requirements)
+        with tarfile.open(fileobj=io.BytesIO((tmp_path / "context").read_bytes())) as archive:
+            return {name: archive.extractfile(name).read().decode() for name in archive.getnames()}
+
+    plain = context()
+    assert plain["Dockerfile"] == "FROM image:1\nCOPY bundle /opt/stepline/\n"
+    made = context("shop/requirements.txt")
+    assert made["bundle/shop/requirements.txt"] == "prices==1.0\n"
+    assert made["certificates.pem"] == "own certificates"
+    assert (
+        "--constraint installed.txt --requirement /opt/stepline/shop/requirements.txt" in made["Dockerfile"]
+    )
+    assert "--build-arg PIP_INDEX_URL=https://index.example/simple" in (tmp_path / "arguments").read_text()
 
 
 def test_a_daemon_without_a_bridge_builds_on_the_hosts_network(docker, home, tmp_path):

@@ -3,6 +3,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -28,7 +29,8 @@ print(Service("probe", pathlib.Path(sys.argv[1])).pid)
 
 @pytest.fixture
 def port(tmp_path):
-    return claim_port("probe", 0, tmp_path)
+    with claim_port("probe", 0, tmp_path) as port:
+        return port
 
 
 @pytest.fixture
@@ -117,15 +119,37 @@ def test_a_start_that_fails_tells_its_last_words(service, port):
     assert not service.running
 
 
+def claimed(name, preferred, home):
+    with claim_port(name, preferred, home) as port:
+        return port
+
+
 def test_a_service_keeps_its_port_while_it_is_free(tmp_path):
-    port = claim_port("probe", 0, tmp_path)
-    assert claim_port("probe", 0, tmp_path) == port
+    port = claimed("probe", 0, tmp_path)
+    assert claimed("probe", 0, tmp_path) == port
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
-        assert claim_port("probe", port, tmp_path) != port
+        assert claimed("probe", port, tmp_path) != port
 
 
 def test_two_services_never_share_a_port(tmp_path):
-    port = claim_port("one", 0, tmp_path)
-    assert claim_port("two", port, tmp_path) != port
+    port = claimed("one", 0, tmp_path)
+    assert claimed("two", port, tmp_path) != port
+
+
+def test_two_stages_that_start_at_once_take_two_ports(tmp_path, port):
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    mine.mkdir()
+    other.mkdir()
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(claimed("probe", port, other)))
+    with socket.socket() as service:
+        with claim_port("probe", port, mine) as own:
+            thread.start()
+            thread.join(0.3)  # long enough to take the port that nothing listens on yet
+            service.bind(("127.0.0.1", own))
+            service.listen()
+        thread.join()
+    assert own == port
+    assert taken != [port]

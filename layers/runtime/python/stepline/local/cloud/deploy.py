@@ -36,11 +36,14 @@ from stepline.local.cloud.toolkit import (
     render_deploy,
     render_synth,
 )
+from stepline.local.knowledge.build_index import build_bundle
 from stepline.local.safe_text import one_line
+from stepline.local.stage.bundle_code import DEFAULT
 from stepline.local.stage.cdk import install_cdk
 from stepline.local.stage.deployed import REPOSITORY, install_environment
 from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
+from stepline.settings import TABLE
 
 POOL: Final = "UserPoolId"
 """The output of a stage that has a user pool of its own."""
@@ -86,7 +89,7 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
 
     Raises:
         AuthError, InputError: `cloud_account`, the credentials or the region are not those of the stage.
-        InputError: `bad_choice`, there is no such choice.
+        InputError: `bad_choice`, there is no such choice; the errors of building the bundle's index.
         DependencyError: `cloud_deploy`, a step failed; no later step was run.
     """
     account, deployment = find_deployment(order, desk)
@@ -98,6 +101,8 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
             " now goes back to its default, the issuer too"
         )
     folder = stage_folder(desk.home, order.stage)
+    for module in _modules(deployment):
+        build_bundle(module, REPOSITORY, desk.say)
     synthesize(deployment, account, desk)
     _show(folder / "cdk.out", deployment, desk)
     if not desk.confirm(f"deploy stage {order.stage} to account {deployment.account}, {deployment.region}?"):
@@ -113,6 +118,14 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
     for name, value in sorted(deployment.outputs.items()):
         desk.say(f"{name:20} {value}")
     return deployment, _smoke(order, deployment, account, desk) if order.smoke else 0
+
+
+def _modules(deployment: Deployment) -> dict[str, None]:
+    """Return the packages of the stage's bundles, each once. Raises InputError `bad_setting`."""
+    further = TABLE["bundles"].parse(deployment.context.get("bundles", ""))
+    return dict.fromkeys(
+        [deployment.context.get("bundle", DEFAULT), *(choice.module for choice in further.values())]
+    )
 
 
 def _put_there(folder: Path, deployment: Deployment, account: Account, desk: Desk) -> dict[str, str]:

@@ -13,12 +13,20 @@ from stepline.local.cloud.health import Resource, Stack, find_resources, find_st
 from stepline.local.cloud.toolkit import kept_resources, read_plan, render_destroy
 
 BUCKET: Final = "AWS::S3::Bucket"
+VECTOR_BUCKET: Final = "AWS::S3Vectors::VectorBucket"
 DELETE_COMMANDS: Final = {
     "AWS::DynamoDB::GlobalTable": (
         "aws dynamodb update-table --table-name {id} --no-deletion-protection-enabled",
         "aws dynamodb delete-table --table-name {id}",
     ),
     BUCKET: ("aws s3 rb --force s3://{id}",),
+    VECTOR_BUCKET: (
+        (
+            "aws s3vectors list-indexes --vector-bucket-arn {id} --region {region} --query 'indexes[].[indexArn]' --output text |"
+            " xargs -I% aws s3vectors delete-index --index-arn %"
+        ),
+        "aws s3vectors delete-vector-bucket --vector-bucket-arn {id}",
+    ),
     "AWS::Cognito::UserPool": (
         "aws cognito-idp update-user-pool --user-pool-id {id} --deletion-protection INACTIVE",
         "aws cognito-idp delete-user-pool --user-pool-id {id}",
@@ -47,7 +55,7 @@ def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> li
         desk.say(f"stays: {resource.physical_id} ({resource.type})")
     emptied = _emptied(account, stacks, kept)
     for bucket in emptied:
-        desk.say(f"will be emptied and deleted with all that was said and made in it: {bucket}")
+        desk.say(f"will be emptied and deleted with all that was said and made in it: {bucket.physical_id}")
     if not confirm_name(order.stage):
         raise DependencyError("nothing was destroyed", code="cloud_deploy")
     desk.install(desk.home, desk.say)
@@ -61,7 +69,9 @@ def render_deletion(resource: Resource, region: str) -> list[str]:
     commands = DELETE_COMMANDS.get(resource.type)
     if commands is None:
         return [f"# no command of ours deletes {resource.type} {resource.physical_id}"]
-    return [f"{command.format(id=resource.physical_id)} --region {region}" for command in commands]
+    return [
+        f"{command.format(id=resource.physical_id, region=region)} --region {region}" for command in commands
+    ]
 
 
 def _survey(account: Account, stage: str) -> tuple[list[Stack], list[Resource]]:
@@ -95,15 +105,14 @@ def _template(account: Account, stack: str) -> Mapping[str, Any]:
     return found
 
 
-def _emptied(account: Account, stacks: list[Stack], kept: list[Resource]) -> list[str]:
+def _emptied(account: Account, stacks: list[Stack], kept: list[Resource]) -> list[Resource]:
     """Return the buckets that are deleted with their stacks: CloudFormation deletes only empty ones."""
-    staying = {resource.physical_id for resource in kept}
-    buckets = [found.physical_id for found in find_resources(account, stacks) if found.type == BUCKET]
-    return [bucket for bucket in buckets if bucket not in staying]
+    buckets = [found for found in find_resources(account, stacks) if found.type in _EMPTIED]
+    return [bucket for bucket in buckets if bucket not in kept]
 
 
 def _delete(
-    account: Account, deployment: Deployment, standing: set[str], emptied: list[str], desk: Desk
+    account: Account, deployment: Deployment, standing: set[str], emptied: list[Resource], desk: Desk
 ) -> None:
     """Delete the writers first, then the contents of the buckets, then the stacks that hold them."""
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
@@ -120,8 +129,8 @@ def _delete(
     if writers:
         must(desk, render_destroy(folder, writers, deployment.profile), account, again)
     for bucket in emptied:
-        desk.say(f"emptying {bucket}")
-        _empty(account, bucket)
+        desk.say(f"emptying {bucket.physical_id}")
+        _EMPTIED[bucket.type](account, bucket.physical_id)
     if rest := [name for name in order if name not in writers]:
         must(desk, render_destroy(folder, rest, deployment.profile), account, again)
 
@@ -152,3 +161,27 @@ def _empty(account: Account, bucket: str) -> None:
             f"{bucket} could not be emptied: {error}; aws s3 rm --recursive s3://{bucket}",
             code="cloud_deploy",
         ) from error
+
+
+def _empty_vectors(account: Account, bucket_arn: str) -> None:
+    """Delete every index with its vectors. Raises DependencyError `cloud_deploy`."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    vectors = account.client("s3vectors")
+    try:
+        for page in vectors.get_paginator("list_indexes").paginate(vectorBucketArn=bucket_arn):
+            for index in page["indexes"]:
+                vectors.delete_index(indexArn=index["indexArn"])
+    except (BotoCoreError, ClientError) as error:
+        if isinstance(error, ClientError) and error_code(error) == "NotFoundException":
+            return
+        raise DependencyError(
+            f"{bucket_arn} could not be emptied: {error}; this needs s3vectors:ListIndexes and DeleteIndex",
+            code="cloud_deploy",
+        ) from error
+
+
+_EMPTIED: Final[Mapping[str, Callable[[Account, str], None]]] = {
+    BUCKET: _empty,
+    VECTOR_BUCKET: _empty_vectors,
+}

@@ -11,16 +11,22 @@ import click
 
 from stepline.local.command import cloud
 from stepline.local.command.argument import (
+    bundle_option,
     conversation_option,
     json_option,
     new_option,
+    parse_bundles,
     stage_option,
     token_option,
     user_option,
 )
+from stepline.local.command.bundle import bundle
 from stepline.local.command.conversations import (
+    approve,
     check_exists,
     conversations,
+    deny,
+    edit,
     event,
     find_caller,
     log,
@@ -32,6 +38,10 @@ from stepline.local.command.event_source import event_source
 from stepline.local.command.export import export
 from stepline.local.command.failure import Edge
 from stepline.local.command.function_log import logs
+from stepline.local.command.knowledge_space import knowledge
+from stepline.local.command.memory import memory
+from stepline.local.command.new import new
+from stepline.local.command.workspace import workspace
 from stepline.local.terminal.output import progress, render_status
 
 
@@ -48,22 +58,27 @@ def main() -> None:
 @main.command()
 @click.option(
     "--bundle",
-    default="bundles.default",
+    "bundles",
+    default=("bundles.default",),
     envvar="STEPLINE_BUNDLE",
     show_envvar=True,
     show_default=True,
-    metavar="MODULE",
-    help="The agent that answers, as a module of this folder.",
+    multiple=True,
+    metavar="[NAME=]MODULE",
+    help="The agent that answers, as a module of this folder; with a name, one that a conversation may choose.",
 )
 @json_option
-def up(*, bundle: str, as_json: bool) -> None:
+def up(*, bundles: tuple[str, ...], as_json: bool) -> None:
     """Start the local stage; at once if nothing has changed.
 
-    A bundle is tried before anything is deployed. Without --bundle the one that comes with the runtime answers.
+    A bundle is tried before anything is deployed. Without --bundle the one that comes with the runtime answers. With
+    --bundle NAME=MODULE, as often as you like, `send --bundle NAME` begins a conversation with another one; in a
+    checkout `docs` is one, which answers from its documents.
     """
     from stepline.local.stage import lifecycle
 
-    stage = lifecycle.up(progress, bundle=bundle)
+    module, further = parse_bundles(bundles)
+    stage = lifecycle.up(progress, bundle=module, further=further)
     progress(f"ready at {stage.socket_url}")
     if as_json:
         click.echo(render_status(lifecycle.status()))
@@ -102,6 +117,8 @@ def status(as_json: bool) -> None:
             click.echo(f"{name:10} {'running' if running else 'stopped'}")
         if found.stage:
             click.echo(f"{'bundle':10} {found.stage.bundle}")
+            for name, module in found.stage.bundles.items():
+                click.echo(f"{'':10} {module}, as {name}")
         click.echo(f"{'socket':10} {found.stage.socket_url if found.stage else 'nothing is deployed'}")
     sys.exit(0 if found.up else 1)
 
@@ -141,15 +158,25 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
 @main.command()
 @conversation_option
 @new_option
+@bundle_option
 @user_option
 @stage_option
 @token_option
 @json_option
-def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: str, as_json: bool) -> None:
+def chat(
+    *,
+    conversation: str,
+    new: bool,
+    bundle: str,
+    user: str,
+    stage: str,
+    token_command: str,
+    as_json: bool,
+) -> None:
     """Talk to the agent, on a terminal or from a pipe.
 
     A terminal has a prompt; a pipe has one message per line. Without --conversation the last one is
-    continued; /new or --new begins another, /help lists the commands.
+    continued, with --bundle if it has that one; /new or --new begins another, /help lists the commands.
 
     While the agent works, a typed line is included in its next step; /steer TEXT interrupts it, and /stop or
     Ctrl-C ends the turn. Lines that it no longer reads return to the prompt. Ctrl-C clears a line that is
@@ -161,7 +188,7 @@ def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: 
     from stepline.local.conversation import new_conversation
     from stepline.local.terminal.chat import run_chat
 
-    caller = find_caller(stage, user, token_command)
+    caller = find_caller(stage, user, token_command, bundle)
     if new:
         conversation = conversation or new_conversation()
     elif conversation:
@@ -170,8 +197,13 @@ def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: 
 
 
 for command in (
+    new,
+    bundle,
     send,
     event,
+    approve,
+    deny,
+    edit,
     watch,
     log,
     conversations,
@@ -179,6 +211,9 @@ for command in (
     token,
     event_source,
     export,
+    workspace,
+    knowledge,
+    memory,
     cloud.deploy,
     cloud.destroy,
 ):

@@ -31,12 +31,13 @@ _WORDS: Final = {
     "extra-index-url": "UV_INDEX",
     "find-links": "UV_FIND_LINKS",
     "index-url": "UV_DEFAULT_INDEX",
-    "no-index": "UV_NO_INDEX",
     "proxy": "ALL_PROXY",
     "timeout": "UV_HTTP_TIMEOUT",
     "trusted-host": "UV_INSECURE_HOST",
 }
 """pip's settings, and the environment variables in which uv reads them."""
+
+_YES: Final = ("1", "on", "t", "true", "y", "yes")
 
 
 def make_environment(
@@ -79,24 +80,28 @@ def make_environment(
 def install(python: Path, *what: str) -> None:
     """Install packages into the environment of an interpreter. Raises DependencyError `local_install`.
 
-    No cache is kept unless `UV_CACHE_DIR` names one; on the environment's file system, files are then linked,
-    not copied.
+    On the environment's file system, files are linked from the cache, not copied.
     """
-    with tempfile.TemporaryDirectory(prefix=".uv-", dir=python.parents[1]) as cache:
-        _run(
-            # Everything is pinned by hash or without dependencies, so it does not matter which index has a
-            # file.
-            [
-                *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(python)),
-                *("--index-strategy", "unsafe-best-match", *what),
-            ],
-            **({"UV_CACHE_DIR": cache} | translate(pip_configuration()) | _environment()),
+    # Everything is pinned by hash or without dependencies, so it does not matter which index has a file.
+    flags = ("--quiet", "--python", str(python), "--index-strategy", "unsafe-best-match")
+    _check(run_uv("install", *flags, *what, scratch=python.parents[1]))
+
+
+def run_uv(command: str, *arguments: str, scratch: Path) -> subprocess.CompletedProcess[str]:
+    """Run `uv pip COMMAND` with pip's configuration; no cache is kept in `scratch` unless `UV_CACHE_DIR` names another."""
+    configuration = pip_configuration()
+    # uv has no variable for this.
+    flags = ("--no-index",) if configuration.get("no-index", "").lower() in _YES else ()
+    with tempfile.TemporaryDirectory(prefix=".uv-", dir=scratch) as cache:
+        return _call(
+            [sys.executable, "-m", "uv", "pip", command, *flags, *arguments],
+            **({"UV_CACHE_DIR": cache} | translate(configuration) | _environment()),
         )
 
 
 def from_lock(lock: Path) -> tuple[str, ...]:
-    """Return uv's arguments for a lock file, with hashes required."""
-    return "--require-hashes", "--requirement", str(lock)
+    """Return uv's arguments for a lock file, with hashes required; it names all that is needed."""
+    return "--no-deps", "--require-hashes", "--requirement", str(lock)
 
 
 def translate(configuration: Mapping[str, str]) -> dict[str, str]:
@@ -133,9 +138,16 @@ def _environment() -> dict[str, str]:
 
 
 def _run(command: list[str], **variables: str) -> None:
-    done = subprocess.run(
+    _check(_call(command, **variables))
+
+
+def _call(command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         command, capture_output=True, text=True, check=False, env=_environment() | variables
     )
+
+
+def _check(done: subprocess.CompletedProcess[str]) -> None:
     if done.returncode:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
         raise DependencyError(f"packages cannot be installed:\n{tail}", code="local_install")

@@ -46,16 +46,29 @@ def lay_out(app: Path) -> None:
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix="app.new-", dir=home))
     shutil.copytree(_CARRIED, fresh, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(_PACKAGE, fresh / _LIBRARY, ignore=shutil.ignore_patterns("__pycache__", "_app", "local"))
+    shutil.copytree(
+        _PACKAGE,
+        fresh / _LIBRARY,
+        ignore=shutil.ignore_patterns("__pycache__", "_app", "local", "testing.py"),
+    )
     for old in home.glob("app-*"):
         if old != app:
-            shutil.rmtree(old)
+            delete_once(old)
     try:
         fresh.rename(app)
     except OSError:
         if not app.exists():
             raise
         shutil.rmtree(fresh)  # another command was faster
+
+
+def delete_once(folder: Path) -> None:
+    """Delete a folder, unless another command has moved it away, and deletes it."""
+    with tempfile.TemporaryDirectory(prefix="app.old-", dir=folder.parent) as away:
+        try:
+            folder.rename(Path(away) / folder.name)
+        except FileNotFoundError:
+            return
 
 
 def _checkout() -> Path:

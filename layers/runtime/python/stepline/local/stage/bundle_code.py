@@ -1,71 +1,134 @@
-"""Find, copy and test the bundle of the local stage.
+"""Find, copy and check the bundles of the local stage.
 
-It is found in the caller's folder, copied for the functions, and tested before it is deployed.
-`python -m stepline.local.stage.bundle_code MODULE` is the test. It runs in a process of its own that sees
-what functions see, and prints one JSON object: `{"notes": [...]}`, or `{"code", "message", "where"}`.
+They are found in the caller's folder, copied for the functions, and checked before they are deployed, by
+`bundle_check` in a process of its own that sees what functions see.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import inspect
 import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace as replace_fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
+
 from stepline.errors import InputError, SteplineError
-from stepline.local.stage.deployed import REPOSITORY, function_environment
+from stepline.local.install.requirement_lock import find_requirements, lock_requirements
+from stepline.local.knowledge.build_index import build_bundle
+from stepline.local.stage.deployed import HOME, REPOSITORY, function_environment
 from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
 
 DEFAULT: Final = "bundles.default"
-TRIAL_S: Final = 60
+CHECKOUT_BUNDLES: Final = {"docs": "bundles.docs"}
+"""Further bundles of a local stage, which comes from a checkout: an installed app lacks the documents of the first."""
+
+CHECK_S: Final = 60
 _SHARED: Final = "bundles"
 """A package name that a project may use too; its modules are then placed beside ours."""
 
 _TAKEN: Final = ("lambdas", "stepline", "bootstrap")
 _LEFT_OUT: Final = ("__pycache__", "*.pyc", ".git", ".venv", "node_modules", ".stepline")
-_CALLS: Final = {"knowledge_space_fn": ("query", 8), "knowledge_read_fn": ("ks:path",)}
 
 
 class BundleCode(Value):
-    """A bundle by its module.
+    """The bundles of a stage: the default one by its module, further ones by their names.
 
-    `folder` holds a copy of its top package, or is empty if the functions include it already.
+    `folder` holds copies of their top packages, or is empty if the functions include all of them already. `requirements`
+    are the files of that folder with the packages that they require.
     """
 
     module: str = DEFAULT
     folder: str = ""
+    further: Mapping[str, str] = {}
+    requirements: tuple[str, ...] = ()
 
     def context(self) -> dict[str, str]:
-        """Return the bundle as context keys of the app."""
-        if self.module == DEFAULT and not self.folder:
-            return {}
-        return {"bundle": self.module, **({"bundle_code": self.folder} if self.folder else {})}
+        """Return the bundles as context keys of the app."""
+        named = {
+            "bundle": "" if self.module == DEFAULT and not self.folder else self.module,
+            "bundles": json.dumps(self.further, sort_keys=True) if self.further else "",
+            "bundle_code": self.folder,
+        }
+        return {key: value for key, value in named.items() if value}
 
 
-def take_bundle(module: str, home: Path, progress: Progress, *, project: Path) -> BundleCode:
-    """Copy the part of `project` that a bundle needs, and test it as the functions will load it.
+class Problem(Value):
+    """One thing that would fail. `where` is its place in the bundle, `remedy` the way to mend it."""
+
+    code: str
+    message: str
+    where: str = ""
+    remedy: str = ""
+
+
+class Report(Value):
+    """The problems that the check of a bundle found."""
+
+    problems: tuple[Problem, ...] = ()
+
+
+def take_bundle(
+    module: str,
+    home: Path,
+    progress: Progress,
+    *,
+    project: Path,
+    further: Mapping[str, str] = MappingProxyType({}),
+) -> BundleCode:
+    """Copy the parts of `project` that bundles need, with their indexes, and check each as the functions will load it.
 
     Raises InputError that names the problem and its place: `bundle_not_found`, `bundle_invalid`,
-    `bundle_failed` if code of the bundle raises, and the errors of building an agent.
+    `bundle_failed` if code of a bundle raises, and the errors of building an index and an agent.
     """
-    copies, source = home / "bundle", _find(module, project)
-    if source is None:
+    copies = home / "bundle"
+    found = {one: _find(one, project) for one in (module, *further.values())}
+    for one, source in found.items():
+        build_bundle(one, project if source else REPOSITORY, progress)
+        if source is None and find_requirements(REPOSITORY, [one]):
+            found[one] = REPOSITORY / _SHARED  # the image of programs is extended from a copy
+    sources = list(dict.fromkeys(filter(None, found.values())))
+    if not sources:
         shutil.rmtree(copies, ignore_errors=True)
-        if module == DEFAULT:
-            return BundleCode()
-        _try(module, REPOSITORY, home, project, progress)
-        return BundleCode(module=module)
-    folder = _copy(source, copies)
-    _try(module, folder, home, project, progress)
-    return BundleCode(module=module, folder=str(folder))
+    folder = _copy(sources, copies) if sources else None
+    for one, source in found.items():
+        if one != DEFAULT or source:
+            _check(one, folder or REPOSITORY, home, project)
+    files = find_requirements(folder, found) if folder else ()
+    return BundleCode(
+        module=module,
+        folder=str(folder or ""),
+        further=dict(further),
+        requirements=tuple(file.relative_to(folder or REPOSITORY).as_posix() for file in files),
+    )
+
+
+def checkout_bundles(project: Path, progress: Progress) -> dict[str, str]:
+    """Return the bundles of a checkout that need no option, by name, and build their indexes; its tests check them.
+
+    One whose index cannot be built is left out, with a word about it.
+    """
+    there = {}
+    for name, module in CHECKOUT_BUNDLES.items() if (REPOSITORY / "docs").is_dir() else ():
+        if _find(module, project):
+            continue
+        try:
+            build_bundle(module, REPOSITORY, lambda _: None)
+        except SteplineError as error:
+            progress(f"warn: there is no bundle {name} on this stage: {error.reason} {error}")
+        else:
+            there[name] = module
+    return there
 
 
 def _find(module: str, project: Path) -> Path | None:
@@ -92,18 +155,19 @@ def _holds(package: Path, names: Sequence[str]) -> bool:
     return any((package / f"{name}{end}").exists() for name in names[:1] for end in ("", ".py"))
 
 
-def _copy(source: Path, copies: Path) -> Path:
-    """Copy a package or module into a folder named by its content, and delete other copies.
+def _copy(sources: Sequence[Path], copies: Path) -> Path:
+    """Copy packages and modules into a folder named by their content, and delete other copies.
 
     Return the folder.
     """
     shutil.rmtree(copies / "new", ignore_errors=True)
     fresh = copies / "new"
     fresh.mkdir(parents=True)
-    if source.is_file():
-        shutil.copy(source, fresh)
-    else:
-        ignore = shutil.ignore_patterns(*_LEFT_OUT)
+    ignore = shutil.ignore_patterns(*_LEFT_OUT)
+    for source in sources:
+        if source.is_file():
+            shutil.copy(source, fresh)
+            continue
         if source.name == _SHARED:
             shutil.copytree(REPOSITORY / _SHARED, fresh / _SHARED, ignore=ignore)
         shutil.copytree(source, fresh / source.name, ignore=ignore, dirs_exist_ok=True)
@@ -119,68 +183,97 @@ def _copy(source: Path, copies: Path) -> Path:
     return folder
 
 
-def _try(module: str, folder: Path, home: Path, project: Path, progress: Progress) -> None:
-    """Load the bundle in `folder` as a function does. Raises InputError."""
+def check_bundle(module: str, *, project: Path, locks: Path = HOME / "packages") -> Report:
+    """Check a bundle of the folder `project`, or an installed one, as `take_bundle` does, and its packages as a deployment.
+
+    Nothing is kept but the versions of those packages, in `locks`.
+
+    Raises DependencyError `local_install`: the index of packages does not answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="stepline-check-") as folder:
+        home = Path(folder)
+        try:
+            source = _find(module, project)
+            build_bundle(module, project if source else REPOSITORY, lambda _: None)
+        except InputError as error:
+            remedy = "docs/reference/errors.md says what the code means, docs/how-to/make-a-bundle.md how a bundle is named."
+            return Report(problems=(Problem(code=error.reason, message=str(error), remedy=remedy),))
+        copy = _copy([source], home) if source else REPOSITORY
+        report = examine(module, copy, home, project)
+        if any(problem.code.startswith("requirement") for problem in report.problems):
+            return report
+        return replace(report, problems=(*report.problems, *_check_packages(module, copy, locks)))
+
+
+def _check_packages(module: str, folder: Path, locks: Path) -> Iterator[Problem]:
+    """Yield why the packages of a bundle cannot be a layer of functions in AWS. Raises DependencyError."""
+    try:
+        lock_requirements(find_requirements(folder, [module]), locks, root=REPOSITORY)
+    except InputError as error:
+        remedy = "docs/how-to/write-a-bundle.md#packages says which packages functions in AWS can have."
+        yield Problem(code=error.reason, message=str(error), remedy=remedy)
+
+
+def examine(module: str, folder: Path, home: Path, project: Path) -> Report:
+    """Check the bundle of `folder` as a function would load it."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "stepline.local.stage.bundle_code", module],
+            [sys.executable, "-m", "stepline.local.stage.bundle_check", module],
             cwd=folder,
             env=function_environment(home),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=TRIAL_S,
+            timeout=CHECK_S,
             check=False,
         )
-    except subprocess.TimeoutExpired as error:
-        raise InputError(f"{module} is not loaded after {TRIAL_S} s", code="bundle_failed") from error
+    except subprocess.TimeoutExpired:
+        return _ended(f"{module} is not loaded after {CHECK_S} s")
     if done.returncode or not done.stdout:
         last = "".join(f": {line}" for line in done.stderr.splitlines()[-1:])
-        raise InputError(f"{module} ends the process that loads it{last}", code="bundle_failed")
-    said = json.loads(done.stdout)
-    if "code" in said:
-        looked = f"; looked in {project}, and among the packages of {sys.prefix}"
-        where = said["where"] or (looked if said["code"].endswith("_not_found") else "")
-        raise InputError(f"{said['message']}{where}", code=said["code"])
-    for note in said["notes"]:
-        progress(f"note: {note}")
+        return _ended(f"{module} ends the process that loads it{last}")
+    report = msgspec.json.decode(done.stdout, type=Report)
+    looked = f"; looked in {project}, and among the packages of {sys.prefix}"
+    problems = (
+        replace(problem, where=looked)
+        if problem.code.endswith("_not_found") and not problem.where
+        else problem
+        for problem in report.problems
+    )
+    return replace(report, problems=tuple(problems))
 
 
-def load(module: str) -> list[str]:
-    """Load the bundle and build its agent; return notes for its author.
+def _ended(message: str) -> Report:
+    remedy = "Load nothing that waits, and end nothing, when the package is imported."
+    return Report(problems=(Problem(code="bundle_failed", message=message, remedy=remedy),))
+
+
+def _check(module: str, folder: Path, home: Path, project: Path) -> None:
+    """Refuse a bundle with a problem. Raises InputError with the first one."""
+    report = examine(module, folder, home, project)
+    if report.problems:
+        first, *others = report.problems
+        more = f"; `stepline bundle check {module}` lists {len(others)} more" if others else ""
+        raise InputError(f"{first.message}{first.where}{more}", code=first.code)
+
+
+def load(module: str) -> None:
+    """Load the bundle and build its agent, as a function does.
 
     Raises InputError, and errors of the bundle's code.
     """
     from stepline.bootstrap.memory_wiring import in_memory
-    from stepline.bundle.workflow import BaseWorkflow, load_workflow
+    from stepline.bundle.deployable import load_deployable
+    from stepline.programs.bundle_files import read_bundle_files
     from stepline.settings import Settings, env
 
-    workflow = load_workflow(module)
-    for name, arguments in _CALLS.items():
-        if not _fits(getattr(workflow, name), arguments):
-            raise InputError(
-                f"{workflow.__name__}.{name} of {module} cannot be called with {len(arguments)} arguments: it is plain or "
-                "static, since functions make no instance",
-                code="bundle_invalid",
-            )
-    _ = in_memory(Settings.from_env(env(bundle=module))).agent
-    if workflow.pre_run_hook is BaseWorkflow.pre_run_hook:
-        return []
-    return [f"{workflow.__name__}.pre_run_hook runs in turns of a process; functions do not call it yet"]
-
-
-def _fits(function: Callable[..., object] | None, arguments: Sequence[object]) -> bool:
-    if function is None:
-        return True
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # a C function without a signature
-        return True
-    try:
-        signature.bind(*arguments)
-    except TypeError:
-        return False
-    return True
+    workflow = load_deployable(module)
+    if workflow.knowledge:
+        workflow.knowledge.check()
+    parts = workflow.parts()
+    # Its on_bundle_load may need the secrets of the deployment, which this process does not have.
+    in_memory(Settings.from_env(env(bundle=module))).build_agent(replace_fields(parts, on_load=None))
+    read_bundle_files(module)  # refuses one that is too large
 
 
 def explain(error: BaseException, folder: Path) -> dict[str, str]:
@@ -198,18 +291,3 @@ def explain(error: BaseException, folder: Path) -> dict[str, str]:
     said = error.msg if isinstance(error, SyntaxError) else str(error)
     message = f"the bundle fails while it is loaded: {type(error).__name__}: {said}"
     return {"code": "bundle_failed", "message": message, "where": own[-1] if own else ""}
-
-
-def main() -> None:
-    """Test the bundle named on the command line."""
-    said: dict[str, object]
-    with contextlib.redirect_stdout(sys.stderr):  # a bundle may print
-        try:
-            said = {"notes": load(sys.argv[1])}
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told, and it ends this process
-            said = {**explain(error, Path.cwd())}
-    print(json.dumps(said))
-
-
-if __name__ == "__main__":
-    main()

@@ -9,6 +9,7 @@ import pwd
 import secrets
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -47,6 +48,7 @@ class LocalStage(Value):
     region: str = REGION
     api_url: str = ""
     bundle: str = "bundles.default"
+    bundles: Mapping[str, str] = {}
     home: str = str(HOME)
 
 

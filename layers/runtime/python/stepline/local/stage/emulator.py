@@ -67,15 +67,15 @@ class Emulator:
                 return _endpoint(port)
             progress(f"restarting the emulator: {', '.join(changed)} changed")
             self.stop()
-        port = claim_port("emulator", PORT, self._home)
-        shutil.rmtree(self._home / "tmp", ignore_errors=True)  # code of functions deployed before
-        progress(f"starting the emulator on {LOOPBACK}:{port}")
-        self.service.start(
-            [str(self._python), "-P", str(LAUNCHER[0])],
-            self.variables(port, model),
-            health_url=f"{_endpoint(port)}{HEALTH}",
-            timeout_s=30,
-        )
+        with claim_port("emulator", PORT, self._home) as port:
+            shutil.rmtree(self._home / "tmp", ignore_errors=True)  # code of functions deployed before
+            progress(f"starting the emulator on {LOOPBACK}:{port}")
+            self.service.start(
+                [str(self._python), "-P", str(LAUNCHER[0])],
+                self.variables(port, model),
+                health_url=f"{_endpoint(port)}{HEALTH}",
+                timeout_s=30,
+            )
         self._port_file.write_text(str(port))
         self._fingerprint.take(self._inputs(port, model))
         return _endpoint(port)

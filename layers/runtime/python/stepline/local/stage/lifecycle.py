@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from stepline.errors import DependencyError
 from stepline.local.stage import issuer
-from stepline.local.stage.bundle_code import DEFAULT, take_bundle
+from stepline.local.stage.bundle_code import DEFAULT, checkout_bundles, take_bundle
 from stepline.local.stage.cdk import deploy
 from stepline.local.stage.deployed import (
     HOME,
@@ -47,7 +47,7 @@ RESTART: Final = timedelta(minutes=1)
 
 ENDED: Final = "Step Functions Execution Status Change"
 _MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
-_SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL",)
+_SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL", "STEPLINE_SEARCH_API_KEY")
 _SCRIPTED_MODULE: Final = "stepline.local.scripted"
 _STAGE_VARIABLES: Final = {
     "STEPLINE_MODEL_ROLES": "model_roles",
@@ -57,11 +57,18 @@ _STAGE_VARIABLES: Final = {
     "AI_REACT_AGENT_VERSION": "agent_version",
     "AI_REACT_CONTEXT_MAX_TOKENS": "context_max_tokens",
     "STEPLINE_CACHE_TTL_S": "cache_ttl_s",
+    "AI_REACT_WORKSPACE": "workspace",
     "STEPLINE_SEARCH_CORPUS": "search_corpus",
+    "STEPLINE_SEARCH_PROVIDER": "search_provider",
+    "STEPLINE_SEARCH_URL": "search_url",
     "STEPLINE_STEER_POLL_MS": "steer_poll_ms",
+    "STEPLINE_MCP_TIMEOUT_S": "mcp_timeout_s",
+    "STEPLINE_MCP_LIST_TTL_S": "mcp_list_ttl_s",
     "REACT_STEER_FINALIZE_ROUNDS": "finalize_rounds",
     "REACT_STEER_FINALIZE_MAX_TOKENS": "finalize_max_tokens",
     "AI_REACT_REACTIVE_EVENT_CREDIT": "event_credit",
+    "STEPLINE_APPROVALS": "approvals",
+    "STEPLINE_APPROVAL_WAIT_S": "approval_wait_s",
 }
 """Settings that the local stage takes from the caller's environment, and their names in the app's context."""
 
@@ -82,20 +89,27 @@ def up(
     home: Path = HOME,
     *,
     bundle: str = DEFAULT,
+    further: Mapping[str, str] = MappingProxyType({}),
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> LocalStage:
     """Start the missing services, deploy changes, and take over all interrupted turns.
 
-    `bundle` is a module of the caller's folder, or one that the functions include. `settings` are additional
-    ones for the emulator (`emulator.ENFORCED`).
+    `bundle` is a module of the caller's folder, or one that the functions include; `further` are those that a
+    conversation may choose, by their names. `settings` are additional ones for the emulator (`emulator.ENFORCED`).
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
-        agent = take_bundle(bundle, home, progress, project=Path.cwd())
+        beside = checkout_bundles(
+            Path.cwd(), progress
+        )  # first: a copy of the project's bundles has theirs in it
+        agent = take_bundle(bundle, home, progress, project=Path.cwd(), further=further)
+        agent = replace(agent, further={**beside, **agent.further})
         issuer_url = _start_issuer(home, progress)
         model = _model_variables(home, progress)
         programs = prepare(home, progress)
         if programs["exec_image"] and agent.folder:
-            programs["exec_image"] = add_bundle(programs["exec_image"], Path(agent.folder), progress)
+            programs["exec_image"] = add_bundle(
+                programs["exec_image"], Path(agent.folder), progress, requirements=agent.requirements
+            )
         emulator, known = Emulator(home), load(home)
         if known is not None and known.bundle != agent.module:
             progress(f"changing the bundle from {known.bundle} to {agent.module}")
@@ -114,7 +128,7 @@ def up(
             known=known,
             progress=progress,
         )
-        stage = replace(stage, bundle=agent.module)
+        stage = replace(stage, bundle=agent.module, bundles=dict(agent.further))
         if stage != known:
             emulator.keep()
         recover(stage, emulator.started_at - RESTART, progress)
@@ -207,17 +221,20 @@ def _sweep(stage: LocalStage, event: dict[str, object]) -> Counter[str]:
 
 
 def _start_issuer(home: Path, progress: Progress) -> str:
-    port = _port("issuer", issuer.PORT, home)
-    url = f"http://{LOOPBACK}:{port}"
-    service = Service("issuer", home)
-    if not service.running:
-        progress(f"starting the token issuer on {LOOPBACK}:{port}")
-        service.start(
-            [sys.executable, "-m", "stepline.local.stage.issuer", "--port", str(port), "--home", str(home)],
-            tool_environment(),
-            health_url=f"{url}/jwks.json",
-            timeout_s=20,
-        )
+    with _port("issuer", issuer.PORT, home) as port:
+        url = f"http://{LOOPBACK}:{port}"
+        service = Service("issuer", home)
+        if not service.running:
+            progress(f"starting the token issuer on {LOOPBACK}:{port}")
+            service.start(
+                [
+                    *(sys.executable, "-m", "stepline.local.stage.issuer"),
+                    *("--port", str(port), "--home", str(home)),
+                ],
+                tool_environment(),
+                health_url=f"{url}/jwks.json",
+                timeout_s=20,
+            )
     return url
 
 
@@ -231,20 +248,20 @@ def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
         return given
     if importlib.util.find_spec(f"{_SCRIPTED_MODULE}.__main__") is None:
         return {}
-    port = _port("model", SCRIPTED_PORT, home)
-    url = f"http://{LOOPBACK}:{port}"
-    service = Service("model", home)
-    if not service.running:
-        key = "empty" if "ANTHROPIC_API_KEY" in os.environ else "not set"  # noqa: TID251 - no setting is read
-        progress(
-            f"starting the scripted model on {LOOPBACK}:{port} (ANTHROPIC_API_KEY is {key}; it is not an AI)"
-        )
-        service.start(
-            [sys.executable, "-m", _SCRIPTED_MODULE, "--port", str(port)],
-            tool_environment(),
-            health_url=f"{url}/health",
-            timeout_s=20,
-        )
+    with _port("model", SCRIPTED_PORT, home) as port:
+        url = f"http://{LOOPBACK}:{port}"
+        service = Service("model", home)
+        if not service.running:
+            key = "empty" if "ANTHROPIC_API_KEY" in os.environ else "not set"  # noqa: TID251 - no setting is read
+            progress(
+                f"starting the scripted model on {LOOPBACK}:{port} (ANTHROPIC_API_KEY is {key}; it is not an AI)"
+            )
+            service.start(
+                [sys.executable, "-m", _SCRIPTED_MODULE, "--port", str(port)],
+                tool_environment(),
+                health_url=f"{url}/health",
+                timeout_s=20,
+            )
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "scripted"}
 
 
@@ -259,11 +276,14 @@ def _chosen() -> dict[str, str]:
     return {word: here[name] for name, word in _STAGE_VARIABLES.items() if here.get(name)}
 
 
-def _port(name: str, preferred: int, home: Path) -> int:
-    """Return the port of a running service, or claim one for it."""
+@contextmanager
+def _port(name: str, preferred: int, home: Path) -> Iterator[int]:
+    """Yield the port of a running service, or claim one for its start."""
     if Service(name, home).running:
-        return int(read_json(home / "ports.json")[name])
-    return claim_port(name, preferred, home)
+        yield int(read_json(home / "ports.json")[name])
+        return
+    with claim_port(name, preferred, home) as port:
+        yield port
 
 
 def _drain(stage: LocalStage, progress: Progress, drain_s: float) -> None:

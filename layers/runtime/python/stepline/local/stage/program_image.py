@@ -11,7 +11,7 @@ import io
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -81,8 +81,32 @@ def build_image(image: str, home: Path, progress: Progress) -> None:
         raise DependencyError(f"docker build failed: {_last(log.read_text())} ({log})", code="local_image")
 
 
-def add_bundle(image: str, folder: Path, progress: Progress) -> str:
+_EXTENDED: Final = """\
+FROM {image}{packages}
+COPY bundle /opt/stepline/
+"""
+_PACKAGES: Final = """ AS packages
+COPY bundle /opt/stepline/
+COPY Dockerfile {certificates} /build/
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_TRUSTED_HOST
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ONLY_BINARY=:all: PYTHONDONTWRITEBYTECODE=1
+WORKDIR /build
+RUN python3 -m venv tool \
+ && if [ -s certificates.pem ]; then export PIP_CERT=/build/certificates.pem; fi \
+ && tool/bin/pip --python /opt/supervisor/bin/python freeze > installed.txt \
+ && tool/bin/pip --python /opt/supervisor/bin/python install --quiet --no-compile --constraint installed.txt {files}
+
+FROM {image}
+COPY --from=packages /opt/supervisor /opt/supervisor"""
+"""The supervisor's environment with the packages of the bundle, made apart, as in exec_task/Dockerfile."""
+
+
+def add_bundle(image: str, folder: Path, progress: Progress, *, requirements: Sequence[str] = ()) -> str:
     """Return the image with the packages in `folder` added, named by its content.
+
+    `requirements` are files of `folder`, whose packages the supervisor gets.
 
     Raises DependencyError `local_image`.
     """
@@ -92,11 +116,18 @@ def add_bundle(image: str, folder: Path, progress: Progress) -> str:
     progress("adding the bundle to the image of the executor")
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        _add(archive, "Dockerfile", f"FROM {image}\nCOPY bundle /opt/stepline/\n".encode())
+        certificates = _certificates() if requirements else b""
+        if certificates:
+            _add(archive, "certificates.pem", certificates)
+        _add(
+            archive,
+            "Dockerfile",
+            _render_extension(image, requirements, certificates=bool(certificates)).encode(),
+        )
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             _add(archive, f"bundle/{file.relative_to(folder).as_posix()}", file.read_bytes())
     done = subprocess.run(
-        ["docker", "build", "--tag", name, "-"],
+        ["docker", "build", "--tag", name, *(_arguments() if requirements else ()), "-"],
         input=buffer.getvalue(),
         capture_output=True,
         env=install_environment(),
@@ -105,6 +136,17 @@ def add_bundle(image: str, folder: Path, progress: Progress) -> str:
     if done.returncode:
         raise DependencyError(f"docker build failed: {_last(done.stderr.decode())}", code="local_image")
     return name
+
+
+def _render_extension(image: str, requirements: Sequence[str], *, certificates: bool) -> str:
+    packages = ""
+    if requirements:
+        packages = _PACKAGES.format(
+            image=image,
+            files=" ".join(f"--requirement /opt/stepline/{file}" for file in requirements),
+            certificates="certificates.pem" if certificates else "",
+        )
+    return _EXTENDED.format(image=image, packages=packages)
 
 
 def remove_images() -> None:

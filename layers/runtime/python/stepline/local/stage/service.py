@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -116,17 +117,33 @@ def exclusive(home: Path) -> Iterator[None]:
         yield
 
 
-def claim_port(name: str, preferred: int, home: Path) -> int:
-    """Return the service's previous port, the preferred one, or a free one; save it."""
+@contextlib.contextmanager
+def claim_port(name: str, preferred: int, home: Path) -> Iterator[int]:
+    """Yield the service's previous port, the preferred one, or a free one; it is saved.
+
+    Start the service inside and wait until it answers: no other stage of this user claims a port meanwhile.
+    Without that, two stages that start at once take the same one, and the answer of one passes for the other's.
+    """
     path = home / "ports.json"
-    ports = read_json(path)
-    for port in (ports.get(name, preferred), preferred, 0):
-        if (free := _bindable(port)) is not None and free not in [p for n, p in ports.items() if n != name]:
-            break
-    else:
-        raise DependencyError(f"no port for {name}", code="local_service")
-    write_private(path, json.dumps({**ports, name: free}).encode())
-    return free
+    with _one_claim_at_a_time():
+        ports = read_json(path)
+        for port in (ports.get(name, preferred), preferred, 0):
+            if (free := _bindable(port)) is not None and free not in [
+                p for n, p in ports.items() if n != name
+            ]:
+                break
+        else:
+            raise DependencyError(f"no port for {name}", code="local_service")
+        write_private(path, json.dumps({**ports, name: free}).encode())
+        yield free
+
+
+@contextlib.contextmanager
+def _one_claim_at_a_time() -> Iterator[None]:
+    path = Path(tempfile.gettempdir(), f"stepline-ports-{os.getuid()}")
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _bindable(port: int) -> int | None:

@@ -1,0 +1,94 @@
+"""`stepline new`: a bundle to begin with, as a folder of files that work."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+import sys
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Final
+
+import click
+
+from stepline.errors import DependencyError, InputError
+from stepline.local.command.argument import json_option
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_TAKEN: Final = ("bundles", "lambdas", "stepline", "bootstrap", "exec_task", "stacks")
+_PLACEHOLDER: Final = "NAME"
+_SUFFIX: Final = ".txt"
+"""The templates' own: a linter would take them for modules of this library."""
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@json_option
+def new(name: str, *, as_json: bool) -> None:
+    """Write a bundle of your own into the new folder NAME.
+
+    NAME is also the name of its package: small letters, digits and _. The folder has a tool, a skill, a
+    document, a test, and a page that explains them; `make test` and `make chat` work there at once.
+    """
+    from stepline.local.terminal.json_lines import render_json
+
+    written = write_bundle(name, Path.cwd())
+    if as_json:
+        click.echo(render_json({"bundle": name, "path": str(Path.cwd() / name), "files": written}))
+    else:
+        click.echo(f"{name}: {len(written)} files; next: cd {name} && make test && make chat")
+
+
+def write_bundle(name: str, parent: Path) -> list[str]:
+    """Write the folder `name` into `parent`; return the names of its files.
+
+    Raises InputError: `bad_bundle_name`, `folder_exists`; DependencyError `not_writable`.
+    """
+    folder = parent / name
+    if _NAME.fullmatch(name) and folder.exists():
+        raise InputError(f"{folder} is there already; take another name", code="folder_exists")
+    check_name(name)
+    texts = render_template(name)
+    try:
+        folder.mkdir()
+        for place, text in texts.items():
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            (folder / place).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DependencyError(f"{folder} cannot be written: {error}", code="not_writable") from error
+    return sorted(texts)
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot name a package, or names another one. Raises InputError `bad_bundle_name`."""
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        why = "it is at most 32 small letters, digits and _, begins with a letter and is no word of Python"
+    elif name in _TAKEN:
+        why = "the runtime has a package of this name"
+    elif name in sys.stdlib_module_names or importlib.util.find_spec(name):
+        why = "Python has or you have installed a package of this name"
+    else:
+        return
+    raise InputError(f"no bundle can be called {name[:80]!r}: {why}", code="bad_bundle_name")
+
+
+def render_template(name: str) -> dict[str, str]:
+    """Return the texts of a bundle's files, by their path in its folder."""
+    found = _walk(files("stepline.local") / "template", "")
+    return {
+        place.removesuffix(_SUFFIX).replace(_PLACEHOLDER, name): text.replace(_PLACEHOLDER, name)
+        for place, text in found.items()
+    }
+
+
+def _walk(folder: Traversable, above: str) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for child in folder.iterdir():
+        place = f"{above}{child.name}"
+        if child.is_dir():
+            texts |= _walk(child, f"{place}/")
+        else:
+            texts[place] = child.read_text(encoding="utf-8")
+    return texts

@@ -1,0 +1,111 @@
+"""`stepline workspace`: the project of a conversation as a git repository on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stepline.errors import DependencyError, InputError, NotFoundError
+from stepline.local.command.argument import conversation_argument, json_option
+
+if TYPE_CHECKING:
+    from stepline.log.versions import GitHistory
+    from stepline.model.ids import Lane
+    from stepline.ports.artifacts import Artifacts
+    from stepline.ports.log import Log
+
+BRANCH = "main"
+
+
+@click.group()
+def workspace() -> None:
+    """Get the project of a conversation."""
+
+
+@workspace.command()
+@conversation_argument
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@json_option
+def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
+    """Write the project of a conversation of the local stage into DIR, a git repository.
+
+    DIR is a new or empty folder. Each turn that ended well and changed the conversation's files/ is a commit, and its version has a ref that ends in the turn's id. What the stage has not saved, as it does with AI_REACT_WORKSPACE=git, is saved first.
+    """
+    from stepline.local.caller import PROJECT, TENANT, find_stage
+    from stepline.local.command.batches import open_log
+    from stepline.local.terminal.json_lines import render_json
+    from stepline.model.ids import make_lane
+
+    check_folder(folder)
+    lane = make_lane(TENANT, PROJECT, conversation)
+    history = load_history(*open_log(find_stage()), lane)
+    write_repository(history, lane, folder)
+    commits = len(set(history.versions.values()))
+    if as_json:
+        click.echo(render_json({"path": str(folder), "head": history.head, "commits": commits}))
+    else:
+        click.echo(
+            f"{folder}: {commits} {'commit' if commits == 1 else 'commits'}, the newest is {history.head[:12]}"
+        )
+
+
+def load_history(log: Log, artifacts: Artifacts, lane: Lane) -> GitHistory:
+    """Save what is not saved yet and return the history of a conversation.
+
+    Raises NotFoundError: `conversation_not_found`, or `workspace_empty`.
+    """
+    from stepline.local.command.batches import read_batches
+    from stepline.log.versions import read_history, save_versions
+    from stepline.timeline.fold import Timeline
+
+    timeline = Timeline.empty(lane).extended(read_batches(log, artifacts, lane))
+    if not timeline.n:
+        raise NotFoundError(f"no conversation {lane.conversation}", code="conversation_not_found")
+    save_versions(artifacts, timeline)
+    history = read_history(artifacts, timeline)
+    if not history.head:
+        raise NotFoundError("no turn of this conversation left a project", code="workspace_empty")
+    return history
+
+
+def check_folder(folder: Path) -> None:
+    """Raise InputError `folder_not_empty` if there is anything at this path but an empty folder."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise InputError(f"{folder} is no folder", code="folder_not_empty")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty", code="folder_not_empty")
+
+
+def write_repository(history: GitHistory, lane: Lane, folder: Path) -> None:
+    """Write a history into a new or empty folder, and the files of its newest commit beside it.
+
+    Raises InputError `not_writable`, DependencyError `commit_mismatch`.
+    """
+    from dulwich.index import InvalidPathError, build_index_from_tree
+    from dulwich.objects import ObjectID
+    from dulwich.refs import Ref
+    from dulwich.repo import Repo
+
+    from stepline.log.versions import is_git_name
+    from stepline.model.path import version_ref
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with Repo.init(str(folder), default_branch=BRANCH.encode(), symlinks=False) as repo:
+            repo.object_store.add_objects([(one, None) for one in history.objects])
+            repo.refs[Ref(f"refs/heads/{BRANCH}".encode())] = ObjectID(history.head.encode())
+            for turn, commit in history.versions.items():
+                repo.refs[Ref(version_ref(lane, turn).encode())] = ObjectID(commit.encode())
+            build_index_from_tree(
+                str(folder),
+                repo.index_path(),
+                repo.object_store,
+                ObjectID(history.tree.encode()),
+                validate_path_element=is_git_name,
+            )
+    except InvalidPathError as error:
+        raise DependencyError("a commit names a file that git refuses", code="commit_mismatch") from error
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}", code="not_writable") from error

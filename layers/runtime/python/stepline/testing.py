@@ -1,0 +1,348 @@
+"""The test kit of bundles: whole turns against a scripted list of decisions, in this process and in milliseconds.
+
+    turn = run_turn("shop", "What does the lamp cost?", decisions=[
+        call_tool("shop.price", {"name": "lamp"}),
+        answer("12.50 euros."),
+    ])
+    assert turn.result("shop.price").data["eur"] == 12.5
+
+Only the model is scripted. Its decisions go through the protocol's parser, the checks of the loop, the log and
+the tools, over the memory twins: no network, no key, no stage. Source: docs/how-to/make-a-bundle.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self
+
+import msgspec
+
+from stepline.adapters.memory.model import MemoryModelClient, MemoryModelStream
+from stepline.bootstrap.in_process import InProcess, InProcessLoop
+from stepline.bootstrap.memory_wiring import in_memory
+from stepline.bundle.parts import Parts
+from stepline.bundle.turn_payload import TurnResult
+from stepline.bundle.workflow import BaseWorkflow, load_workflow
+from stepline.errors import InputError, NotFoundError
+from stepline.events.derive import derive
+from stepline.log.journal import Journal
+from stepline.loop.agent import Agent, Hook, HookCall
+from stepline.model.batch import Batch
+from stepline.model.block import Block, Produced
+from stepline.model.decision import Notice
+from stepline.model.entry import Decided, Entry, Resulted
+from stepline.model.ids import Lane
+from stepline.model.source import Source
+from stepline.model.step import Step
+from stepline.model.wire.event import ClientEvent
+from stepline.ports.model import ModelRequest, Part
+from stepline.protocol.parser.grammar import DECISION, THINKING
+from stepline.settings import Settings
+from stepline.timeline.fold import Timeline
+
+__all__ = [
+    "Conversation",
+    "Decision",
+    "PlayedTurn",
+    "ToolResult",
+    "answer",
+    "call_tool",
+    "run_turn",
+    "together",
+]
+
+USER: Final = "tester"
+LANE: Final = Lane(tenant="test", project="test", conversation="c-1")
+
+
+# --- decisions
+
+
+def start_tag(channel: str) -> str:
+    """Return the tag that opens a channel."""
+    return f"<channel:{channel}>"
+
+
+def end_tag(channel: str) -> str:
+    """Return the tag that closes a channel."""
+    return f"</channel:{channel}>"
+
+
+def tagged(channel: str, body: str) -> str:
+    """Return a channel with its body."""
+    return f"{start_tag(channel)}{body}{end_tag(channel)}"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The decision of one round: `bodies` are its actions as the model writes them, a text as it is."""
+
+    bodies: tuple[Mapping[str, Any] | str, ...]
+    thinking: str = "Let me see."
+
+    @property
+    def text(self) -> str:
+        """The generation, in the channels of the protocol."""
+        bodies = [body if isinstance(body, str) else json.dumps(body) for body in self.bodies]
+        decided = [tagged(DECISION.name, body) for body in bodies]
+        return "\n".join([tagged(THINKING.name, self.thinking), *decided])
+
+
+def call_tool(tool_id: str, params: Mapping[str, Any] | None = None, *, notes: str = "") -> Decision:
+    """Return the decision to call a tool. `notes` are what the agent says to the user meanwhile."""
+    call = {"tool_id": tool_id, "params": dict(params or {})}
+    return Decision(({"action": "call_tool", "notes": notes, "tool_call": call},))
+
+
+def answer(text: str, *, followups: Sequence[str] = ()) -> Decision:
+    """Return the decision that answers and ends the turn. `followups` are suggested to the user."""
+    offered = {"suggested_followups": list(followups)} if followups else {}
+    return Decision(({"action": "complete", "final_answer": text, **offered},))
+
+
+def together(*decisions: Decision) -> Decision:
+    """Return one round with the actions of several; the bundle's settings say how many one may have."""
+    return Decision(tuple(body for decision in decisions for body in decision.bodies))
+
+
+# --- what comes of them
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """The result of a call. `data` is what its status block says: an object, or a text; `error` has a `code`."""
+
+    tool_id: str
+    status: Literal["ok", "error", "unverified"]
+    data: Any
+    blocks: tuple[Produced, ...]
+    error: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PlayedTurn:
+    """A turn that has ended, as `ended` says: its outcome, code, followups, the sources that it cites.
+
+    `blocks` are its pieces in the words of the timeline, `events` what clients were told. `notices` are what the
+    protocol told the model about its decisions. `sources` are the conversation's by their number, and `requests`
+    all that the model read, a text for each time it was asked.
+    """
+
+    ended: TurnResult
+    blocks: tuple[Block, ...]
+    results: tuple[ToolResult, ...]
+    notices: tuple[Notice, ...]
+    events: tuple[ClientEvent, ...]
+    sources: Mapping[int, Source]
+    requests: tuple[str, ...]
+
+    @property
+    def answer(self) -> str:
+        """The answer, "" if there is none; `ended.code` then says why."""
+        return self.ended.answer
+
+    def result(self, tool_id: str) -> ToolResult:
+        """Return the result of the last call of a tool. Raises NotFoundError `tool_not_called`."""
+        for result in reversed(self.results):
+            if result.tool_id == tool_id:
+                return result
+        called = ", ".join(result.tool_id for result in self.results) or "none"
+        raise NotFoundError(
+            f"{tool_id} was not called in this turn; called: {called}", code="tool_not_called"
+        )
+
+
+class Conversation:
+    """A conversation with a bundle, in the memory of this process.
+
+    `bundle` is the package's name, or its workflow's class. `settings` are variables of
+    docs/reference/settings.md. Nothing is left over where it is used in a `with` statement.
+
+    Raises InputError for a bundle or a setting that cannot be used, by its code.
+    """
+
+    def __init__(
+        self,
+        bundle: str | type[BaseWorkflow],
+        *,
+        user: str = USER,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Begin a conversation of `user`."""
+        named = {"STEPLINE_BUNDLE": bundle} if isinstance(bundle, str) else {}
+        make = load_workflow(bundle) if isinstance(bundle, str) else bundle
+        self._script = _Script()
+        self._runtime = _Runtime(in_memory(Settings.from_env({**named, **settings}), model=self._script))
+        self._seen = 0
+        self.workflow = make(self._runtime, LANE, user=user)
+
+    def __enter__(self) -> Self:
+        """Return self."""
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what is kept warm for programs."""
+        self._runtime.close()
+        self._runtime.threads.shutdown()
+
+    def run(self, message: str | Mapping[str, Any], *, decisions: Sequence[Decision | str]) -> PlayedTurn:
+        """Send a message, or another payload of a turn, and return its turn.
+
+        Each time the model is asked it takes the next of `decisions`; a text is a generation as it is, also the
+        one that a tool of the bundle asks for.
+
+        Raises:
+            InputError: `decisions_exhausted`, `decisions_left`, the agent asked for more or for fewer than the
+                list has; `unknown_tool_id`, the agent has no such tool; the errors of the workflow.
+            Exception: a step failed by it, and so the turn; or a hook, whatever came of the turn.
+        """
+        payload = {"text": message} if isinstance(message, str) else message
+        model = self._script.begin(decisions)
+        self._runtime.failures.clear()
+        self._runtime.broken_hooks.clear()
+        ended = asyncio.run(self.workflow.process(payload))
+        turn = self._turn(ended, model.requests)
+        if self._runtime.broken_hooks:
+            raise self._runtime.broken_hooks[0]
+        _check_script(turn, len(decisions))
+        if ended.outcome == "error" and self._runtime.failures:
+            raise self._runtime.failures[-1]
+        return turn
+
+    def _turn(self, ended: TurnResult, requests: Sequence[ModelRequest]) -> PlayedTurn:
+        batches = Journal(self._runtime.ports, LANE, "run").since(0, consistent=True)
+        new = [batch for batch in batches if batch.n > self._seen]
+        self._seen = batches[-1].n
+        timeline = Timeline.empty(LANE).extended(batches)
+        told = [event for batch in new for event in derive(batch)]
+        return PlayedTurn(
+            ended=ended,
+            blocks=tuple(timeline.turn_blocks(ended.turn_id)),
+            results=tuple(_result(entry) for entry in _entries(new) if isinstance(entry, Resulted)),
+            notices=tuple(
+                notice for entry in _entries(new) if isinstance(entry, Decided) for notice in entry.notices
+            ),
+            events=self._runtime.ports.of(timeline.state.bundle).outward.sift(told).events,
+            sources=dict(timeline.sources),
+            requests=tuple(_text_of(request) for request in requests),
+        )
+
+
+def run_turn(
+    bundle: str | type[BaseWorkflow],
+    message: str | Mapping[str, Any],
+    *,
+    decisions: Sequence[Decision | str],
+    user: str = USER,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> PlayedTurn:
+    """Return the turn of one message in a conversation of its own. Raises the errors of `Conversation`."""
+    with Conversation(bundle, user=user, settings=settings) as conversation:
+        return conversation.run(message, decisions=decisions)
+
+
+# --- the parts of a run
+
+
+class _Script:
+    """The model: it plays the decisions of the running turn."""
+
+    def __init__(self) -> None:
+        self._turn = MemoryModelClient()
+
+    def begin(self, decisions: Sequence[Decision | str]) -> MemoryModelClient:
+        """Return the model of the next turn."""
+        self._turn = MemoryModelClient(*[one if isinstance(one, str) else one.text for one in decisions])
+        return self._turn
+
+    def stream(self, request: ModelRequest) -> MemoryModelStream:
+        return self._turn.stream(request)
+
+
+class _Runtime(InProcess):
+    """Keeps the exceptions of steps and hooks, which a turn tells by their code alone."""
+
+    def __init__(self, app: Any) -> None:
+        super().__init__(app)
+        self.failures: list[Exception] = []
+        self.broken_hooks: list[Exception] = []
+
+    def loop(self, agent: Agent, parts: Parts) -> InProcessLoop:
+        hooks = {field.name: self._watched(getattr(agent.hooks, field.name)) for field in fields(agent.hooks)}
+        made = super().loop(replace(agent, hooks=replace(agent.hooks, **hooks)), parts)
+        return _Steps(app=made.app, programs=made.programs, home=made.home, failures=self.failures)
+
+    def _watched(self, hook: Hook | None) -> Hook | None:
+        def run(call: HookCall) -> tuple[Produced, ...]:
+            assert hook is not None
+            try:
+                return hook(call)
+            except Exception as error:
+                self.broken_hooks.append(error)
+                raise
+
+        return hook and run
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Steps(InProcessLoop):
+    failures: list[Exception]
+
+    def decide(self, step: Step) -> Step:
+        with self._kept():
+            return super().decide(step)
+
+    def act(self, step: Step) -> Step:
+        with self._kept():
+            return super().act(step)
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.failures.append(error)
+            raise
+
+
+def _check_script(turn: PlayedTurn, given: int) -> None:
+    """Refuse a turn that did not take the decisions as they were meant."""
+    for notice in turn.notices:
+        if notice.code == "unknown_tool_id":
+            raise InputError(f"{notice.message} There are {notice.extra['tools']}.", code="unknown_tool_id")
+    refused = "".join(
+        f"; a decision had the notice {notice.code}: {notice.message}" for notice in turn.notices
+    )
+    asked = len(turn.requests)
+    if asked > given:
+        raise InputError(
+            f"the model was asked {asked} times, and there are {given} decisions{refused}",
+            code="decisions_exhausted",
+        )
+    if asked < given:
+        why = turn.ended.code or turn.ended.reason
+        raise InputError(
+            f"the turn ended ({why}) after {asked} of {given} decisions{refused}", code="decisions_left"
+        )
+
+
+def _entries(batches: Sequence[Batch]) -> Iterator[Entry]:
+    return (entry for batch in batches for entry in batch.entries)
+
+
+def _result(entry: Resulted) -> ToolResult:
+    said = next((block for block in entry.blocks if not block.path), Produced())
+    data = msgspec.json.decode(said.text) if said.mime == "application/json" else said.text
+    return ToolResult(entry.tool_id, entry.status, data, entry.blocks, entry.error or {})
+
+
+def _text_of(request: ModelRequest) -> str:
+    return "".join(part.text for part in (*request.system, *request.content) if isinstance(part, Part))

@@ -1,0 +1,45 @@
+"""`stepline knowledge build`: what it says, and what it refuses."""
+
+import json
+
+import pytest
+
+from stepline import Knowledge
+from stepline.local.command.cli import main
+
+
+@pytest.fixture
+def run(capsys):
+    def invoke(*words):
+        with pytest.raises(SystemExit) as ended:
+            main(["knowledge", "build", *map(str, words)])
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err
+
+    return invoke
+
+
+def test_it_says_what_was_built_and_which_references_lead_to_nothing(run, tmp_path):
+    (tmp_path / "a.md").write_text("# Heron\n\n`docs/a.md` and `docs/gone.md`\n")
+    code, out, err = run(tmp_path)
+    assert code == 0
+    assert out.splitlines()[0].startswith("1 documents, 1 sections: ")
+    assert out.splitlines()[2:] == ["2 references, 1 of them to nothing", "  ks:docs/a.md: docs/gone.md"]
+    assert err == "reading 1 files\n"
+    assert Knowledge(tmp_path).search("heron")
+
+
+def test_it_says_so_if_nothing_has_changed_and_tells_a_program_the_same_in_json(run, tmp_path):
+    (tmp_path / "a.md").write_text("# Heron\n")
+    fresh = json.loads(run(tmp_path, "--json")[1])
+    _, out, err = run(tmp_path, "--json")
+    assert err.endswith("nothing has changed\n")
+    assert json.loads(out) == {**fresh, "fresh": False}
+    assert (fresh["fresh"], fresh["documents"], fresh["missing"]) == (True, 1, [])
+
+
+def test_what_it_refuses_has_a_code(run, tmp_path):
+    (tmp_path / "knowledge.yaml").write_text("docs_root: nowhere\n")
+    code, _, err = run(tmp_path, "--json")
+    assert (code, json.loads(err.splitlines()[-1])["code"]) == (1, "knowledge_root_missing")
+    assert run(tmp_path / "nowhere")[0] == 2

@@ -1,0 +1,114 @@
+"""`stepline new`: a folder that works, for every name that a package can have."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from stepline.errors import InputError
+from stepline.local.command.cli import main
+from stepline.local.command.new import check_name, render_template, write_bundle
+from stepline.local.stage.bundle_code import check_bundle
+
+
+@pytest.fixture
+def shop(tmp_path):
+    write_bundle("shop", tmp_path)
+    return tmp_path / "shop"
+
+
+def refused(name, folder):
+    with pytest.raises(InputError) as caught:
+        write_bundle(name, folder)
+    return caught.value.reason
+
+
+def test_the_folder_has_a_tool_a_skill_a_document_a_test_and_a_page(shop):
+    found = {path.relative_to(shop).as_posix() for path in shop.rglob("*") if path.is_file()}
+    assert {
+        "Makefile",
+        "README.md",
+        "test_shop.py",
+        "shop/tools.py",
+        "shop/skills/refund/SKILL.md",
+        "shop/knowledge/delivery.md",
+    } <= found
+
+
+def test_nothing_would_fail_in_it(shop):
+    assert check_bundle("shop", project=shop).problems == ()
+
+
+def test_its_code_is_formatted_and_has_no_lint(shop):
+    for words in (["check", "--select", "E,F,I,B,UP"], ["format", "--check"]):
+        command = [
+            sys.executable,
+            "-m",
+            "ruff",
+            *words,
+            "--isolated",
+            "--no-cache",
+            "--line-length",
+            "110",
+            ".",
+        ]
+        done = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+def test_every_file_of_its_page_is_there(shop):
+    rows = [
+        line.split("|")[1].strip() for line in (shop / "README.md").read_text().splitlines() if ".py`" in line
+    ]
+    assert rows
+    assert [row for row in rows if not (shop / row.strip("`")).is_file()] == []
+
+
+def test_its_name_is_in_the_place_of_every_placeholder():
+    for place, text in render_template("kumquat").items():
+        assert "NAME" not in place + text
+        assert not place.endswith(".txt")
+
+
+def test_the_command_says_what_comes_next(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(main, ["new", "shop"]).stdout
+    assert said.endswith("next: cd shop && make test && make chat\n")
+    told = json.loads(CliRunner().invoke(main, ["new", "store", "--json"]).stdout)
+    assert told["path"] == str(tmp_path / "store")
+    assert "store/tools.py" in told["files"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "Shop",
+        "my-shop",
+        "1shop",
+        "a/b",
+        "../shop",
+        "class",
+        "json",
+        "click",
+        "stepline",
+        "bundles",
+        "s" * 33,
+    ],
+)
+def test_what_can_name_no_package_is_refused(tmp_path, name):
+    assert refused(name, tmp_path) == "bad_bundle_name"
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["x", "shop_2", "s" * 32])
+def test_what_names_a_package_is_taken(name):
+    check_name(name)
+
+
+def test_a_folder_that_is_there_is_left_as_it_is(tmp_path):
+    (tmp_path / "shop").mkdir()
+    assert refused("shop", tmp_path) == "folder_exists"
+    assert not any((tmp_path / "shop").iterdir())
