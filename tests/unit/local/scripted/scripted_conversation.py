@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
+from stepline.adapters.anthropic.call import plan_call, plan_roles
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.bootstrap.memory_wiring import in_memory
@@ -17,22 +20,22 @@ from stepline.model.entry import Closed, Decided, Resulted
 from stepline.model.program.execution import CollectedFile, Run
 from stepline.settings import Settings
 from tests.support.conversation import LANE, Conversation
+from tests.support.files import pdf, picture
 
-PNG = b"\x89PNG\r\n\x1a\n"
+ROLE = plan_roles("anthropic", {})["*"]
+DRAWN = '{"ok": true, "ret": {"pages": 1}}\n'
 TABLE = "| month | total |\n|---|---:|\n| 2026-01 | 12.50 |\n"
 
 
 class ScriptedClient:
-    """The scripted model without its server; so many of its answers are `spoiled` by what stands before them."""
+    """The scripted model without its server: `asked` is the newest request on its wire, and so many of its answers are `spoiled` by what stands before them."""
 
     spoiled = 0
+    asked: Mapping[str, Any] = {}
 
     def stream(self, request):
-        system = [{"type": "text", "text": part.text} for part in request.system]
-        content = [{"type": "text", "text": part.text} for part in request.content]
-        messages = [{"role": "user", "content": content}]
-        prompt = parse_prompt({"model": "m", "max_tokens": 9_999, "system": system, "messages": messages})
-        text = answer_prompt(prompt)
+        self.asked = plan_call(request, ROLE)
+        text = answer_prompt(parse_prompt(self.asked))
         if self.spoiled:
             self.spoiled, text = self.spoiled - 1, spoil_prefix(text)
         return MemoryModelStream(request, lambda: Say(text=text))
@@ -114,14 +117,16 @@ class ScriptedConversation(Conversation):
     def _ran(self, job):
         files = []
         for promised in job.request.contract:
-            body = PNG if promised.filename.endswith(".png") else promised.filename.encode()
+            made = {"png": picture(), "pdf": pdf(2)}
+            body = made.get(promised.filename.rpartition(".")[2]) or promised.filename.encode()
             sha256 = hashlib.sha256(body).hexdigest()
             (job.spool / sha256).write_bytes(body)
             files.append(CollectedFile(path=promised.filename, sha256=sha256, size_bytes=len(body)))
+        printed = DRAWN if job.request.code.startswith("agent_io_tools.run_granted(") else self.printed
         return Run(
             returncode=1 if self.error else 0,
             error=self.error,
-            program_log=self.printed,
-            log_bytes=len(self.printed),
+            program_log=printed,
+            log_bytes=len(printed),
             files=tuple(() if self.error else files),
         )

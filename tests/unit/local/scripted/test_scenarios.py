@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 import pytest
@@ -14,6 +15,7 @@ from stepline.local.scripted.scenarios import SCENARIOS
 from stepline.local.scripted.speech import WHO_I_AM
 from stepline.model.entry import Closed, Decided
 from stepline.model.file.attachment import Attachment
+from stepline.model.memory_row import MemoryRow, MemoryScope
 from tests.e2e.sales import TOTALS, WRITE, table_of, totals_of
 from tests.e2e.test_context import request_of
 from tests.e2e.test_execution import RUN, WAITING
@@ -21,6 +23,7 @@ from tests.e2e.test_fanout import BACKWARDS
 from tests.e2e.test_generation import INSISTING, TOGETHER
 from tests.e2e.test_recovery import LONG
 from tests.support.budget import budget
+from tests.support.files import pdf, picture
 from tests.unit.docs.source import DOCS
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
@@ -38,8 +41,12 @@ ROUNDS = {
     script.monthly_totals: [["pull"], ["execute_code_python"]],
     script.search: [["web_search"]],
     script.search_and_write: [["web_search"], ["web_search"], ["write"]],
+    script.document: [["web_search"], ["write_pdf"]],
+    script.remember: [["memsearch"]],
+    script.look_up: [],  # the default bundle has no documents
     script.recall: [],
     script.given_program: [["execute_code_python"]],
+    script.work_on_project: [],
     scenarios.anything_else: [],
 }
 SEVERAL = {
@@ -63,6 +70,15 @@ def test_every_row_runs_through_the_loop(row, mode):
     assert set(chat.statuses()) == {"ok"}
     assert answer.endswith(f"*{WHO_I_AM}*")
     assert ("beyond my rules" in answer) == (row is SCENARIOS[-1])
+
+
+def test_a_project_is_taken_over_patched_searched_and_run():
+    (row,) = [row for row in SCENARIOS if row.script is script.work_on_project]
+    chat = ScriptedConversation("Write a file files/birds.py with BIRD = 'heron'.")
+    answer = chat.say(row.example)
+    assert chat.rounds()[1:] == [["checkout"], ["patch"], ["rg"], ["execute_code_python"]]
+    assert set(chat.statuses()) == {"ok"}
+    assert "1: BIRD = 'crane'" in answer
 
 
 @every_row
@@ -151,6 +167,26 @@ def test_plans_stand_beside_the_answer():
     (decision,) = chat.entries(Decided)
     assert (decision.action, len(decision.actions)) == ("complete", 2)
     assert "2. Choose what comes next" in chat.entries(Closed)[-1].answer
+
+
+def test_what_is_remembered_is_told_with_its_path():
+    conversation = ScriptedConversation("Write a file note.md with grey herons.")
+    (turn,) = conversation.timeline().turns
+    path = f"ar:{turn}.user.prompt"
+    row = MemoryRow(
+        conversation="c-1",
+        turn=turn,
+        kind="prompt",
+        path=path,
+        text="grey herons",
+        at=conversation.tail.at,
+        n=1,
+    )
+    conversation.ports.memory.add(MemoryScope(tenant="acme", project="support", user="ada"), [row])
+    told = conversation.say("What did we say about grey herons?")
+    assert f"`{path}`, which is in view" in told
+    told = conversation.say("What did we say about the moon in any conversation?")
+    assert "I remember nothing about “the moon”." in told
 
 
 def test_a_sale_table_has_as_many_months_as_asked_and_other_figures_for_other_words():
@@ -284,3 +320,24 @@ def test_every_conversation_gets_a_well_formed_round(said):
     for text in said:
         chat.say(text)
     assert chat.notices() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "extent", "data"),
+    [("square.png", "image", "64x48", picture()), ("square.pdf", "document", "2 pages", pdf(2))],
+)
+def test_what_a_program_made_is_read_back_and_on_the_wire_once(name, kind, extent, data):
+    chat = ScriptedConversation(RUN.format(f"open('outputs/{name}', 'wb')"))
+    answer = chat.say(f"Read {name}, please.")
+    blocks = [block for block in chat.model.asked["messages"][0]["content"] if block["type"] != "text"]
+    assert answer.startswith("I see `fi:")
+    assert f"`: {extent}." in answer
+    assert [block["type"] for block in blocks] == [kind]
+    assert base64.b64decode(blocks[0]["source"]["data"]) == data
+
+
+def test_a_picture_that_no_model_takes_is_not_said_to_be_seen():
+    chat = ScriptedConversation(RUN.format("open('outputs/square.png', 'wb')"))
+    _, key = chat.stored("square.png")
+    chat.ports.artifacts.objects[key] = picture()[:40]
+    assert "I could not read" in chat.say("Read square.png, please.")

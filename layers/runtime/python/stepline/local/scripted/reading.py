@@ -34,7 +34,7 @@ _CUT: Final = " PREVIEW TRUNCATED]"
 _OTHER_HEADER: Final = re.compile(
     r"^(━{8,}|└─|┌─|\[ts:|\[(thinking|AI Agent |USER FEEDBACK\]|REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
     r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED |PROTOCOL VIOLATION\]|"
-    r"STAGE\]|HIDDEN\]|TRUNCATED FILE\]|MID-TURN |BUDGET\]|OPEN PLANS\]|sources_used: ))"
+    r"STAGE\]|HIDDEN\]|ATTACHED\]|NOT ATTACHED\]|TRUNCATED FILE\]|MID-TURN |BUDGET\]|OPEN PLANS\]|sources_used: ))"
 )
 _EVENT: Final = re.compile(r"^\[EXTERNAL EVENT: (?P<kind>[a-z][a-z0-9_-]*)\]$")
 _FILE: Final = re.compile(r"^\[USER ATTACHMENT\] .* \| (?P<path>fi:.+)$")

@@ -8,17 +8,24 @@ from itertools import dropwhile, takewhile
 from typing import Any, Final
 
 from stepline.local.scripted.reading import Call, View
-from stepline.local.scripted.speech import Saying, quote
+from stepline.local.scripted.speech import Saying, plain, quote
 
 PLAN: Final = "react.plan"
 WRITE: Final = "react.write"
 READ: Final = "react.read"
 PULL: Final = "react.pull"
+PATCH: Final = "react.patch"
+RG: Final = "react.rg"
+CHECKOUT: Final = "react.checkout"
 SEARCH: Final = "web_tools.web_search"
+MEMSEARCH: Final = "react.memsearch"
+LOOK_UP: Final = "react.search_knowledge"
 EXEC: Final = "exec_tools.execute_code_python"
+RENDER: Final = "rendering_tools.write_"
 LOG_LINES: Final = 20
 
 _WORD: Final = re.compile(r"^Word: (?P<word>\S+)$", re.MULTILINE)
+_ATTACHED: Final = re.compile(r"^\[FILE ATTACHED\] (?P<extent>[^;]+);", re.MULTILINE)
 _STATUS: Final = re.compile(r"\AStatus: error — (?P<status>.+?)\.?$", re.MULTILINE)
 _LOG: Final = re.compile(r"^Program log \(tail[^\n]*\):\n(?P<log>(?: {4}.*(?:\n|$))+)", re.MULTILINE)
 
@@ -33,12 +40,19 @@ def report(saying: Saying, call: Call, view: View) -> str:
     match saying.tool:
         case "react.plan":
             told = report_plan(saying)
-        case "react.write":
-            told = f"I wrote `{next(iter(call.files), saying.params['path'])}`."
-        case "react.read":
+        case tool if tool.startswith((WRITE, RENDER, PATCH)):
+            done = "patched" if tool == PATCH else "wrote"
+            told = f"I {done} `{next(iter(call.files), saying.params['path'])}`."
+        case "react.read" if "paths" in saying.params:
             told = report_read(saying.params["paths"][0], call, view)
+        case "react.rg":
+            told = report_found(saying.params["pattern"], call)
+        case "react.checkout":
+            told = f"I took over `{saying.params['paths'][0]}`."
         case "web_tools.web_search":
             told = report_search(saying.params["queries"][0], call)
+        case "react.memsearch":
+            told = report_memory(saying.params["query"], call)
     return told
 
 
@@ -48,11 +62,13 @@ def report_plan(saying: Saying) -> str:
 
 
 def report_read(path: str, call: Call, view: View) -> str:
-    """Return the word that a file names, or the start of its text."""
+    """Return the word that a file names, or the start of its text; of a picture or a PDF its size."""
     # Content that is already visible is not shown again; the status names its place.
     places = (at for at in call.paths if not at.endswith((".result", ".notice", ".call")))
     text = call.content or next((seen for at in places if (seen := view.text_at(at))), "")
-    if not text:
+    if attached := _ATTACHED.search(call.result):
+        return f"I see `{path}`: {attached['extent']}."
+    if call.failed or not text:
         return f"I could not read `{path}`: {quote(call.result)}"
     word = _WORD.search(text)
     if word:
@@ -60,17 +76,59 @@ def report_read(path: str, call: Call, view: View) -> str:
     return f"`{path}` says: “{quote(text, limit_chars=400)}”"
 
 
-def report_search(query: str, call: Call) -> str:
-    """Return the results, each text with its source, and a statement that cites all of them."""
+def report_found(pattern: str, call: Call) -> str:
+    """Return the lines that a search of files found."""
+    try:
+        hits: list[dict[str, Any]] = json.loads(call.report)["hits"]
+    except ValueError:  # truncated JSON
+        hits = []
+    rows = [f"- `{hit['logical_path']}`, {match['preview']}" for hit in hits for match in hit["matches"]]
+    return "\n".join([f"`{pattern}` stands in {len(rows)} lines:", *rows])
+
+
+def search_rows(call: Call) -> list[dict[str, Any]]:
+    """Return the rows of a search."""
     try:
         rows: list[dict[str, Any]] = json.loads(call.report)["results"]
-    except ValueError:  # truncated JSON
+    except ValueError:  # truncated JSON, or a search that failed
         rows = []
+    return rows
+
+
+def quote_best(call: Call, query: str) -> str:
+    """Quote what was read, from the line on that has most words of the query."""
+    words = [word for word in query.lower().split() if len(word) > 2]
+    lines = call.content.split("\n")
+    at = max(range(len(lines)), key=lambda at: (sum(word in lines[at].lower() for word in words), -at))
+    # A code span or a tag that the cut leaves open would hide the citation behind it.
+    return f"“{plain(' '.join(lines[at:]).lstrip('# '))}”"
+
+
+def report_search(query: str, call: Call) -> str:
+    """Return the results, each text with its source, and a statement that cites all of them."""
+    rows = search_rows(call)
     if not rows:
         return f"I searched for “{query}” and found nothing."
     found = "\n".join(f"- {_sentence(row)} [[S:{row['sid']}]]" for row in rows)
     together = ",".join(str(row["sid"]) for row in rows)
     return f"What I found about “{query}”:\n\n{found}\n\nAll of it is in these sources: [[S:{together}]]"
+
+
+def report_memory(query: str, call: Call) -> str:
+    """Return the earlier turns that were found, each by the best of its snippets."""
+    try:
+        hits: list[dict[str, Any]] = json.loads(call.report)["hits"]
+    except ValueError:  # truncated JSON
+        hits = []
+    if not hits:
+        return f"I remember nothing about “{query}”."
+    best = [hit["snippets"][0] for hit in hits]
+    rows = "\n".join(f"- `{one['path']}`{_said(one)}" for one in best)
+    return f"What I remember about “{query}”:\n{rows}"
+
+
+def _said(snippet: dict[str, Any]) -> str:
+    return f": “{quote(snippet['text'], limit_chars=160)}”" if "text" in snippet else ", which is in view"
 
 
 def _sentence(row: dict[str, Any]) -> str:

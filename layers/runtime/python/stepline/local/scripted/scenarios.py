@@ -105,6 +105,14 @@ SCENARIOS: Final = (
         script.search,
     ),
     Scenario(
+        "Search for prompt caching and make a document report.pdf of what you find.",
+        re.compile(
+            rf"{_LEAD}search for (?P<query>[^.!?]{{1,80}}?) and make a document (?P<name>\S{{1,80}}) of what you find",
+            _FLAGS,
+        ),
+        script.document,
+    ),
+    Scenario(
         "Search for grey herons and for prompt caching and write a file lake.md with the word reed in it, in one round.",
         re.compile(
             rf"{_LEAD}search for (?P<query>[^.!?]{{1,80}}?) and for (?P<other>[^.!?]{{1,80}}?) and write a file (?P<name>\S+) with the "
@@ -112,6 +120,32 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.search_and_write,
+    ),
+    Scenario(
+        "Check out the project, apply this patch to files/birds.py, search it for crane and run files/main.py:\n"
+        "```diff\n@@ -1 +1 @@\n-BIRD = 'heron'\n+BIRD = 'crane'\n```",
+        re.compile(
+            rf"{_LEAD}check out the project, apply this patch to (?P<path>\S{{1,80}}), search it for (?P<word>\S{{1,80}}) and run "
+            r"(?P<main>[^\s:,]{1,80})(?P<promised>[^:`]{0,200}):\s*```\w*[ \t]*\n(?P<patch>.*?)```",
+            _FLAGS,
+        ),
+        script.work_on_project,
+    ),
+    Scenario(
+        "What did we say about grey herons?",
+        re.compile(
+            rf"{_LEAD}what did we say about (?P<query>[^.!?]{{1,80}}?)(?P<anywhere> in any conversation)?\s*[.!?]",
+            _FLAGS,
+        ),
+        script.remember,
+    ),
+    Scenario(
+        "What does the cost page say about idle cost?",
+        re.compile(
+            rf"{_LEAD}(?:what do(?:es)? (?:the )?(?P<place>[^?!]{{1,80}}?)(?: page)? say about|look up) (?P<query>[^?!]{{1,200}})",
+            _FLAGS,
+        ),
+        script.look_up,
     ),
     Scenario("What did I say before?", re.compile(rf"{_LEAD}what did i say", _FLAGS), script.recall),
     Scenario(

@@ -18,14 +18,22 @@ from typing import Any, Final
 
 from stepline.local.scripted.reading import Call, View
 from stepline.local.scripted.result_text import (
+    CHECKOUT,
     EXEC,
+    LOOK_UP,
+    MEMSEARCH,
+    PATCH,
     PLAN,
     PULL,
     READ,
+    RENDER,
+    RG,
     SEARCH,
     WRITE,
     numbered,
+    quote_best,
     report_search,
+    search_rows,
 )
 from stepline.local.scripted.speech import Saying, quote
 from stepline.model.base import Value
@@ -98,6 +106,8 @@ FILE_STEPS: Final = ("Choose what the file says", "Write the file", "Read the fi
 MORE_STEPS: Final = ("Look at what is there now", "Choose what comes next", "Tell what is left to do")
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 HITS: Final = 3
+DOCUMENTS: Final = 10
+LINES_READ: Final = 30
 
 _OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,8}\b")
 _OF_TURN: Final = re.compile(r"\b(turn_[A-Za-z0-9_-]{1,64}/(?:files|outputs)/[^\s\"'`]+)")
@@ -227,6 +237,27 @@ def given_program(asked: Asked) -> Script:
     yield from run_program(asked, named, code, contract, **limits)
 
 
+def work_on_project(asked: Asked) -> Script:
+    """Take a project of an earlier turn over, patch a file of it, search it, and run a program of it."""
+    words, project = asked.words, [path for path in asked.view.files if ".files/" in path]
+    if not project:
+        yield Remark(text="I see no project.")
+        return
+    root = f"{project[-1].partition('.files/')[0]}.files/"
+    taken = Saying(
+        tool=CHECKOUT, params={"mode": "replace", "paths": [root]}, thinking="I take the project over."
+    )
+    params = {"path": words["path"], "channel": "canvas", "patch": words["patch"]}
+    patched = Saying(tool=PATCH, params=params, thinking="I change what is to be changed.")
+    look = {"root": "files", "pattern": re.escape(words["word"])}
+    found = Saying(tool=RG, params=look, thinking="I look where the word stands now.")
+    for saying in (taken, patched, found):
+        yield Round(calls=(saying,))
+    code = f"import runpy\nrunpy.run_path({words['main']!r}, run_name='__main__')"
+    names = _OUTPUT.findall(words["promised"]) or ["outputs/result.txt"]
+    yield from run_program(asked, (), code, dict.fromkeys(names, "Written by the project"))
+
+
 def search(asked: Asked) -> Script:
     """Search, and write the results to a file if requested."""
     query, name = asked.words["query"], asked.words["name"].rstrip(".,;!?")
@@ -235,10 +266,47 @@ def search(asked: Asked) -> Script:
         yield Round(calls=(write_file(name, f"# {query}\n\n{report_search(query, found)}\n"),))
 
 
+def document(asked: Asked) -> Script:
+    """Search, and make a document of the results; its kind is that of its name."""
+    query, name = asked.words["query"], asked.words["name"]
+    (found,) = yield Round(calls=(search_for(query),))
+    params = {"path": name, "content": f"{report_search(query, found)}\n", "title": query}
+    tool = f"{RENDER}{name.rpartition('.')[2]}"
+    yield Round(
+        calls=(Saying(tool=tool, params=params, thinking=f"Now I make {name}.", notes=f"Making {name}"),)
+    )
+
+
 def search_and_write(asked: Asked) -> Script:
     """Search twice and write a file that needs neither result, in one round."""
     searches = [search_for(asked.words[name]) for name in ("query", "other")]
     yield Round(calls=(*searches, write_word(asked.words["name"], asked.words["word"])))
+
+
+def look_up(asked: Asked) -> Script:
+    """Search the agent's documents, read one where the words stand, and cite what it says.
+
+    If the message names a document, that is looked for first: the best one whose path or title has its words.
+    """
+    place, query = asked.words["place"], asked.words["query"].rstrip(" .")
+    root: dict[str, str] = {}
+    if place:
+        (found,) = yield Round(calls=(search_documents(place, limit=DOCUMENTS),))
+        words = place.lower().split()
+        named = max(
+            search_rows(found),
+            key=lambda row: sum(word in f"{row['path']} {row['title']}".lower() for word in words),
+            default=None,
+        )
+        root = {"root": named["path"]} if named else {}
+    (found,) = yield Round(calls=(search_documents(query, limit=1, **root),))
+    if not (rows := search_rows(found)):
+        yield Remark(text=f"My documents say nothing about “{query}”.")
+        return
+    best = rows[0]
+    item = {"path": best["path"], "line_start": best["line"], "line_count": LINES_READ}
+    (seen,) = yield Round(calls=(Saying(tool=READ, params={"items": [item]}, thinking="I read it there."),))
+    yield Remark(text=f"{best['path']} says: {quote_best(seen, query)} [[S:{best['sid']}]]")
 
 
 def recall(asked: Asked) -> Script:
@@ -246,6 +314,12 @@ def recall(asked: Asked) -> Script:
     said = [message.text for turn in asked.view.turns[:-1] for message in turn.messages if message.text]
     rows = "\n".join(f"- “{quote(text, limit_chars=160)}”" for text in said[-5:])
     yield Remark(text=f"Before this you said:\n{rows}" if said else "Nothing before this is in sight.")
+
+
+def remember(asked: Asked) -> Script:
+    """Search the memory of earlier turns, in all of the user's conversations if that is said."""
+    params = {"query": asked.words["query"], **({"scope": "user"} if asked.words["anywhere"] else {})}
+    yield Round(calls=(Saying(tool=MEMSEARCH, params=params, thinking="I look for it in earlier turns."),))
 
 
 def make_plan(count: int, known: Sequence[str] = FILE_STEPS) -> Saying:
@@ -275,6 +349,11 @@ def search_for(query: str, **params: str) -> Saying:
         thinking=f"I search for {query}.",
         notes=f"Searching for {query}",
     )
+
+
+def search_documents(query: str, **params: Any) -> Saying:
+    """Search the agent's documents."""
+    return Saying(tool=LOOK_UP, params={"query": query, **params}, thinking=f"I look for {query}.")
 
 
 def read_file(path: str, notes: str = "") -> Saying:
