@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -10,6 +11,9 @@ from stacks.bytecode import find_python, render_missing
 from stacks.code import Code, read_packages
 from stacks.deployment import Deployment
 from stacks.stage import Stage
+from stepline.bundle.deployable import load_deployable
+from stepline.errors import InputError, SteplineError
+from stepline.local.install.requirement_lock import check_size, find_requirements, lock_requirements
 
 ROOT = Path(__file__).resolve().parent
 
@@ -17,8 +21,11 @@ ROOT = Path(__file__).resolve().parent
 def main() -> None:
     app = cdk.App()
     stage = Stage.from_context(app.node)
+    if not stage.is_local:  # `stepline up` has checked that of a local stage, whose code is in another folder
+        for bundle in stage.modules:
+            _check(bundle)
     compiler = None if stage.is_local or not stage.bytecode else find_python(stage.python)
-    code = _local_code(app) if stage.is_local else Code.for_aws(ROOT, version=stage.python, compiler=compiler)
+    code = _local_code(app) if stage.is_local else _code(stage, compiler)
     deployment = Deployment(
         app, stage, code=code, packages=read_packages(ROOT / "exec_task/requirements.txt")
     )
@@ -30,6 +37,37 @@ def main() -> None:
 
         check(app)
     app.synth()
+
+
+def _check(bundle: str) -> None:
+    """End the synthesis if the functions could not run all of a bundle."""
+    try:
+        load_deployable(bundle)
+    except InputError as error:
+        sys.exit(f"error: {error.reason}: {error}")
+    except ImportError as error:
+        sys.exit(
+            f"error: requirement_missing: {bundle} is loaded here, too, and {error}: install its requirements"
+        )
+
+
+def _code(stage: Stage, compiler: Path | None) -> Code:
+    """Return the functions' code; end the synthesis if the packages of its bundles cannot be a layer of it."""
+    files = find_requirements(ROOT, stage.modules)
+    try:
+        packages = lock_requirements(files, ROOT / ".stepline/packages", root=ROOT, version=stage.python)
+        code = Code.for_aws(
+            ROOT,
+            version=stage.python,
+            compiler=compiler,
+            bundle=packages.lock,
+            shared=packages.shared,
+            requirements=tuple(file.relative_to(ROOT).as_posix() for file in files),
+        )
+        check_size(*code.bundle_bytes(), files)
+    except SteplineError as error:
+        sys.exit(f"error: {error.reason}: {error}")
+    return code
 
 
 def _local_code(app: cdk.App) -> Code:

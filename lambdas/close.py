@@ -1,15 +1,22 @@
-"""Close: the end of a turn, or its deferral."""
+"""Close: the end of a turn, or its deferral; and the bundle's hook behind the end."""
 
 from __future__ import annotations
 
 from lambdas._runtime import state, wired
-from stepline.bootstrap.app import App
+from stepline.bootstrap.loop_app import LoopApp
 from stepline.loop.close import close
 from stepline.model.step import Step
 
-app = wired(App)
+app = wired(LoopApp)
 
 
 @state
 def handler(step: Step) -> Step:
-    return close(app().ports, step)
+    following = close(app().ports, step)
+    # A turn of a bundle that the stage no longer has ends, too.
+    own = app().of(step.bundle) if step.bundle in ("", *app().settings.bundles) else None
+    if following.route == "done" and own and (agent := own.follower()):
+        from stepline.loop.hooks.run_hook import follow_turn  # noqa: PLC0415 - few bundles have a hook here
+
+        follow_turn(own.ports, agent, own.history, following)
+    return following

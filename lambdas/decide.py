@@ -12,4 +12,5 @@ app = wired(LoopApp)
 
 @state
 def handler(step: Step) -> Step:
-    return decide(app().ports, app().agent, app().model, app().history, step)
+    own = app().of(step.bundle)
+    return decide(own.ports, own.agent, own.model, own.history, step)

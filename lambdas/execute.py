@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lambdas._runtime import once, state, wired
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.bootstrap.program_backend import ProgramBackends
@@ -14,4 +16,4 @@ backends = once(lambda: ProgramBackends(app()))
 
 @state
 def handler(step: Step) -> Step:
-    return execute(app().ports, backends().find, step)
+    return execute(app().ports, partial(backends().find, bundle=step.bundle), step)

@@ -17,19 +17,25 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
-from stacks.state import LANE_INDEX
+from stacks.state import LANE_INDEX, USER_INDEX
+from stepline.model.program.running_log import LOG
+from stepline.settings import EMBEDDING_MODEL
 
 TARGETS: Final[Mapping[str, str]] = {
     "rows": "rows of the table whose partition key begins with one of these words",
     "lanes": f"index `{LANE_INDEX}` of the table",
-    "objects": "objects of the bucket below these prefixes",
+    "users": f"keys of index `{USER_INDEX}` of the table that begin with one of these words",
+    "objects": "objects of the bucket below these prefixes, or with such a key",
     "absence": "the bucket, for keys below these prefixes: without it an object that is not there is a refusal",
     "machine": "the state machine, by a name-built ARN",
     "executions": "its executions",
     "connections": "connections of the websocket API's stage, to post to them",
     "model key": "the secret that `model_secret_arn` names",
+    "search key": "the secret that `search_secret_arn` names",
     "Redis's URL": "the secret that `redis_secret_arn` names",
     "models": "Anthropic's models in the regions of an inference profile, and those profiles",
+    "memory": "indexes of the vector bucket that `memory=s3_vectors` makes",
+    "embedding model": "the one model that makes the vectors of memory, in the deployment's region",
     "aliases": "aliases `live` of these functions",
     "handovers": "secrets `stepline/<stage>/exec/*`",
     "tasks": "tasks of the deployment's cluster",
@@ -112,6 +118,19 @@ _ASKS: Final = (
 )
 """For roles that ask the model."""
 
+_EMBEDS: Final = _right("bedrock", "InvokeModel", "embedding model")
+_REMEMBERS: Final = (_right("s3vectors", "CreateIndex PutVectors", "memory"), _EMBEDS)
+"""For roles of the loop that carry out the effects of a turn's end, in which its compactions are remembered, too."""
+_RECALLS: Final = (
+    # A query that filters, or returns what is stored beside the vectors, needs both.
+    _right("s3vectors", "QueryVectors GetVectors", "memory"),
+    _EMBEDS,
+)
+"""For roles that search memory."""
+
+_LOGS: Final = f"exec/*/{LOG}"
+"""The logs of running programs; beside them are rights and requests, which are for `act` and `execute`."""
+
 _LOG: Final = "GetItem Query PutItem"
 _OPENS: Final = f"{_LOG} UpdateItem"
 
@@ -127,8 +146,8 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             TICKET="DeleteItem",
             RATE="UpdateItem",
         ),
-        # The objects of a message, and of closing a turn that the message finds lost.
-        *_objects(reads="att out", writes="att out"),
+        # The objects of a message, of closing a turn that the message finds lost, and the log of a program.
+        *_objects(reads=f"att out {_LOGS}", writes="att out", finds="exec"),
         _STARTS,
         _right("states", "DescribeExecution", "executions"),
         _POSTS,
@@ -147,18 +166,22 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     "decide": (
         *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem", DELTA="PutItem"),
-        *_objects(reads="att out seg", writes="out seg"),
+        *_objects(reads="att out git seg store", writes="out seg store", finds="git store"),
         _POSTS,
         _TELLS,
         *_ASKS,
     ),
     "act": (
-        *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem"),
-        # Its role also signs the URLs of a task's requests.
-        *_objects(reads="att out exec seg", writes="out exec", finds="exec"),
+        # A turn that waits for a person is taken off the listing of open ones.
+        *_rows(LOG=_LOG, CONV="Query UpdateItem DeleteItem", SOCKET="DeleteItem"),
+        # Its role also signs the URLs of a task's requests. A search of memory reads a user's conversations.
+        *_objects(reads="att out exec seg mem store", writes="out exec mem store", finds="exec mem store"),
+        _right("dynamodb", "Query", "users", "USER#*"),
         _POSTS,
         _TELLS,
         *_ASKS,  # a tool of the bundle may ask the model
+        _right("secretsmanager", "GetSecretValue", "search key"),
+        *_RECALLS,
         *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
         _right("secretsmanager", "CreateSecret DeleteSecret", "handovers", only=TASKS),
         _right("ecs", "RunTask", "task definition", only=TASKS),
@@ -170,12 +193,21 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_rows(LOG="GetItem Query"),
         *_objects(reads="att out exec", writes="out exec", finds="exec"),
     ),
+    # What a running program prints: it reads the log of the program, and posts.
+    "output": (
+        *_rows(LOG="Query", CONV="Query DeleteItem", SOCKET="DeleteItem"),
+        *_objects(reads=_LOGS, finds="exec"),
+        _POSTS,
+        _TELLS,
+    ),
     "close": (
         *_rows(LOG=_OPENS, CONV="Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
-        *_objects(reads="att out", writes="out"),
+        *_objects(reads="att out git seg store", writes="out git store", finds="git store"),
         _STARTS,
         _POSTS,
         _TELLS,
+        *_ASKS,  # the hook of the bundle behind the close may ask the model
+        *_REMEMBERS,
     ),
     "sweeper": (
         # It cleans up handovers to tasks even where tasks have been turned off.
@@ -187,11 +219,12 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         ),
         _right("secretsmanager", "DeleteSecret", "handovers"),
         _right("dynamodb", "Query", "lanes"),
-        *_objects(reads="att out", writes="out"),
+        *_objects(reads="att out git seg", writes="out git", finds="git"),
         _STARTS,
         _right("states", "DescribeExecution StopExecution", "executions"),
         _POSTS,
         _TELLS,
+        *_REMEMBERS,
         _right("ecs", "DescribeTasks StopTask", "tasks", only=TASKS),
         _right("ecs", "ListTasks", "cluster", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
@@ -203,7 +236,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
 TELLING: Final = frozenset(name for name, rights in ACCESS.items() if _TELLS in rights)
 """The principals that get the URL of Redis."""
 INGRESS: Final = ("authorizer", "socket", "api")
-LOOP: Final = ("decide", "act", "execute", "close", "sweeper")
+LOOP: Final = ("decide", "act", "execute", "output", "close", "sweeper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,10 +249,13 @@ class Resources:
     executions_arn: str
     connections_arn: str
     model_secret_arn: str = ""
+    search_secret_arn: str = ""
     redis_secret_arn: str = ""
     model_arns: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     handovers_arn: str = ""
+    memory_arn: str = ""
+    embedding_arn: str = ""
     cluster_arn: str = ""
     tasks_arn: str = ""
     task_definition_arn: str = ""
@@ -241,7 +277,8 @@ def statements(principal: str, resources: Resources) -> list[iam.PolicyStatement
 def _arns(right: Right, resources: Resources) -> list[str]:
     match right.on:
         case "objects":
-            return [resources.bucket.arn_for_objects(f"{name}/*") for name in right.of]
+            keys = [name if "/" in name else f"{name}/*" for name in right.of]
+            return [resources.bucket.arn_for_objects(key) for key in keys]
         case "aliases":
             return [resources.aliases[name] for name in right.of if name in resources.aliases]
         case "models":
@@ -252,13 +289,17 @@ def _arns(right: Right, resources: Resources) -> list[str]:
             named = {
                 "rows": resources.table.table_arn,
                 "lanes": f"{resources.table.table_arn}/index/{LANE_INDEX}",
+                "users": f"{resources.table.table_arn}/index/{USER_INDEX}",
                 "absence": resources.bucket.bucket_arn,
                 "machine": resources.machine_arn,
                 "executions": resources.executions_arn,
                 "connections": resources.connections_arn,
                 "model key": resources.model_secret_arn,
+                "search key": resources.search_secret_arn,
                 "Redis's URL": resources.redis_secret_arn,
                 "handovers": resources.handovers_arn,
+                "memory": resources.memory_arn and f"{resources.memory_arn}/index/*",
+                "embedding model": resources.embedding_arn,
                 "tasks": resources.tasks_arn,
                 "cluster": "*",
                 "task definition": resources.task_definition_arn,
@@ -268,7 +309,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
 
 def _conditions(right: Right, resources: Resources) -> dict[str, Any]:
     match right.on:
-        case "rows":
+        case "rows" | "users":
             return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(right.of)}}
         case "absence":
             return {"StringLike": {"s3:prefix": [f"{name}/*" for name in right.of]}}
@@ -286,3 +327,8 @@ def bedrock_arns(stack: cdk.Stack) -> tuple[str, ...]:
         f"arn:{stack.partition}:bedrock:*::foundation-model/anthropic.*",
         f"arn:{stack.partition}:bedrock:{stack.region}:{stack.account}:inference-profile/*anthropic.*",
     )
+
+
+def embedding_arn(stack: cdk.Stack) -> str:
+    """Return the model that makes the vectors of memory; AWS's own models are in no account."""
+    return f"arn:{stack.partition}:bedrock:{stack.region}::foundation-model/{EMBEDDING_MODEL}"

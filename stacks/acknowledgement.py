@@ -32,8 +32,10 @@ def _policies(*roles: str) -> tuple[str, ...]:
 
 
 _INGRESS: Final = ("ingress/Api", "ingress/Authorizer", "ingress/Socket")
-_LOOP: Final = ("loop/Act", "loop/Close", "loop/Decide", "loop/Sweeper")
-_SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER = (f"{function}/Role" for function in ("ingress/Socket", *_LOOP))
+_LOOP: Final = ("loop/Act", "loop/Close", "loop/Decide", "loop/Output", "loop/Sweeper")
+_SOCKET, _ACT, _CLOSE, _DECIDE, _OUTPUT, _SWEEPER = (
+    f"{function}/Role" for function in ("ingress/Socket", *_LOOP)
+)
 _EVENTS: Final = "loop/EventSource/Role"
 
 ACKNOWLEDGED: Final = (
@@ -120,9 +122,24 @@ ACKNOWLEDGED: Final = (
         reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
     ),
     Acknowledgement(
+        finding="IAM5[Resource::…-state:…/git/*]",
+        places=_policies(_CLOSE, _DECIDE, _SWEEPER),
+        reason="Versions of a conversation's project: keys are made for each turn, below the one prefix of their class.",
+    ),
+    Acknowledgement(
         finding="IAM5[Resource::…-state:…/seg/*]",
-        places=_policies(_ACT, _DECIDE),
+        places=_policies(_ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Segments of folded logs: keys are made for each conversation, below the one prefix of their class.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…/mem/*]",
+        places=_policies(_ACT),
+        reason="Segments of users' memory: keys are made for each user, below the one prefix of their class.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…/store/*]",
+        places=_policies(_ACT, _CLOSE, _DECIDE),
+        reason="Values that a bundle keeps: keys are made for each user, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/exec/*]",
@@ -130,8 +147,13 @@ ACKNOWLEDGED: Final = (
         reason="Objects of a run: keys are made for each call, below the one prefix of their class.",
     ),
     Acknowledgement(
+        finding="IAM5[Resource::…-state:…/exec/*/log.json]",
+        places=_policies(_SOCKET, _OUTPUT),
+        reason="Logs of running programs: keys are made for each call, below the one prefix of their class, with one name.",
+    ),
+    Acknowledgement(
         finding="IAM5[Resource::…:execute-api:…/live/POST/@connections/*]",
-        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _OUTPUT, _SWEEPER),
         reason="Connections get their ids when they open; one method on one stage of one API.",
     ),
     Acknowledgement(
@@ -156,13 +178,18 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:bedrock:*::foundation-model/anthropic.*]",
-        places=_policies(_DECIDE, _ACT),
+        places=_policies(_DECIDE, _ACT, _CLOSE),
         reason="An inference profile calls its models in any region it spans, so each must be allowed there.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:bedrock:…:inference-profile/*anthropic.*]",
-        places=_policies(_DECIDE, _ACT),
+        places=_policies(_DECIDE, _ACT, _CLOSE),
         reason="Roles of the agent are mapped to models by settings; one provider's profiles.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…Memory…/index/*]",
+        places=_policies(_ACT, _CLOSE, _SWEEPER),
+        reason="An index is made for each project when its first turn ends; those of the stage's one vector bucket.",
     ),
     # --- AWS offers no resource for it; tests/stacks/test_access.py names these actions
     Acknowledgement(

@@ -7,6 +7,7 @@ runtime client in the environment this app is synthesized with.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from stacks.bytecode import compile_folder, copy_sources, digest_of
+from stepline.errors import DependencyError
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
 """The newest Python with SnapStart on Lambda."""
@@ -28,31 +30,46 @@ ARCHITECTURE = "aarch64"
 LAYER_AT = "/opt/python"
 HANDLERS_AT = "/var/task"
 """Where Lambda mounts the packages of a layer, and a function's own code."""
+"""Layers of the functions that run tools: to search the memory index, and to ask MCP servers."""
 _DEPS_STAMP = "python/.requirements.sha256"
+ACTING = ("memory", "mcp")
+"""The layers of functions that run tools: their folders in `layers`."""
 _BUNDLED = ("lambdas", "bundles")
 _UNBUNDLED = ["__pycache__", "*.pyc"]
-_LOCAL_ONLY = ("local",)
+_LOCAL_ONLY = ("local", "testing.py")
 """Parts of the library that no function imports."""
 
 
 class Package(NamedTuple):
-    """The code of one stack's functions; stacks share neither assets nor layers."""
+    """The code of one stack's functions; stacks share neither assets nor layers.
+
+    `acting` are the layers of functions that run tools: what searches the memory index needs, and what asks MCP servers.
+    `bundle` are those of functions that load the bundle. Both are there if the stack has such functions.
+    """
 
     runtime: lambda_.Runtime
     handlers: lambda_.AssetCode
     layers: list[lambda_.LayerVersion]
+    acting: list[lambda_.LayerVersion]
+    bundle: list[lambda_.LayerVersion]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
     """The runtime of every function, its code folder with the relevant packages, and the layers' folders.
 
-    Each layer's folder has a `python/`. `compiled` folders contain the bytecode of that runtime.
+    Each layer's folder has a `python/`; `acting` are those of functions that run tools, `bundle` that of the packages which
+    the bundle requires by its files `requirements`, paths in the checkout; others of them are in those `shared` layers of
+    `acting`. `compiled` folders contain the bytecode of that runtime.
     """
 
     runtime: lambda_.Runtime
     folder: Path
     layers: tuple[Path, ...] = ()
+    acting: tuple[Path, ...] = ()
+    bundle: Path | None = None
+    shared: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
     packages: tuple[str, ...] = _BUNDLED
     compiled: bool = False
 
@@ -64,25 +81,48 @@ class Code:
         version: str = PYTHON_VERSION,
         compiler: Path | None = None,
         deps: Path | None = None,
+        acting: tuple[Path, ...] = (),
+        bundle: Path | None = None,
+        shared: tuple[str, ...] = (),
+        requirements: tuple[str, ...] = (),
     ) -> Code:
-        """Return the handlers, one layer with the library, and one with dependencies, built if stale.
+        """Return the handlers, one layer with the library, and those with dependencies, built if stale.
 
-        `compiler` is an interpreter of this `version`; without one there is no bytecode.
+        `compiler` is an interpreter of this `version`; without one there is no bytecode. `bundle` is a folder with the lock
+        of the files `requirements` of a bundle.
         """
         runtime: lambda_.Runtime = getattr(lambda_.Runtime, f"PYTHON_{version.replace('.', '_')}")
         deps = deps or build_deps(root / "layers/deps", version)
-        if compiler is None:
-            return cls(runtime=runtime, folder=root, layers=(root / "layers/runtime", deps))
-        built = root / ".stepline/functions"
-        handlers, library = built / "handlers", built / "library"
-        packages = library / "python"
-        content = copy_sources(tuple(root / name for name in _BUNDLED), handlers)
-        compile_folder(compiler, version, handlers, mounted_at=HANDLERS_AT, content=content)
-        content = copy_sources((root / "layers/runtime/python/stepline",), packages, without=_LOCAL_ONLY)
-        compile_folder(compiler, version, packages, mounted_at=LAYER_AT, content=content)
-        content = (deps / _DEPS_STAMP).read_text()
-        compile_folder(compiler, version, deps / "python", mounted_at=LAYER_AT, content=content)
-        return cls(runtime=runtime, folder=handlers, layers=(library, deps), compiled=True)
+        acting = acting or tuple(build_deps(root / "layers" / name, version) for name in ACTING)
+        bundle = build_deps(bundle, version) if bundle else None
+        handlers, library = root, root / "layers/runtime"
+        if compiler is not None:
+            built = root / ".stepline/functions"
+            handlers, library = built / "handlers", built / "library"
+            packages = library / "python"
+            content = copy_sources(tuple(root / name for name in _BUNDLED), handlers)
+            compile_folder(compiler, version, handlers, mounted_at=HANDLERS_AT, content=content)
+            content = copy_sources((root / "layers/runtime/python/stepline",), packages, without=_LOCAL_ONLY)
+            compile_folder(compiler, version, packages, mounted_at=LAYER_AT, content=content)
+            for folder in filter(None, (deps, *acting, bundle)):
+                content = (folder / _DEPS_STAMP).read_text()
+                compile_folder(compiler, version, folder / "python", mounted_at=LAYER_AT, content=content)
+        return cls(
+            runtime=runtime,
+            folder=handlers,
+            layers=(library, deps),
+            acting=acting,
+            bundle=bundle,
+            shared=shared,
+            requirements=requirements,
+            compiled=compiler is not None,
+        )
+
+    def bundle_bytes(self) -> tuple[int, int]:
+        """Return the bytes, unzipped, of the packages of the bundle, and of all else that the largest function has."""
+        layers = [_bytes_of(folder / "python") for folder in (*self.layers, *self.acting)]
+        handlers = [_bytes_of(self.folder / name) for name in self.packages]
+        return _bytes_of(self.bundle / "python") if self.bundle else 0, sum([*layers, *handlers])
 
     @classmethod
     def for_emulator(cls, root: Path, folder: Path, *, bundle: Path | None = None) -> Code:
@@ -112,29 +152,48 @@ class Code:
         packages = dict.fromkeys([*_BUNDLED, *(path.name for path in own)])
         return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, folder=folder, packages=tuple(packages))
 
-    def add_to(self, scope: Construct) -> Package:
-        """Add code and layers to a stack. The local stage's code is not included."""
+    def add_to(self, scope: Construct, *, agent: bool = False) -> Package:
+        """Add code and layers to a stack, and those for running tools and for the bundle if its functions are the agent's.
+
+        The local stage's code is not included.
+        """
         unbundled = [] if self.compiled else _UNBUNDLED
         handlers = lambda_.Code.from_asset(
             str(self.folder),
             exclude=["/*", "!/bootstrap", *(f"!/{name}" for name in self.packages), *unbundled],
             ignore_mode=cdk.IgnoreMode.GIT,
         )
-        layers = [
-            lambda_.LayerVersion(
-                scope,
-                f"Layer{folder.name.title()}",
-                code=lambda_.Code.from_asset(
-                    str(folder),
-                    exclude=["/*", "!/python", "python/stepline/local", *unbundled],
-                    ignore_mode=cdk.IgnoreMode.GIT,
-                ),
-                compatible_runtimes=[self.runtime],
-                compatible_architectures=[lambda_.Architecture.ARM_64],
-            )
-            for folder in self.layers
-        ]
-        return Package(runtime=self.runtime, handlers=handlers, layers=layers)
+        acting = {folder.name: self._layer(scope, folder) for folder in self.acting if agent}
+        bundle = [acting[name] for name in self.shared if agent]
+        if agent and self.bundle:
+            bundle.append(self._layer(scope, self.bundle))
+        layers = [self._layer(scope, folder) for folder in self.layers]
+        return Package(
+            runtime=self.runtime,
+            handlers=handlers,
+            layers=layers,
+            acting=list(acting.values()),
+            bundle=bundle,
+        )
+
+    def _layer(self, scope: Construct, folder: Path) -> lambda_.LayerVersion:
+        unbundled = [] if self.compiled else _UNBUNDLED
+        return lambda_.LayerVersion(
+            scope,
+            f"Layer{folder.name.title()}",
+            code=lambda_.Code.from_asset(
+                str(folder),
+                exclude=[
+                    "/*",
+                    "!/python",
+                    *(f"python/stepline/{name}" for name in _LOCAL_ONLY),
+                    *unbundled,
+                ],
+                ignore_mode=cdk.IgnoreMode.GIT,
+            ),
+            compatible_runtimes=[self.runtime],
+            compatible_architectures=[lambda_.Architecture.ARM_64],
+        )
 
 
 def render_bootstrap(python: str, digest: str) -> str:
@@ -145,6 +204,10 @@ def render_bootstrap(python: str, digest: str) -> str:
     return f'#!/bin/sh\n# library {digest}\n{variables} exec "{python}" -m awslambdaric "$_HANDLER"\n'
 
 
+def _bytes_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def read_packages(requirements: Path) -> tuple[str, ...]:
     """Return the names of the packages in a file of pinned requirements, in order."""
     lines = (line.partition("#")[0].strip() for line in requirements.read_text().splitlines())
@@ -152,15 +215,26 @@ def read_packages(requirements: Path) -> tuple[str, ...]:
 
 
 def build_deps(folder: Path, version: str, *, architecture: str = ARCHITECTURE) -> Path:
-    """Install the locked requirements for a Python on Lambda into `folder/python`, unless present."""
+    """Install the locked requirements for a Python on Lambda into `folder/python`, unless present.
+
+    Raises DependencyError `local_install`; pip has said why.
+    """
+    with (folder / "requirements.txt").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two syntheses at once, the second one finds it built
+        return _build_deps(folder, version, architecture)
+
+
+def _build_deps(folder: Path, version: str, architecture: str) -> Path:
     requirements = folder / "requirements.txt"
     stamp = folder / _DEPS_STAMP
     wanted = hashlib.sha256(requirements.read_bytes() + f"{version} {architecture}".encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
         return folder
     shutil.rmtree(stamp.parent, ignore_errors=True)
-    platforms = (f"manylinux2014_{architecture}", f"manylinux_2_28_{architecture}")
-    subprocess.run(  # noqa: S603 - fixed command, our own requirements file
+    # pip takes each tag by its name alone: manylinux_2_28 does not stand for those before it.
+    tags = ("2014", *(f"_2_{minor}" for minor in range(17, 29)))
+    platforms = tuple(f"manylinux{tag}_{architecture}" for tag in tags)
+    done = subprocess.run(  # noqa: S603 - fixed command, our own requirements file
         [
             *(
                 sys.executable,
@@ -173,12 +247,19 @@ def build_deps(folder: Path, version: str, *, architecture: str = ARCHITECTURE) 
                 "--require-hashes",
             ),
             *("--only-binary=:all:", "--implementation", "cp", "--python-version", version),
+            "--ignore-requires-python",  # pip compares with the Python that it runs in
             *(flag for name in platforms for flag in ("--platform", name)),
             *("--target", str(stamp.parent), "--requirement", str(requirements)),
         ],
-        check=True,
+        check=False,
     )
+    if done.returncode:
+        raise DependencyError(f"the packages of {requirements} cannot be installed", code="local_install")
     for path in [*stamp.parent.rglob("tests"), *stamp.parent.rglob("__pycache__"), stamp.parent / "bin"]:
         shutil.rmtree(path, ignore_errors=True)
+    for record in stamp.parent.glob("*.dist-info/RECORD"):
+        # Commands were removed above; their hashes depend on the path of the Python here.
+        rows = record.read_text(encoding="utf-8").splitlines(keepends=True)
+        record.write_text("".join(row for row in rows if not row.startswith("../../bin/")), encoding="utf-8")
     stamp.write_text(wanted)
     return folder

@@ -56,11 +56,13 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::EC2": "a network without NAT gateway, interface endpoint or address; the gateway endpoint is free",
     "AWS::ECR::Repository": "by what is stored: the image, above",
     "AWS::ECS": "by the second of a task; no service keeps one running",
-    "AWS::Events::Rule": "rules and their matches in the account's own bus; the sweeper's calls are above",
+    "AWS::Events::Rule": "rules and their matches in the account's own bus; the sweeper's calls are above; where programs run, "
+    "an event for each object, at most 1 USD a million",
     "AWS::IAM": "",
     "AWS::Lambda": "by the call and the second; snapshots are above",
     "AWS::Logs::LogGroup": "by what is written, 0.50 USD a GB, and kept for 30 days",
     "AWS::S3": "by what is stored and asked for",
+    "AWS::S3Vectors::VectorBucket": "by what is stored, written and searched, with `memory=s3_vectors` only",
     "AWS::StepFunctions::StateMachine": "by the transition, 0.025 USD a thousand",
     "Custom::SteplineImage": "",
 }

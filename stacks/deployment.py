@@ -24,7 +24,9 @@ class Deployment:
         self.stage = stage
         self.state = StateStack(app, stage)
         self.ingress = IngressStack(app, stage, state=self.state, code=code)
-        self.execution = ExecutionStack(app, stage) if stage.has_tasks else None
+        self.execution = (
+            ExecutionStack(app, stage, requirements=code.requirements) if stage.has_tasks else None
+        )
         self.loop = LoopStack(
             app,
             stage,

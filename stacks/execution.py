@@ -39,8 +39,11 @@ MEMORY_MIB: Final = {
 class ExecutionStack(cdk.Stack):
     """Network, cluster, task definition, and the two roles of a task."""
 
-    def __init__(self, scope: Construct, stage: Stage) -> None:
-        """Add all of it. On the emulator the task is one container, since two could not communicate there."""
+    def __init__(self, scope: Construct, stage: Stage, *, requirements: tuple[str, ...] = ()) -> None:
+        """Add all of it; the image has the packages of these files too.
+
+        On the emulator the task is one container, since two could not communicate there.
+        """
         super().__init__(scope, f"stepline-{stage.name}-exec", description="Stepline: programs of the agent.")
         if not stage.is_local and stage.exec_memory_mib not in MEMORY_MIB.get(stage.exec_cpu, ()):
             raise ValueError(
@@ -66,7 +69,7 @@ class ExecutionStack(cdk.Stack):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
-        image = Image(uri=stage.exec_image) if stage.is_local else make_image(self, stage)
+        image = Image(uri=stage.exec_image) if stage.is_local else make_image(self, stage, requirements)
         self.task_role_arn = self._make_task_role().role_arn
         self.execution_role_arn = self._make_execution_role(image).role_arn
         self._make_definition(image)

@@ -41,10 +41,17 @@ SIZES: Final[Mapping[str, Size]] = {
     "decide": Size(STEP_TIMEOUTS_S["decide"], 512, is_waited_for=True),
     "act": Size(STEP_TIMEOUTS_S["act"], 512, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),
+    "output": Size(30, 256),
     "close": Size(STEP_TIMEOUTS_S["close"], 512),
     "sweeper": Size(120, 512),
 }
 """Memory is chosen by cost times time. Source: docs/reference/bench.md, `size_<function>`."""
+
+
+ACTING: Final = ("act",)
+"""The functions that run tools of the agent: they search the memory index for them, and ask MCP servers."""
+LOADING: Final = ("act", "close", "decide")
+"""The functions that import the bundle, and the packages that it requires."""
 
 
 class Function(Construct):
@@ -86,7 +93,7 @@ class Function(Construct):
             architecture=lambda_.Architecture.ARM_64,
             handler=f"lambdas.{name}.handler",
             code=package.handlers,
-            layers=package.layers,
+            layers=_layers(name, package),
             role=self.role.without_policy_updates(),
             log_group=self.log_group,
             timeout=cdk.Duration.seconds(size.timeout_s),
@@ -108,3 +115,10 @@ class Function(Construct):
         # The alias below names a published version, which this warning does not recognise.
         cdk.Annotations.of(self.function).acknowledge_warning(_SNAP_WARNING)
         self.live = lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
+
+
+def _layers(name: str, package: Package) -> list[lambda_.LayerVersion]:
+    """Return the layers of a function, of which Lambda takes five. Source: docs.aws.amazon.com/lambda, "Lambda quotas"."""
+    acting = package.acting if name in ACTING else []
+    bundle = package.bundle if name in LOADING else []
+    return list(dict.fromkeys([*package.layers, *acting, *bundle]))

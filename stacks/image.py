@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ PUSH_ACTIONS: Final = (
 BUILD_TIMEOUT: Final = cdk.Duration.minutes(25)
 ANSWER_TIMEOUT: Final = cdk.Duration.minutes(30)
 IMAGES_KEPT: Final = 5
+REQUIREMENTS: Final = "REQUIREMENTS"
 
 _IN_ECR: Final = re.compile(
     r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/(?P<name>[^:@]+)(?:[:@].+)?"
@@ -53,8 +55,11 @@ class Image:
     repository_arn: str = ""
 
 
-def make_image(scope: Construct, stage: Stage) -> Image:
-    """Return the image of the stage's choice, with its resources: `asset`, `codebuild`, or a URI."""
+def make_image(scope: Construct, stage: Stage, requirements: tuple[str, ...] = ()) -> Image:
+    """Return the image of the stage's choice, with its resources: `asset`, `codebuild`, or a URI.
+
+    `requirements` are the files of bundles, by their paths in the checkout, whose packages a built image has.
+    """
     match stage.exec_image:
         case "" | "none":
             raise ValueError("tasks need an image: -c exec_image=asset, codebuild or a URI")
@@ -64,15 +69,20 @@ def make_image(scope: Construct, stage: Stage) -> Image:
                 "Image",
                 directory=str(ROOT),
                 file=DOCKERFILE,
-                build_args={"BASE": BASE},
+                build_args={"BASE": BASE, **_named(requirements)},
                 platform=ecr_assets.Platform.LINUX_ARM64,
                 ignore_mode=cdk.IgnoreMode.DOCKER,
             )
             return Image(uri=asset.image_uri, repository_arn=asset.repository.repository_arn)
         case "codebuild":
-            return ImageBuild(scope, stage).image
+            return ImageBuild(scope, stage, requirements).image
         case uri:
             return _find_image(cdk.Stack.of(scope), uri)
+
+
+def _named(requirements: tuple[str, ...]) -> dict[str, str]:
+    """Return the build's argument for the packages of bundles; nothing for none."""
+    return {REQUIREMENTS: " ".join(requirements)} if requirements else {}
 
 
 def _find_image(stack: cdk.Stack, uri: str) -> Image:
@@ -89,10 +99,11 @@ class ImageBuild(Construct):
     A custom resource starts it, and the build itself reports its end to CloudFormation: no function waits.
     """
 
-    def __init__(self, scope: Construct, stage: Stage) -> None:
+    def __init__(self, scope: Construct, stage: Stage, requirements: tuple[str, ...] = ()) -> None:
         """Add repository, project and the function that starts a build."""
         super().__init__(scope, "ImageBuild")
         self._stage = stage
+        self._named = _named(requirements)
         source = s3_assets.Asset(
             self,
             "Source",
@@ -118,11 +129,20 @@ class ImageBuild(Construct):
             resource_type="Custom::SteplineImage",
             service_token=self._make_starter(project).function_arn,
             service_timeout=ANSWER_TIMEOUT,
-            properties={"Project": project.project_name, "Tag": source.asset_hash},
+            properties={"Project": project.project_name, "Tag": self._tag(source)},
         )
         build.node.add_dependency(project.role)
         tag = build.get_att_string("Tag")
         self.image = Image(uri=f"{repository.repository_uri}:{tag}", repository_arn=repository.repository_arn)
+
+    def _tag(self, source: s3_assets.Asset) -> str:
+        """Return the tag of the image, which never changes: sources with the packages of other bundles have another."""
+        words = "".join(self._named.values())
+        return (
+            f"{source.asset_hash}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
+            if words
+            else source.asset_hash
+        )
 
     def _make_project(self, source: s3_assets.Asset, repository: ecr.Repository) -> codebuild.Project:
         role = iam.Role(self, "BuildRole", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
@@ -149,6 +169,10 @@ class ImageBuild(Construct):
             environment_variables={
                 "BASE": codebuild.BuildEnvironmentVariable(value=BASE),
                 "REPOSITORY": codebuild.BuildEnvironmentVariable(value=repository.repository_uri),
+                **{
+                    name: codebuild.BuildEnvironmentVariable(value=value)
+                    for name, value in self._named.items()
+                },
             },
             build_spec=codebuild.BuildSpec.from_object(render_buildspec()),
             logging=codebuild.LoggingOptions(
@@ -194,7 +218,8 @@ def render_buildspec() -> dict[str, object]:
     Sources that were built before, as those of a release that is rolled back to, have their image: a tag never changes.
     """
     known = 'docker manifest inspect "$REPOSITORY:$TAG" >/dev/null 2>&1'
-    build = f'docker build --platform linux/arm64 --build-arg "BASE=$BASE" --file {DOCKERFILE} --tag "$REPOSITORY:$TAG" .'
+    arguments = f'--build-arg "BASE=$BASE" --build-arg "{REQUIREMENTS}=${REQUIREMENTS}"'
+    build = f'docker build --platform linux/arm64 {arguments} --file {DOCKERFILE} --tag "$REPOSITORY:$TAG" .'
     answer = (
         'if [ "$CODEBUILD_BUILD_SUCCEEDING" = 1 ]; then answer="$ON_SUCCESS"; else answer="$ON_FAILURE"; fi; '
         "curl --fail --silent --show-error --retry 5 --request PUT --header 'Content-Type:' "

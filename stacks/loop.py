@@ -14,7 +14,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.access import LOOP, Resources, bedrock_arns, statements
+from stacks.access import LOOP, Resources, bedrock_arns, embedding_arn, statements
 from stacks.alarm import Watched, add_alarms
 from stacks.code import Code
 from stacks.definition import render_definition
@@ -26,6 +26,7 @@ from stacks.ingress import STAGE_NAME, IngressStack
 from stacks.stage import Stage
 from stacks.state import StateStack
 from stepline.loop.graph import TASKS
+from stepline.model.program.running_log import LOG
 
 ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
 
@@ -61,6 +62,8 @@ class LoopStack(cdk.Stack):
         self.functions = self._make_functions(stage, code, environment, resources)
         self.machine = self._make_machine(stage, resources)
         self._sweep(stage)
+        if stage.runs_programs:
+            self._show_output(state.bucket.bucket_name)
         if stage.event_source_principals:
             EventSource(
                 self,
@@ -85,7 +88,7 @@ class LoopStack(cdk.Stack):
             cdk.Annotations.of(self).add_warning_v2(
                 "stepline:model", "no model_secret_arn given (-c model_secret_arn=…): turns will fail"
             )
-        if not stage.executes and not stage.has_tasks:
+        if not stage.runs_programs:
             cdk.Annotations.of(self).add_info_v2(
                 "stepline:programs", f"exec_image={stage.exec_image or 'none'}: the agent runs no programs"
             )
@@ -93,7 +96,7 @@ class LoopStack(cdk.Stack):
     def _make_functions(
         self, stage: Stage, code: Code, environment: Mapping[str, str], resources: Resources
     ) -> dict[str, Function]:
-        package = code.add_to(self)
+        package = code.add_to(self, agent=True)
         return {
             name: Function(
                 self,
@@ -104,7 +107,7 @@ class LoopStack(cdk.Stack):
                 resources=resources,
             )
             for name in LOOP
-            if stage.executes or name != "execute"
+            if (stage.executes or name != "execute") and (stage.runs_programs or name != "output")
         }
 
     def _name_resources(self, stage: Stage, state: StateStack, ingress: IngressStack) -> Resources:
@@ -115,9 +118,12 @@ class LoopStack(cdk.Stack):
             executions_arn=stage.executions_arn(self),
             connections_arn=ingress.connections_arn,
             model_secret_arn=stage.model_secret_arn,
+            search_secret_arn=stage.search_secret_arn,
             redis_secret_arn=stage.redis_secret_arn,
             model_arns=bedrock_arns(self) if stage.model_provider == "bedrock" else (),
             handovers_arn=stage.handovers_arn(self),
+            memory_arn=state.memory_arn,
+            embedding_arn=embedding_arn(self) if state.memory_arn else "",
         )
         if not (execution := self._execution):
             return resources
@@ -147,6 +153,23 @@ class LoopStack(cdk.Stack):
             state_machine_type=sfn.StateMachineType.STANDARD,
             definition_body=sfn.DefinitionBody.from_string(json.dumps(definition)),
             role=role.without_policy_updates(),
+        )
+
+    def _show_output(self, bucket: str) -> None:
+        """Trigger `output` on each copy of a running program's log; one that is late is of no use."""
+        events.Rule(
+            self,
+            "ProgramPrinted",
+            event_pattern=events.EventPattern(
+                source=["aws.s3"],
+                detail_type=["Object Created"],
+                detail={"bucket": {"name": [bucket]}, "object": {"key": [{"wildcard": f"exec/*/{LOG}"}]}},
+            ),
+            targets=[
+                targets.LambdaFunction(
+                    self.functions["output"].live, retry_attempts=0, max_event_age=cdk.Duration.minutes(1)
+                )
+            ],
         )
 
     def _sweep(self, stage: Stage) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any
+from typing import Any, get_args
 
 import aws_cdk as cdk
 from constructs import Node
@@ -14,9 +14,10 @@ from constructs import Node
 from stacks.bytecode import MAGIC
 from stacks.code import PYTHON_VERSION
 from stepline.model.decision import FANOUT_MODES
+from stepline.model.program.execution import WorkspaceMode
 from stepline.model.program.handover import secret_name
 from stepline.ports.model import RoleChoice
-from stepline.settings import TABLE
+from stepline.settings import TABLE, BundleChoice, SearchProvider
 
 LOCAL = "local"
 HOST_MODES = ("process", "docker")
@@ -32,8 +33,11 @@ _EMULATED = "arn:aws:iam::000000000000:root"
 """The account of the emulator."""
 _WORDS: Mapping[str, Collection[str]] = {
     "multi_action": FANOUT_MODES,
+    "workspace": get_args(WorkspaceMode),
     "protocol": ("strict", "tolerant"),
     "agent_version": ("v2", "v3"),
+    "memory": ("embedded", "s3_vectors"),
+    "search_provider": get_args(SearchProvider),
     "python": MAGIC,
 }
 """Choices between a few words; those of `python` are Lambda's with snapshots."""
@@ -79,13 +83,23 @@ class Stage:
     keep_recent_turns: int = 6
     keep_intact_turns: int = 2
     cache_minimum_tokens: Mapping[str, int] = field(default_factory=dict)
+    workspace: str = "custom"
     search_corpus: str = ""
+    search_provider: str = "collection"
+    search_url: str = ""
+    search_secret_arn: str = ""
+    memory: str = "embedded"
     steer_poll_ms: int = 300
+    mcp_timeout_s: int = 60
+    mcp_list_ttl_s: int = 3600
     finalize_rounds: int = 2
     finalize_max_tokens: int = 3000
+    approvals: Mapping[str, str] = field(default_factory=dict)
+    approval_wait_s: int = 604_800
     event_credit: int = 1
     redis_secret_arn: str = ""
     bundle: str = "bundles.default"
+    bundles: Mapping[str, BundleChoice] = field(default_factory=dict)
     bundle_props: Mapping[str, Any] = field(default_factory=dict)
     assembly: Mapping[str, Any] = field(default_factory=dict)
     exec_mode: str = "none"
@@ -122,8 +136,11 @@ class Stage:
         for name, known in _WORDS.items():
             if (word := getattr(self, name)) not in known:
                 raise ValueError(f"{name}: {word!r} is none of {', '.join(known)}")
-        if self.redis_secret_arn and not self.redis_secret_arn.startswith("arn:"):
-            raise ValueError("redis_secret_arn: not the ARN of a secret; the URL itself belongs into one")
+        if self.is_local and self.memory == "s3_vectors":
+            raise ValueError(
+                "memory_not_local: the emulator has no S3 Vectors, so stage local keeps memory embedded"
+            )
+        self._check_services()
         for arn in self.event_source_principals:
             if not _CALLER.fullmatch(arn):
                 raise ValueError(
@@ -131,6 +148,15 @@ class Stage:
                 )
         self._check_network()
         self._check_doors()
+
+    def _check_services(self) -> None:
+        """Refuse services outside that could not be reached."""
+        if self.search_provider == "searxng" and not self.search_url:
+            raise ValueError("search_url: search_provider searxng needs the address of its instance")
+        if self.search_secret_arn and not self.search_secret_arn.startswith("arn:"):
+            raise ValueError("search_secret_arn: not the ARN of a secret; the key itself belongs into one")
+        if self.redis_secret_arn and not self.redis_secret_arn.startswith("arn:"):
+            raise ValueError("redis_secret_arn: not the ARN of a secret; the URL itself belongs into one")
 
     def _check_network(self) -> None:
         """Refuse a network of tasks that AWS would refuse mid-deployment."""
@@ -173,9 +199,19 @@ class Stage:
         return self.name == LOCAL
 
     @property
+    def modules(self) -> tuple[str, ...]:
+        """The packages of the bundles, the default one first, each once."""
+        return tuple(dict.fromkeys([self.bundle, *(choice.module for choice in self.bundles.values())]))
+
+    @property
     def executes(self) -> bool:
         """True if this deployment has a function that runs programs."""
         return self.exec_mode in HOST_MODES
+
+    @property
+    def runs_programs(self) -> bool:
+        """True if this deployment can run programs anywhere."""
+        return self.executes or self.has_tasks
 
     @property
     def has_tasks(self) -> bool:
@@ -252,7 +288,7 @@ class Stage:
 
 def _parse(choice: Field[Any], text: str) -> Any:
     """Return the value of a choice from its text: a list is separated by commas, an object is JSON."""
-    if choice.name == "model_roles":
+    if choice.name in ("model_roles", "bundles"):
         return TABLE[choice.name].parse(text)
     match choice.default:
         case bool():

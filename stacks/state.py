@@ -5,11 +5,13 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_s3vectors as s3vectors
 from constructs import Construct
 
 from stacks.identity import UserPool, given_trust
 from stacks.stage import Stage
 
+USER_INDEX = "GSI1"
 LANE_INDEX = "GSI3"
 _STRING = dynamodb.AttributeType.STRING
 
@@ -17,7 +19,8 @@ _STRING = dynamodb.AttributeType.STRING
 class StateStack(cdk.Stack):
     """One table, one bucket, and users unless an external issuer has them.
 
-    Conversations by user (GSI1), feedback by month (GSI2), open lanes (GSI3).
+    Conversations by user (GSI1), feedback by month (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
+    without one.
     """
 
     def __init__(self, scope: Construct, stage: Stage) -> None:
@@ -38,7 +41,7 @@ class StateStack(cdk.Stack):
             deletion_protection=stage.keeps_data,
             removal_policy=stage.removal_policy,
             global_secondary_indexes=[
-                _index("GSI1", "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),
+                _index(USER_INDEX, "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),
                 _index("GSI2", "gsi2pk", dynamodb.Attribute(name="gsi2sk", type=_STRING)),
                 _index(
                     LANE_INDEX,
@@ -57,15 +60,11 @@ class StateStack(cdk.Stack):
             # The emulator speaks plain HTTP on loopback, which this policy would refuse.
             enforce_ssl=not stage.is_local,
             removal_policy=stage.removal_policy,
-            lifecycle_rules=[
-                s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
-                s3.LifecycleRule(prefix="quarantine/", expiration=cdk.Duration.days(1)),
-                # Request and result of a run are used while its turn is open; the log has the rest.
-                s3.LifecycleRule(prefix="exec/", expiration=cdk.Duration.days(30)),
-                # A newer segment replaces an older one, and the log can replace the newest.
-                s3.LifecycleRule(prefix="seg/", expiration=cdk.Duration.days(30)),
-            ],
+            lifecycle_rules=_expiries(),
         )
+        if stage.runs_programs:
+            _announce_objects(self.bucket)
+        self.memory_arn = _memory_bucket(self, stage) if stage.memory == "s3_vectors" else ""
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)
         cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
         if stage.oidc_issuer or stage.is_local:
@@ -75,6 +74,43 @@ class StateStack(cdk.Stack):
             self.trust = users.trust(stage)
             cdk.CfnOutput(self, "UserPoolId", value=users.pool.user_pool_id)
             cdk.CfnOutput(self, "UserPoolClientId", value=users.client.user_pool_client_id)
+
+
+def _expiries() -> list[s3.LifecycleRule]:
+    return [
+        s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
+        s3.LifecycleRule(prefix="quarantine/", expiration=cdk.Duration.days(1)),
+        # Request and result of a run are used while its turn is open; the log has the rest.
+        s3.LifecycleRule(prefix="exec/", expiration=cdk.Duration.days(30)),
+        # A newer segment replaces an older one, and the log can replace the newest.
+        s3.LifecycleRule(prefix="seg/", expiration=cdk.Duration.days(30)),
+        # Segments of memory that newer ones replace stay behind; the logs can replace all of them.
+        s3.LifecycleRule(prefix="mem/", expiration=cdk.Duration.days(365)),
+    ]
+
+
+def _memory_bucket(scope: Construct, stage: Stage) -> str:
+    """Add the vector bucket of memory and its output, and return its ARN; the functions make its indexes."""
+    made = s3vectors.CfnVectorBucket(
+        scope,
+        "Memory",
+        encryption_configuration=s3vectors.CfnVectorBucket.EncryptionConfigurationProperty(sse_type="AES256"),
+    )
+    made.apply_removal_policy(stage.removal_policy)
+    cdk.CfnOutput(scope, "MemoryBucketArn", value=made.attr_vector_bucket_arn)
+    return made.attr_vector_bucket_arn
+
+
+def _announce_objects(bucket: s3.Bucket) -> None:
+    """Let the bucket tell the account's event bus of its objects.
+
+    By the resource's own property: the construct's would add a function that may change any bucket.
+    """
+    made = bucket.node.default_child
+    assert isinstance(made, s3.CfnBucket)
+    made.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+        event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+    )
 
 
 def _index(

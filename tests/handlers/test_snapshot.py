@@ -129,6 +129,10 @@ def test_two_environments_of_one_snapshot_draw_different_numbers(deployed: Any) 
     assert len(set(drawn)) == 3
 
 
+FILES_OF_PACKAGES = {"stepline.adapters.embedded.static_embedding._model"}
+"""Caches of what a package ships, which is the same in every environment, as code is."""
+
+
 def test_nothing_is_kept_beside_the_app(deployed: Any) -> None:
     """Whatever an adapter or a handler remembers for the process is forgotten: no cache of theirs is left out."""
     for package in (adapters, bootstrap, lambdas):
@@ -141,10 +145,10 @@ def test_nothing_is_kept_beside_the_app(deployed: Any) -> None:
         for name, module in sys.modules.items()
         if name.startswith(("stepline.adapters", "stepline.bootstrap", "lambdas"))
         for attribute, value in vars(module).items()
-        if hasattr(value, "cache_info")
+        if hasattr(value, "cache_info") and value.__module__ == name
     }
     assert caches
-    assert {name for name, size in caches.items() if size} == set()
+    assert {name for name, size in caches.items() if size} <= FILES_OF_PACKAGES
 
 
 def loaded_before_snapshot(function: str, **settings: str) -> tuple[set[str], int]:

@@ -225,8 +225,21 @@ def test_a_turn_that_was_given_up_ends_with_one_error(runtime: LambdaRuntime) ->
 def test_no_handler_loads_the_models_sdk_when_it_is_imported() -> None:
     program = (
         "import sys\n"
-        "import lambdas.act, lambdas.authorizer, lambdas.close, lambdas.decide, lambdas.socket, lambdas.sweeper\n"
+        "import lambdas.act, lambdas.authorizer, lambdas.close, lambdas.decide, lambdas.output, lambdas.socket, lambdas.sweeper\n"
         "print(*sorted({'anthropic', 'aws_cdk', 'click', 'redis', 'rich', 'websockets', 'httpx'} & sys.modules.keys()))\n"
     )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("handler", "unneeded"),
+    [
+        ("authorizer", ["stepline.loop", "stepline.tools", "stepline.protocol"]),
+        ("act", ["stepline.programs.archive", "tarfile", "xml.parsers.expat"]),
+    ],
+)
+def test_a_handler_does_not_load_what_few_of_its_calls_need(handler: str, unneeded: list[str]) -> None:
+    program = f"import sys, lambdas.{handler}; print(*sorted(set({unneeded}) & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

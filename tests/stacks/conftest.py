@@ -8,7 +8,7 @@ import pytest
 cdk = pytest.importorskip("aws_cdk", reason="needs aws-cdk-lib: pip install -e '.[local,test]'")
 from aws_cdk.assertions import Template  # noqa: E402 - only where the CDK is installed
 
-from stacks.code import Code  # noqa: E402 - as above
+from stacks.code import ACTING, Code  # noqa: E402 - as above
 from stacks.deployment import Deployment  # noqa: E402 - as above
 from stacks.stage import Stage  # noqa: E402 - as above
 from tests.stacks.role import Roles  # noqa: E402 - as above
@@ -19,15 +19,21 @@ CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
 
 
 class Synthesis:
-    """One stage's templates. The dependency layer is an empty folder: what is in it is tests/stacks/test_layer.py's."""
+    """One stage's templates. The dependency layers are empty folders: what is in them is tests/stacks/test_layer.py's."""
 
     def __init__(self, stage, folder):
         app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-        (folder / "deps/python").mkdir(parents=True)
+        for name in ("deps", *ACTING):
+            (folder / name / "python").mkdir(parents=True)
         code = (
             Code.for_emulator(ROOT, folder / "code")
             if stage.is_local
-            else Code.for_aws(ROOT, version=stage.python, deps=folder / "deps")
+            else Code.for_aws(
+                ROOT,
+                version=stage.python,
+                deps=folder / "deps",
+                acting=tuple(folder / name for name in ACTING),
+            )
         )
         deployment = Deployment(app, stage, code=code, packages=("numpy", "pandas"))
         self.stage = stage
@@ -81,6 +87,8 @@ def prod(tmp_path_factory):
         allowed_origins=("https://chat.example",),
         model_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:model-AbCdEf",
         redis_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:redis-AbCdEf",
+        search_provider="brave",
+        search_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:search-AbCdEf",
         event_source_principals=(BILLING,),
     )
 
@@ -103,7 +111,7 @@ def local(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def bedrock(tmp_path_factory):
-    return synthesise(tmp_path_factory, name="rocks", model_provider="bedrock")
+    return synthesise(tmp_path_factory, name="rocks", model_provider="bedrock", memory="s3_vectors")
 
 
 @pytest.fixture(params=["prod", "dev", "local", "bedrock"])

@@ -6,6 +6,8 @@ import threading
 from contextlib import contextmanager
 
 from bundles.default import WORKFLOW
+from stacks.access import ACCESS
+from stacks.state import LANE_INDEX
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
 from stepline.adapters.aws.delta import DynamoDeltas
@@ -75,12 +77,18 @@ class Calls:
             self._hear_table(name, params)
         elif service == "s3":
             # Asking for an object's size is reading it.
-            self.note(
-                "s3:GetObject" if name == "HeadObject" else f"s3:{name}", params["Key"].partition("/")[0]
-            )
+            action = "s3:GetObject" if name == "HeadObject" else f"s3:{name}"
+            self.note(action, self._place(params["Key"], action))
         else:
             action = f"{'states' if service == 'stepfunctions' else service}:{name}"
             self.note(action, TARGETS.get(action, "?"))
+
+    def _place(self, key, action):
+        """Return the first word of an object's key, or its pattern where that is all that the principal may do."""
+        word = key.partition("/")[0]
+        pattern = f"{word}/*/{key.rpartition('/')[2]}"
+        given = {one for right in ACCESS[self.principal] if action in right.actions for one in right.of}
+        return pattern if word not in given and pattern in given else word
 
     def _hear_table(self, name, params):
         if name == "TransactWriteItems":
@@ -88,8 +96,9 @@ class Calls:
                 ((kind, inner),) = item.items()
                 self._hear_table(f"{kind}Item", inner)
         elif name == "Query":
-            key = params["ExpressionAttributeValues"].get(":pk", {}).get("S", "")
-            self.note("dynamodb:Query", "lanes" if "IndexName" in params else word(key))
+            values = params["ExpressionAttributeValues"]
+            key = values.get(":pk", values.get(":user", {})).get("S", "")
+            self.note("dynamodb:Query", "lanes" if params.get("IndexName") == LANE_INDEX else word(key))
         elif name in ITEMS:
             self.note(f"dynamodb:{name}", word(params.get("Key", params.get("Item"))["pk"]["S"]))
 
@@ -176,7 +185,7 @@ class Cloud(Conversation):
             machine=StepFunctionsMachine(create_machine(name)),
             tasks=EcsTasks(table, "prod", clock),
             grants=S3Grants(name),
-            policy=dataclasses.replace(self.ports.policy, seal_batches=2),
+            policy=dataclasses.replace(self.ports.policy, seal_batches=2, workspace="git"),
         )
         profile = RuntimeProfile(placement="remote", backend="fargate", task=TASK)
         agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=60)))

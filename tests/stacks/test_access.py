@@ -88,10 +88,16 @@ def test_a_task_touches_no_row_and_no_object(prod):
 
 
 def test_only_act_and_execute_touch_what_belongs_to_runs(local):
-    touching = {
-        name for name in local.functions if "<Artifacts>/exec/*" in str(local.roles.lines(role_of(name)))
-    }
-    assert touching == {"act", "execute"}
+    def touchers(key):
+        return {
+            name
+            for name in local.functions
+            for action in ("s3:GetObject", "s3:PutObject")
+            if f"<Artifacts>/{key}" in local.roles.resources(role_of(name), action)
+        }
+
+    assert touchers("exec/*") == {"act", "execute"}
+    assert touchers("exec/*/log.json") == {"socket", "output"}
 
 
 def test_nobody_scans_the_table(any_stage):
@@ -116,11 +122,17 @@ def readers(synthesis, secret):
 
 
 def test_only_those_who_ask_the_model_read_its_key(prod):
-    assert readers(prod, "model-AbCdEf") == {"decide", "act"}
+    assert readers(prod, "model-AbCdEf") == {"decide", "act", "close"}
+
+
+def test_only_act_which_searches_reads_the_key_of_the_search_engine(prod):
+    assert readers(prod, "search-AbCdEf") == {"act"}
 
 
 def test_only_those_who_have_something_to_tell_read_the_url_of_redis(prod, dev):
-    assert readers(prod, "redis-AbCdEf") == {"socket", "decide", "act", "close", "sweeper"}
+    assert readers(prod, "redis-AbCdEf") == {
+        *("socket", "decide", "act", "output", "close", "sweeper"),
+    }
     assert holders(dev, "secretsmanager:GetSecretValue") == set()
 
 
@@ -133,8 +145,8 @@ def test_only_those_who_may_read_the_url_of_redis_hear_where_it_is(prod):
     assert told == readers(prod, "redis-AbCdEf")
 
 
-def test_only_a_round_and_its_tools_call_the_model_on_bedrock(bedrock):
-    assert holders(bedrock, "bedrock:InvokeModelWithResponseStream") == {"decide", "act"}
+def test_only_a_round_its_tools_and_the_hook_behind_it_call_the_model_on_bedrock(bedrock):
+    assert holders(bedrock, "bedrock:InvokeModelWithResponseStream") == {"decide", "act", "close"}
 
 
 def test_only_those_who_start_turns_may(any_stage):
@@ -154,6 +166,13 @@ def test_a_service_that_submits_events_reads_no_stream_no_ticket_and_no_model_ke
         for word in ("DELTA#", "TICKET#", "RATE#", "secret:model", "<Artifacts>/seg", "<Artifacts>/exec")
     )
     assert "states:StopExecution" not in lines
+
+
+def test_the_memory_of_users_is_for_the_tools_alone(any_stage):
+    readers = {
+        name for name in any_stage.roles.trusts if "<Artifacts>/mem" in str(any_stage.roles.lines(name))
+    }
+    assert readers == {role_of("act")}
 
 
 def test_posting_is_all_one_may_do_to_a_connection(any_stage):

@@ -146,12 +146,15 @@ def test_handlers_library_and_dependencies_ship_with_their_bytecode(tmp_path):
     for name in ("lambdas", "bundles", "layers"):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         (made / name).symlink_to(root / name)
-    code = Code.for_aws(made, version=PYTHON_VERSION, compiler=Path(sys.executable), deps=deps)
+    code = Code.for_aws(
+        made, version=PYTHON_VERSION, compiler=Path(sys.executable), deps=deps, acting=(deps,)
+    )
     assert code.compiled
     handlers, (library, dependencies) = code.folder, code.layers
     for folder in (handlers / "lambdas", library / "python/stepline/loop", dependencies / "python"):
         assert list(folder.glob("__pycache__/*.pyc")), folder
     assert not (library / "python/stepline/local").exists()
+    assert (library / "python/stepline/bundle/skills/built_in/research/SKILL.md").exists()
 
 
 def test_a_stage_may_choose_another_runtime(tmp_path_factory):

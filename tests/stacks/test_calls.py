@@ -9,28 +9,45 @@ from msgspec.structs import replace
 
 from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.event_source import PRINCIPAL
+from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.model import Say
 from stepline.adapters.polling_signals import PollingSignals
+from stepline.delivery.program_log import post_log
 from stepline.ingress.access import issue_ticket
 from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
 from stepline.loop.sweep import sweep
+from stepline.model.entry import ApprovalRequested
 from stepline.model.ids import execution_name
+from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.model.path import exec_key
 from stepline.model.program.execution import Run
 from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
+from stepline.model.program.running_log import RunningLog, log_key, read_log_key
 from stepline.ports.channel import Principal
+from stepline.ports.memory_index import MemoryQuery
+from stepline.tools.context import Store
 from tests.stacks.recorder import Calls, Cloud
 from tests.support.aws import moto
 from tests.support.conversation import FAR, LANE, USER
 from tests.support.generation import answered, called, coded
 
 BIG = "x" * 40_000
+ROW = MemoryRow(
+    conversation=LANE.conversation,
+    turn="turn_1",
+    kind="prompt",
+    path="ar:turn_1.user.prompt",
+    text="hi",
+    at="",
+    n=1,
+)
 ME = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR)
 SCRIPT = tuple(
     Say(text=text, piece_chars=4_000)
     for text in (
         called("react.write", {"path": "files/a.md", "channel": "canvas", "content": BIG}),
+        called("react.memsearch", {"mode": "timeline", "scope": "user"}),
         coded("print(1)", "outputs/a.txt"),
         coded("print(2)", "outputs/b.txt"),
         coded("print(4)", "outputs/d.txt"),
@@ -38,13 +55,27 @@ SCRIPT = tuple(
         coded("print(3)", "outputs/c.txt"),
     )
 )
-BY_ANOTHER_PROOF = ("model key", "models", "Redis's URL", "task roles")
-"""Only a provider's client uses these, or that of a Redis, or ECS asks for them; tests/stacks/test_access.py says who has them."""
+BY_ANOTHER_PROOF = (
+    "model key",
+    "search key",
+    "models",
+    "Redis's URL",
+    "task roles",
+    "memory",
+    "embedding model",
+)
+"""Only a client of a provider or a search engine uses these, or that of a Redis or of S3 Vectors, or ECS asks for them; tests/stacks/test_access.py says who has them."""
 SELDOM = {
     # Whoever ends a lost turn reads what it has not seen yet, and its batch is large if very much was waiting.
     "socket": {("s3:PutObject", "out")},
     "events": {("s3:GetObject", "out"), ("s3:PutObject", "out")},
-    "sweeper": {("s3:GetObject", "out"), ("s3:PutObject", "out")},
+    # The same, and a project that the process which closed its turn did not save.
+    "sweeper": {
+        *{("s3:GetObject", "out"), ("s3:PutObject", "out")},
+        *{("s3:PutObject", "git"), ("s3:ListBucket", "git")},
+    },
+    # A round that begins before the turn before it is saved.
+    "decide": {("s3:ListBucket", "git")},
     # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
     "execute": {("s3:PutObject", "out"), ("s3:ListBucket", "exec")},
 }
@@ -83,8 +114,10 @@ def used():
 def tell(conversation):
     """Tell of a conversation in which everything happens that makes a function call AWS."""
     come_in(conversation)
+    keep_values(conversation)
     conversation.say(BIG, loses="request")
     use_a_tool(conversation)
+    look_back(conversation)
     hear_nothing_of_a_task(conversation)
     hear_of_a_task(conversation)
     steer_away_from_a_task(conversation)
@@ -109,13 +142,47 @@ def come_in(conversation):
     conversation.say(action="auth", ticket=second)
 
 
+def keep_values(conversation):
+    """Hooks and tools of a bundle keep values for its user."""
+    for principal in ("decide", "act", "close"):
+        with conversation.acting(principal):
+            store = Store(artifacts=conversation.ports.artifacts, lane=LANE, user=USER)
+            store.put("seen", [1])
+            assert (store.get("seen"), store.get(f"of {principal}".replace(" ", "_"))) == ([1], None)
+
+
 def use_a_tool(conversation):
     with conversation.acting("decide", loses="answer") as step:
         lose_a_listener(conversation)
         conversation.decide(step)
+    wait_for_a_person(conversation)
     with conversation.acting("act", loses="answer") as step:
         lose_a_listener(conversation)
         conversation.act(step)
+
+
+def wait_for_a_person(conversation):
+    """The call is shown to the user, who lets it run."""
+    agent = conversation.agent
+    conversation.agent = dataclasses.replace(agent, approvals=lambda _: "always")
+    with conversation.acting("act") as step:
+        conversation.act(step)
+    conversation.agent = agent
+    (asked,) = conversation.entries(ApprovalRequested)
+    conversation.say(action="approve", message_id="allowed", call_id=asked.action.call_id)
+
+
+def look_back(conversation):
+    """The agent lists the turns of all of the user's conversations, and searches them: rows are packed, and read again."""
+    with conversation.acting("decide") as step:
+        conversation.decide(step)
+    with conversation.acting("act") as step:
+        conversation.act(step)
+        scope = MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER)
+        for _ in range(2):
+            index = EmbeddedMemoryIndex(conversation.ports)
+            index.search(MemoryQuery(scope=scope, text="x"))
+            index.add(scope, [ROW])
 
 
 def lose_a_listener(conversation):
@@ -227,9 +294,25 @@ def run_a_program_here(conversation):
     conversation.ports = dataclasses.replace(ports, signals=PollingSignals(ports.log, 0.01))
     with conversation.acting("execute"):
         conversation.execute(prepared)
+    hear_of_its_output(conversation)
     conversation.ports = ports
     with conversation.acting("act") as step:
         conversation.act(step)
+
+
+def hear_of_its_output(conversation):
+    """A copy of its log is posted, one is gone again, and a client asks for it."""
+    key = log_key(LANE, conversation.state.turn, conversation.state.running)
+    with conversation.acting("output"):
+        lose_a_listener(conversation)
+        post_log(conversation.ports, *read_log_key(key))  # there is none
+    conversation.say(action="resume")
+    with conversation.calls.by(""):
+        copy = msgspec.json.encode(RunningLog(lane="exec.0.log", text="so far"))
+        conversation.ports.artifacts.replace(key, copy, mime="application/json")
+    with conversation.acting("output"):
+        post_log(conversation.ports, *read_log_key(key))
+    conversation.say(action="resume")
 
 
 def lose_a_turn(conversation):

@@ -60,6 +60,11 @@ def test_the_clock_ticks_every_five_minutes(bills):
     assert bills[DEV]["the sweeper's clock"].much == f"{HOURS * 12:,} calls"
 
 
+def test_a_vector_bucket_costs_nothing_at_rest(bedrock):
+    assert bedrock.resources("AWS::S3Vectors::VectorBucket")
+    assert all("ector" not in line.what for line in price_idle(bedrock.documents()))
+
+
 def test_tasks_at_rest_cost_the_room_their_image_takes(bills):
     more = bills[PROD].keys() - bills[NO_PROGRAMS].keys()
     assert more == {"the image of programs"}
@@ -87,10 +92,10 @@ def test_what_costs_something_at_rest_is_refused_until_it_is_priced(resource):
         price_idle({"stack": {"Resources": {"New": resource}}})
 
 
-def test_no_price_and_no_free_thing_is_there_for_nothing(made):
+def test_no_price_and_no_free_thing_is_there_for_nothing(made, bedrock):
     types = {
         one["Type"]
-        for stacks in made.values()
+        for stacks in (*made.values(), bedrock.documents())
         for stack in stacks.values()
         for one in stack["Resources"].values()
     }

@@ -91,20 +91,20 @@ def test_no_key_of_a_model_is_in_a_template(any_stage):
         assert "ANTHROPIC_API_KEY" not in variables(any_stage, name)
 
 
-def test_in_aws_a_function_runs_python_with_both_layers(prod):
-    for properties in functions(prod).values():
+def test_in_aws_a_function_runs_python_with_its_layers(prod):
+    for name, properties in functions(prod).items():
         assert properties["Runtime"] == "python3.14"
         assert properties["Architectures"] == ["arm64"]
-        assert len(properties["Layers"]) == 2
+        assert len(properties["Layers"]) == (4 if name == "act" else 2)
 
 
 def test_a_stack_has_the_layers_of_its_own_functions(prod):
-    for name in ("ingress", "loop"):
+    for name, most in (("ingress", 2), ("loop", 4)):
         template = prod.templates[name]
         layers = template.find_resources("AWS::Lambda::LayerVersion")
-        assert len(layers) == 2
+        assert len(layers) == most
         for function in template.find_resources("AWS::Lambda::Function").values():
-            assert {layer["Ref"] for layer in function["Properties"]["Layers"]} == layers.keys()
+            assert {layer["Ref"] for layer in function["Properties"]["Layers"]} <= layers.keys()
 
 
 def test_on_the_emulator_a_function_runs_in_this_environment(local):
@@ -131,6 +131,7 @@ def test_the_library_layer_leaves_the_local_stage_at_home(prod):
     (library,) = prod.folder.glob("asset.*/python/stepline")
     assert (library / "loop/graph.py").exists()
     assert not (library / "local").exists()
+    assert not (library / "testing.py").exists()
 
 
 def test_snapshots_are_for_those_a_person_waits_for_and_only_where_the_stage_wants_them(prod, dev, local):
@@ -159,6 +160,15 @@ def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed)
     before, after = versions(tmp_path / "before"), versions(tmp_path / "after", changed=changed)
     assert before
     assert (before & after) == (set() if changed else before)
+
+
+@pytest.mark.parametrize("name", ["LayerMemory", "LayerMcp"])
+def test_only_what_runs_the_agents_tools_has_the_layers_of_memory_and_of_servers(prod, name):
+    (layer,) = [found for found in prod.entries("AWS::Lambda::LayerVersion") if found.startswith(name)]
+    having = {
+        named for named, properties in functions(prod).items() if layer in str(properties.get("Layers"))
+    }
+    assert having == {"act"}
 
 
 def test_what_collects_from_tasks_has_room_for_it(prod):

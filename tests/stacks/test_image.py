@@ -21,9 +21,10 @@ from tests.stacks.conftest import CONTEXT, cdk
 class Synthesis:
     """The execution stack of a stage that says this of its image."""
 
-    def __init__(self, image, folder):
+    def __init__(self, image, folder, *, requirements=()):
         app = cdk.App(outdir=str(folder), context=CONTEXT)
-        stack = ExecutionStack(app, Stage(name="dev", exec_mode="fargate", exec_image=image))
+        stage = Stage(name="dev", exec_mode="fargate", exec_image=image)
+        stack = ExecutionStack(app, stage, requirements=requirements)
         self.template = Template.from_stack(stack)
         self.folder = Path(app.synth().directory)
         self.assets = json.loads((self.folder / "stepline-dev-exec.assets.json").read_text())
@@ -125,6 +126,18 @@ def test_whoever_builds_is_given_the_sources_of_the_image_and_nothing_else(asset
         assert not [name for name in found if "/local/" in name or "__pycache__" in name]
 
 
+def test_the_image_has_the_packages_of_the_bundles_wherever_it_is_built(codebuild, tmp_path):
+    files = ("bundles/a/requirements.txt", "bundles/b/requirements.lock")
+    (found,) = Synthesis("asset", tmp_path / "asset", requirements=files).assets["dockerImages"].values()
+    assert found["source"]["dockerBuildArgs"] == {"BASE": BASE, "REQUIREMENTS": " ".join(files)}
+    built = Synthesis("codebuild", tmp_path / "codebuild", requirements=files)
+    variables = built.resource("AWS::CodeBuild::Project")["Environment"]["EnvironmentVariables"]
+    assert {"Name": "REQUIREMENTS", "Type": "PLAINTEXT", "Value": " ".join(files)} in variables
+    (plain, tag) = (one.resource("Custom::SteplineImage")["Tag"] for one in (codebuild, built))
+    assert tag.startswith(plain)
+    assert tag != plain
+
+
 def test_a_build_in_aws_has_the_rights_of_a_build(codebuild):
     role = next(
         policy["Properties"]["PolicyDocument"]["Statement"]
@@ -161,14 +174,21 @@ def test_sources_that_were_built_before_are_not_built_again_under_their_tag(
     calls = tmp_path / "calls"
     for name, body in {
         "aws": "echo password",
-        "docker": f'cat >/dev/null; echo "$1" >>{calls}; [ "$1" != manifest ] || exit {0 if there else 1}',
+        "docker": f'cat >/dev/null; echo "$1" >>{calls}; echo "$@" >>{tmp_path}/words; [ "$1" != manifest ] || exit {0 if there else 1}',
     }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
-    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "REPOSITORY": "a/b", "TAG": "t", "BASE": "c"}
+    variables = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "REPOSITORY": "a/b",
+        "TAG": "t",
+        "BASE": "c",
+        "REQUIREMENTS": "d/e f",
+    }
     for command in render_buildspec()["phases"]["build"]["commands"]:
         subprocess.run(["/bin/sh", "-c", command], env=variables, check=True, stdin=subprocess.DEVNULL)
     assert calls.read_text().split() == expected
+    assert ("--build-arg REQUIREMENTS=d/e f " in (tmp_path / "words").read_text()) is not there
 
 
 def test_the_starter_fits_into_a_template(codebuild):

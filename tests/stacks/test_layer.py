@@ -2,6 +2,8 @@
 
 import io
 import struct
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -17,11 +19,21 @@ LIMIT_BYTES = 250 * MEBIBYTE
 """What Lambda takes of a function and its layers, unzipped."""
 BUDGET_BYTES = 120 * MEBIBYTE
 """What ours may come to: every cold start without a snapshot reads it."""
+MEMORY_BYTES = 90 * MEBIBYTE
+"""What the layer of memory adds to the one function that has it."""
+
+MCP_BYTES = 6 * MEBIBYTE
+"""What the layer of MCP servers adds to that one."""
 
 
 @pytest.fixture(scope="module")
 def deps():
     return build_deps(LAYERS / "deps", PYTHON_VERSION) / "python"
+
+
+@pytest.fixture(scope="module")
+def memory():
+    return build_deps(LAYERS / "memory", PYTHON_VERSION) / "python"
 
 
 def total_bytes(folder):
@@ -42,13 +54,35 @@ def test_both_layers_stay_far_below_the_limit_of_lambda(deps):
     assert unzipped < BUDGET_BYTES < LIMIT_BYTES / 2
 
 
-def test_every_binary_is_for_the_functions_platform(deps):
-    binaries = list(deps.rglob("*.so"))
+def test_the_layer_of_memory_fits_beside_them(memory):
+    assert total_bytes(memory) < MEMORY_BYTES < LIMIT_BYTES - BUDGET_BYTES
+    assert {"numpy", "tokenizers", "wordllama"} <= {path.name for path in memory.iterdir()}
+    assert not (memory / "huggingface_hub").exists()
+
+
+def test_the_layer_of_servers_is_small_and_has_what_a_question_loads(deps):
+    layer = build_deps(LAYERS / "mcp", PYTHON_VERSION) / "python"
+    assert total_bytes(layer) < MCP_BYTES < LIMIT_BYTES - BUDGET_BYTES - MEMORY_BYTES
+    script = (
+        "import sys; before = set(sys.modules); import stepline.adapters.mcp.question; "
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    there = {path.name.partition(".")[0] for folder in (deps, layer) for path in folder.iterdir()}
+    assert "mcp" in there
+    loaded = {name for name in done.stdout.split() if not name.startswith("_")}
+    assert loaded - there - {"stepline"} == set()
+
+
+@pytest.mark.parametrize("layer", ["deps", "memory"])
+def test_every_binary_is_for_the_functions_platform(layer, request):
+    binaries = list(request.getfixturevalue(layer).rglob("*.so"))
     assert binaries
     for path in binaries:
         (machine,) = struct.unpack_from("<H", path.read_bytes()[:20], 18)
         assert machine == AARCH64, path
-        assert any(tag in path.name for tag in ("cp314", "cpython-314", "abi3")), path
+        if not path.parent.name.endswith(".libs"):  # a library of C, which knows no Python
+            assert any(tag in path.name for tag in ("cp314", "cpython-314", "abi3")), path
 
 
 def test_a_fresh_layer_is_not_built_again(deps):

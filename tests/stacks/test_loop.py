@@ -52,6 +52,24 @@ def test_programs_run_where_the_stage_says(prod, dev, local):
     assert not {"execute"} & {*prod.functions, *dev.functions}
 
 
+def test_where_programs_run_a_copy_of_a_log_is_told_of(prod, dev, local):
+    for stage in (prod, local):
+        (rule,) = [rule for rule in rules(stage) if "aws.s3" in str(rule)]
+        detail = rule["EventPattern"]["detail"]
+        assert rule["EventPattern"]["detail-type"] == ["Object Created"]
+        assert detail["object"] == {"key": [{"wildcard": "exec/*/log.json"}]}
+        assert [stage.roles.text("loop", name) for name in detail["bucket"]["name"]] == ["<Artifacts>"]
+        (target,) = rule["Targets"]
+        assert target["RetryPolicy"] == {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
+        (bucket,) = stage.resources("AWS::S3::Bucket").values()
+        told = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
+        assert bucket["NotificationConfiguration"] == told
+        assert "output" in stage.functions
+    assert "aws.s3" not in str(list(rules(dev)))
+    assert "output" not in dev.functions
+    assert not any("NotificationConfiguration" in one for one in dev.resources("AWS::S3::Bucket").values())
+
+
 def test_a_state_outlasts_its_function(any_stage):
     for task in (task for task in graph.TASKS if task.function in any_stage.functions):
         assert SIZES[task.function].timeout_s + 30 <= task.timeout_s

@@ -16,9 +16,10 @@ STAGES = {
     "an issuer elsewhere, no programs": Stage(
         name="prod", snap_start=True, alarms=True, oidc_issuer="https://login.example"
     ),
-    "users of its own, Bedrock, a built image": Stage(
+    "users of its own, Bedrock, memory in S3 Vectors, a built image": Stage(
         name="dev",
         model_provider="bedrock",
+        memory="s3_vectors",
         allowed_origins=("https://chat.example",),
         exec_mode="fargate",
         exec_image="codebuild",
@@ -35,8 +36,14 @@ STAGES = {
 
 def reviewed(folder, stage, *, spoil=None):
     app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-    (folder / "deps/python").mkdir(parents=True)
-    deployment = Deployment(app, stage, code=Code.for_aws(ROOT, deps=folder / "deps"), packages=("numpy",))
+    for name in ("deps", "memory"):
+        (folder / name / "python").mkdir(parents=True)
+    deployment = Deployment(
+        app,
+        stage,
+        code=Code.for_aws(ROOT, deps=folder / "deps", acting=(folder / "memory",)),
+        packages=("numpy",),
+    )
     if spoil:
         spoil(deployment)
     review = check(app)

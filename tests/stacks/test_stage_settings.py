@@ -5,7 +5,9 @@ import aws_cdk as cdk
 import pytest
 
 from stacks.stage import Stage
+from stepline.errors import InputError
 from stepline.ports.model import RoleChoice
+from stepline.settings import BundleChoice
 
 
 def read(**context):
@@ -58,6 +60,18 @@ def test_a_stage_says_which_agent_answers_and_how_long_its_context_may_be():
     assert stage.cache_minimum_tokens == {"some-model": 7}
     with pytest.raises(ValueError, match="agent_version"):
         read(agent_version="v1")
+
+
+def test_a_stage_names_further_bundles_each_with_properties_of_its_own():
+    stage = read(bundles='{"docs": "bundles.docs", "shop": {"module": "shop", "props": {"a": 1}}}')
+    assert stage.bundles == {
+        "docs": BundleChoice(module="bundles.docs"),
+        "shop": BundleChoice(module="shop", props={"a": 1}),
+    }
+    assert stage.modules == ("bundles.default", "bundles.docs", "shop")
+    with pytest.raises(InputError) as caught:
+        read(bundles='{"default": "bundles.docs"}')
+    assert caught.value.reason == "bad_setting"
 
 
 def test_programs_run_in_tasks_unless_they_are_left_out():
@@ -175,6 +189,25 @@ def test_a_url_where_the_arn_of_its_secret_belongs_is_refused_and_not_repeated()
     with pytest.raises(ValueError, match="ARN") as refused:
         Stage(redis_secret_arn="rediss://:s3cret@cache.example")
     assert "s3cret" not in str(refused.value)
+
+
+def test_a_search_engine_that_cannot_be_asked_is_refused_before_it_is_deployed():
+    assert read(search_provider="searxng", search_url="https://search.example").search_url
+    for given in ({"search_provider": "searxng"}, {"search_provider": "altavista"}):
+        with pytest.raises(ValueError, match=r"^search_"):
+            read(**given)
+    with pytest.raises(ValueError, match="ARN") as refused:
+        Stage(search_secret_arn="BSA-s3cret")
+    assert "s3cret" not in str(refused.value)
+
+
+def test_memory_is_kept_in_vectors_if_a_stage_says_so_but_not_on_the_emulator():
+    assert read().memory == "embedded"
+    assert read(memory="s3_vectors").memory == "s3_vectors"
+    with pytest.raises(ValueError, match="memory"):
+        read(memory="opensearch")
+    with pytest.raises(ValueError, match=r"^memory_not_local: "):
+        read(stage="local", endpoint="http://127.0.0.1:4566", memory="s3_vectors")
 
 
 def test_every_choice_of_a_stage_is_documented():

@@ -51,11 +51,11 @@ def test_the_emulator_is_spared_what_it_cannot_do(local):
     assert not local.resources("Custom::S3AutoDeleteObjects")
 
 
-def test_runs_and_segments_are_kept_for_a_month_and_uploads_for_a_day(prod):
+def test_runs_and_segments_are_kept_for_a_month_memory_for_a_year_and_uploads_for_a_day(prod):
     (bucket,) = prod.resources("AWS::S3::Bucket").values()
     kept = {
         rule["Prefix"]: rule["ExpirationInDays"]
         for rule in bucket["LifecycleConfiguration"]["Rules"]
         if "Prefix" in rule
     }
-    assert kept == {"quarantine/": 1, "exec/": 30, "seg/": 30}
+    assert kept == {"quarantine/": 1, "exec/": 30, "seg/": 30, "mem/": 365}

@@ -28,6 +28,7 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "decide": (_AWS, *_AGENT),
     "act": (_AWS, *_AGENT),
     "execute": (_AWS,),
+    "output": (_AWS,),
     "close": (_AWS,),
     "sweeper": (_AWS,),
 }

@@ -1,0 +1,46 @@
+"""The CDK app refuses a bundle of which deployed functions would leave a part out, before anything is built."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUNDLE = """
+from stepline import BaseWorkflow
+
+
+class Own(BaseWorkflow):
+    async def process(self, payload):
+        return None
+
+
+WORKFLOW = Own
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (BUNDLE, "bundle_not_deployable: own_shop cannot be deployed: Own.process is overridden"),
+        ("import no_such_package\n", "requirement_missing: own_shop"),
+    ],
+)
+@pytest.mark.parametrize("chosen", [{"bundle": "own_shop"}, {"bundles": '{"shop": "own_shop"}'}])
+def test_a_bundle_that_cannot_be_deployed_ends_the_synthesis(
+    chosen: dict[str, str], text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_shop.py").write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps({"stage": "dev", **chosen}))
+    done = subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"error: {said}" in done.stderr
