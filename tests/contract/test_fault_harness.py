@@ -26,7 +26,7 @@ from .fault.promise import broken
 from .fault.scenario import SCENARIOS
 
 WAYS = tuple(itertools.product(FAULTS, THENS))
-THOROUGH = ("log.put", "model.", "tool.", "executor.", "machine.")
+THOROUGH = ("log.put", "model.", "tool.", "hook.", "executor.", "machine.")
 """Boundaries at which a short test plays every fault."""
 
 
@@ -107,7 +107,7 @@ def play(scenario: Scenario, plan: Plan, change: Callable[[Simulation], None] = 
         run.run()
     except UnsettledError as unsettled:
         return Played(run.trace, [type(unsettled).__name__])
-    return Played(run.trace, broken(run.simulation, run.sent, run.clients))
+    return Played(run.trace, [*broken(run.simulation, run.sent, run.clients), *run.costs])
 
 
 def every_plan(trace: list[str]) -> Iterator[Plan]:

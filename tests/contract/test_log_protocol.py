@@ -6,6 +6,7 @@ Source: docs/concepts/log.md.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -17,19 +18,22 @@ from tests.support.budget import budget
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
-from .explorer.schedule import NAMED, Rand, Scripted, drawn, play
+from .explorer.schedule import NAMED, Rand, Scenario, Scripted, drawn, play, waiting
 
 RUNS, DEVIATION_RUNS = budget((100, 50), (20_000, 2_000))
 
 PLACEMENTS = ("inline", "remote")
 
 
+@pytest.mark.parametrize("schedule", [drawn, waiting])
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_no_random_schedule_with_faults_breaks_the_protocol(placement: Placement) -> None:
+def test_no_random_schedule_with_faults_breaks_the_protocol(
+    placement: Placement, schedule: Callable[[int], Scenario]
+) -> None:
     broken = {}
     for seed in range(RUNS):
         simulation = Simulation(placement=placement)
-        client = play(simulation, drawn(seed), Rand(seed))
+        client = play(simulation, schedule(seed), Rand(seed))
         if found := violations(simulation, client):
             broken[seed] = found
     assert broken == {}
@@ -86,7 +90,7 @@ def test_a_masked_rule_taken_back_costs_work_and_not_truth(
     seen: Counter[str] = Counter()
     for seed in range(min(RUNS, 100)):
         simulation = ablation.simulation()
-        seen.update(violations(simulation, play(simulation, drawn(seed), Rand(seed))))
+        seen.update(violations(simulation, play(simulation, ablation.scenario(seed), Rand(seed))))
     assert seen == {}, ablation.why_masked
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from stepline.local.guard.request_filter import HEALTH
 from stepline.local.stage.deployed import load
+from tests.e2e.mode import obstacle, programs_in
 from tests.e2e.stage import Stage
 
 
@@ -40,6 +41,16 @@ def scripted(stage):
     if not url or not answers(f"{url}/control/faults"):
         pytest.skip("a real model answers on this stage; this test needs the scripted one")
     return stage
+
+
+@pytest.fixture(params=["process", "docker"])
+def executing(request, scripted):
+    """The stage with its programs in one mode."""
+    why = obstacle(scripted, request.param)
+    if why:
+        pytest.skip(f"{request.param}: {why}")
+    with programs_in(scripted, request.param):
+        yield scripted
 
 
 @pytest.fixture

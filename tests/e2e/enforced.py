@@ -16,9 +16,11 @@ from tests.e2e.strict_client import BrokenTurnError, Person, Talk
 PLAN = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
 PROGRAM = "Run this program:\n```python\n{}\n```"
 READING = """\
-import os
+import os, sys, time
 print(open(os.environ["OUTPUT_DIR"] + "/{turn}/outputs/plan.md").read())
 open("outputs/{word}.txt", "w").write("x" * 40_000)
+sys.stdout.flush()
+time.sleep(4)
 """
 PADDING = "I say more than one batch can hold. " * 1_200
 SWEEPER = "stepline-local-sweeper"
@@ -61,6 +63,8 @@ class Scene:
         done = [event.data["status"] for event in talk.events if event.type == "code_exec.status"]
         if "Read the file back" not in answer or done[-1:] != ["done"]:
             raise BrokenTurnError(f"the program did not read the file: {done} {answer}")
+        if "Read the file back" not in talk.printed:
+            raise BrokenTurnError(f"the program was not seen to print: {talk.printed!r}")
 
     def _hear_from_a_service(self, talk: Talk, person: Person) -> None:
         """Let another service open a turn, with a file that the agent finds."""

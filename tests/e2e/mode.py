@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ MODE = "EXEC_RUNTIME_MODE"
 MULTI_ACTION = "AI_REACT_AGENT_MULTI_ACTION"
 CONTEXT_TOKENS = "AI_REACT_CONTEXT_MAX_TOKENS"
 VERSION = "AI_REACT_AGENT_VERSION"
+WORKSPACE = "AI_REACT_WORKSPACE"
 PROVIDER = "STEPLINE_MODEL_PROVIDER"
+APPROVALS = "STEPLINE_APPROVALS"
 MESSAGES = "STEPLINE_USER_MESSAGES_PER_MINUTE"
 LOOP = ("decide", "act", "close")
 
@@ -87,6 +90,13 @@ def over_bedrock(stage) -> Iterator[None]:
 
 
 @contextmanager
+def approvals(stage, rules: dict[str, str]) -> Iterator[None]:
+    """Let calls of the stage need a person, by these rules."""
+    with _configured(stage, "act", {APPROVALS: json.dumps(rules)}):
+        yield
+
+
+@contextmanager
 def unhindered(stage) -> Iterator[None]:
     """Let a user send as many messages as the stage can take."""
     with _configured(stage, "socket", {MESSAGES: "0"}):
@@ -99,6 +109,15 @@ def agent_version(stage, version: str) -> Iterator[None]:
     with ExitStack() as entered:
         for name in LOOP:
             entered.enter_context(_configured(stage, name, {VERSION: version}))
+        yield
+
+
+@contextmanager
+def kept_histories(stage) -> Iterator[None]:
+    """Let each turn of the stage be a commit of its conversation's git history."""
+    with ExitStack() as entered:
+        for name in LOOP:
+            entered.enter_context(_configured(stage, name, {WORKSPACE: "git"}))
         yield
 
 

@@ -60,12 +60,10 @@ class Stage:
             )
         return done
 
-    def send(self, text, conversation, *, user="", check=True):
+    def send(self, text, conversation, *options, user="", check=True):
         """Return the lines of a whole turn."""
-        user = user or self.user
-        done = self.command(
-            "send", text, "--conversation", conversation, "--new", "--user", user, "--json", check=check
-        )
+        words = ("send", text, "--conversation", conversation, "--new", "--user", user or self.user, *options)
+        done = self.command(*words, "--json", check=check)
         return read_lines(done.stdout)
 
     def watch(self, conversation, *options):

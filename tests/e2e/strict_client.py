@@ -51,7 +51,7 @@ class Talk:
 
     def begin(self) -> None:
         """Take what is heard from now on as that of another turn."""
-        self.events, self.text, self.acknowledged = [], "", 0
+        self.events, self.text, self.printed, self.acknowledged = [], "", "", 0
 
     def renew(self, ticket: str) -> None:
         """Put another token behind the connection."""
@@ -92,6 +92,8 @@ class Talk:
                 raise BrokenTurnError(f"refused with {frame.code}: {frame.message}")
             case EventsApplied(events=events):
                 self.events += events
+            case TextAppended(lane=lane, text=text) if lane.endswith(".log"):
+                self.printed += text
             case TextAppended(text=text):
                 self.text += text
             case Acknowledged():

@@ -31,14 +31,13 @@ def project(deployed, tmp_path_factory):
     stage = Stage(deployed)
     said = stage.command(*up.split()[1:], cwd=folder).stderr
     assert "changing the bundle from bundles.default to bundles.shop" in said
-    assert "Shop.pre_run_hook runs in turns of a process" in said
     yield folder
     said = stage.command("up", cwd=folder).stderr
     assert "changing the bundle from bundles.shop to bundles.default" in said
     assert re.search(r"deploying .*: bundle, bundle_code.* changed", said)
 
 
-def test_its_tool_its_skill_and_its_document_answer(project, scripted, conversation):
+def test_its_hooks_its_tool_its_skill_and_its_document_answer(project, scripted, conversation):
     word = a_word()
     for text in SCRIPT:
         scripted.fault(kind="fixture", match=word, text=text)
@@ -49,6 +48,17 @@ def test_its_tool_its_skill_and_its_document_answer(project, scripted, conversat
     assert "12.5" in heard
     assert "Ask for the order's number first." in heard
     assert "It takes three days." in heard
+    assert "is a customer since 2019." in system
+    assert "This turn is round 4." in heard
+
+
+def test_another_one_answers_in_the_same_functions_with_files_and_documents_of_its_own(
+    project, scripted, conversation
+):
+    asked = "What does the cost page say about idle cost?"
+    assert "ks:docs/reference/cost.md" in answer_of(scripted.send(asked, conversation, "--bundle", "docs"))
+    assert scripted.entries(conversation, "owner")[0]["bundle"] == "docs"
+    assert not [entry for entry in scripted.entries(conversation, "contributed") if entry.get("hook")]
 
 
 def test_a_misspelt_one_is_refused_before_anything_is_deployed(project, scripted):

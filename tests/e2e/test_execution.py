@@ -9,8 +9,8 @@ import pytest
 from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
 from stepline.model.path import exec_key
-from tests.e2e.mode import obstacle, programs_in
 from tests.e2e.order import check_order, events, terminals
+from tests.e2e.project import BEGIN, CHANGE
 from tests.e2e.sales import PNG, TOTALS, WRITE, table_of, totals_of, written_totals
 from tests.e2e.stage import a_word, answer_of, read_until
 from tests.e2e.test_recovery import check_log
@@ -28,17 +28,6 @@ time.sleep(60)
 Path("outputs").mkdir(exist_ok=True)
 Path("outputs/late.txt").write_text("{word}")
 """
-
-
-@pytest.fixture(params=["process", "docker"])
-def executing(request, scripted):
-    """The stage with its programs in one mode."""
-    why = obstacle(scripted, request.param)
-    if why:
-        pytest.skip(f"{request.param}: {why}")
-    with programs_in(scripted, request.param):
-        scripted.mode = request.param
-        yield scripted
 
 
 def the_run(stage, conversation):
@@ -118,7 +107,7 @@ def test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart(executing
         f"fi:{turn}.outputs/monthly_totals.csv",
         f"fi:{turn}.outputs/monthly_totals.png",
     ]
-    assert [line["data"]["status"] for line in events(lines, "code_exec.status")] == ["exec", "done"]
+    assert [line["data"]["status"] for line in events(lines, "code_exec.status")] == ["gen", "exec", "done"]
 
 
 def test_a_program_is_kept_and_can_be_read_later(executing, conversation):
@@ -130,6 +119,43 @@ def test_a_program_is_kept_and_can_be_read_later(executing, conversation):
     turn = events(lines, "chat.start")[0]["turn_id"]
     again = executing.send(f"Read fi:{turn}.code.{call['call_id']}", conversation)
     assert code.split("\n", maxsplit=1)[0] in answer_of(again)
+
+
+DRAW = """\
+import zlib
+from pathlib import Path
+
+
+def chunk(kind, data):
+    return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
+
+
+# {word}
+head = (40).to_bytes(4, "big") + (30).to_bytes(4, "big") + bytes([8, 2, 0, 0, 0])
+rows = zlib.compress(b"".join(b"\\0" + bytes([200, 30, y]) * 40 for y in range(30)))
+png = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+Path("outputs").mkdir(exist_ok=True)
+Path("outputs/square.png").write_bytes(png)
+page = "1 0 obj\\n<< /Type /Catalog /Pages 2 0 R >>\\nendobj\\n2 0 obj\\n<< /Type /Pages /Kids [3 0 R] /Count 1 >>\\nendobj\\n"
+page += "3 0 obj\\n<< /Type /Page /Parent 2 0 R /MediaBox [0 0 72 72] >>\\nendobj\\n%" + "-" * 500
+Path("outputs/square.pdf").write_text("%PDF-1.7\\n" + page + "\\ntrailer\\n<< /Root 1 0 R >>\\nstartxref\\n9\\n%%EOF\\n")
+"""
+
+
+def test_a_picture_and_a_pdf_of_a_program_are_read_back_and_on_the_wire_once(executing, conversation):
+    word = a_word()
+    executing.send(RUN.format(DRAW.replace("{word}", word)), conversation)
+    kept = bodies(the_run(executing, conversation))
+    for name, kind, seen in (("square.png", "image", 1), ("square.pdf", "document", 2)):
+        answer = answer_of(executing.send(f"Read {name}, please.", conversation))
+        assert "I see `fi:" in answer, answer
+        newest = executing.model_requests(word)[-1]["body"]["messages"][0]["content"]
+        files = [block for block in newest if block["type"] != "text"]
+        assert len(files) == seen
+        assert files[-1]["type"] == kind
+        assert files[-1]["source"]["sha256"] == kept[name]["sha256"]
+        hashes = [block["source"]["sha256"] for block in files]
+        assert len(set(hashes)) == len(hashes)
 
 
 def test_a_round_with_a_program_takes_at_most_six_transitions(executing, conversation):
@@ -151,6 +177,21 @@ def test_a_later_program_gets_what_an_earlier_one_wrote(executing, conversation)
     assert word[::-1] in answer_of(lines)
     called = [entry["tool_id"] for entry in executing.entries(conversation, "result")]
     assert called == [EXEC, "react.pull", EXEC]
+
+
+def test_a_project_is_taken_over_patched_searched_and_run(executing, conversation):
+    executing.send(BEGIN, conversation)
+    lines = executing.send(CHANGE, conversation)
+    results = executing.entries(conversation, "result")
+    assert [(entry["tool_id"], entry["status"]) for entry in results] == [
+        (EXEC, "ok"),
+        ("react.checkout", "ok"),
+        ("react.patch", "ok"),
+        ("react.rg", "ok"),
+        (EXEC, "ok"),
+    ]
+    assert "41: BIRD = 'crane'" in answer_of(lines)
+    assert executing.object_bytes(bodies(results[-1])["bird.txt"]["key"]) == b"a crane"
 
 
 def test_a_program_that_fails_is_told_of_and_not_repeated(executing, conversation):

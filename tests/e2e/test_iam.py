@@ -30,7 +30,7 @@ NOT_SHOWN = {
     "the emulator says without it that an object is not there": ("* s3:ListBucket *",),
     "for connections that are gone, and nobody leaves": (
         *("act dynamodb:DeleteItem *", "close dynamodb:DeleteItem *", "events dynamodb:DeleteItem *"),
-        *("decide dynamodb:DeleteItem *", "sweeper dynamodb:DeleteItem *"),
+        *("decide dynamodb:DeleteItem *", "output dynamodb:DeleteItem *", "sweeper dynamodb:DeleteItem *"),
     ),
     "for a write whose answer was lost, or a turn that nobody started": (
         *("act dynamodb:GetItem *", "decide dynamodb:GetItem *", "sweeper dynamodb:GetItem *"),
@@ -39,6 +39,7 @@ NOT_SHOWN = {
     "for a message that waits for the end of a turn, and for the listing of a turn that is given up": (
         *("close dynamodb:UpdateItem *", "close states:StartExecution *", "sweeper dynamodb:UpdateItem *"),
     ),
+    "for a call that waits for a person, of which the scene has none": ("act dynamodb:UpdateItem *",),
     "for a program that runs long enough to be asked to stop": ("execute dynamodb:GetItem *",),
     "since the sweeper does what Close could not": (
         *("close dynamodb:GetItem *", "close execute-api:ManageConnections *"),
@@ -46,9 +47,16 @@ NOT_SHOWN = {
     "for a message that finds a turn open": (
         *("socket states:DescribeExecution *", "events states:DescribeExecution *"),
     ),
+    "for a client that resumes while a program runs": ("socket s3:GetObject exec/[*]*",),
     "for a turn beyond its deadline": ("sweeper states:StopExecution *",),
     "for the secret of a task that nobody waits for": ("sweeper secretsmanager:DeleteSecret *",),
     "for a segment, without which the log is read": ("act s3:* seg/[*]", "decide s3:* seg/[*]"),
+    "for a search of memory, of which the scene has none": ("act s3:* mem/[*]", "act dynamodb:Query GSI1"),
+    "for the history of a project, which this stage does not keep": ("decide s3:* git/[*]",),
+    "for values that a bundle keeps, and this one keeps none": (
+        "act s3:* store/[*]",
+        "decide s3:* store/[*]",
+    ),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),
         "events s3:* out/[*]",

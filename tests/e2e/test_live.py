@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.local.client.change import Acknowledged, EventsApplied
+from stepline.local.client.change import Acknowledged, EventsApplied, LaneKnown, TextAppended
 from stepline.loop.steer import STOPPED
 from tests.e2e.mode import obstacle, programs_in
 from tests.e2e.session_client import Device, check_devices
@@ -18,6 +18,14 @@ ASKED = "Tell me about the word {word}."
 LONG = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
 HEEDED = "timeline.external.steer.interrupted"
 SLOW_MS = 60
+PRINTING = """\
+import time
+
+print("{word}", flush=True)
+time.sleep(8)
+print("late")
+open("outputs/late.txt", "w").write("{word}")
+"""
 
 
 @pytest.fixture
@@ -98,6 +106,37 @@ def test_a_stop_ends_a_program_that_runs(scripted, conversation, device, mode):
     assert closing_of(scripted, conversation)["reason"] == "stop"
     check_log(scripted, conversation)
     check_devices(scripted, conversation, device)
+
+
+@pytest.mark.parametrize("mode", ["process", "docker", "fargate"])
+def test_what_a_program_prints_is_seen_while_it_runs_and_by_a_device_that_comes_late(
+    scripted, conversation, device, mode
+):
+    if why := obstacle(scripted, mode):
+        pytest.skip(f"{mode}: {why}")
+    word = a_word()
+    with programs_in(scripted, mode):
+        device.session.say(RUN.format(PRINTING.format(word=word)))
+        seen = device.until(is_printed)
+        assert device.happened("code_exec.log") == []
+        with Device(scripted, conversation) as late:
+            late.session.listen()
+            same = late.until(is_printed)
+            assert (same.claim, same.off, same.text) == (seen.claim, 0, f"{word}\n")
+            ended = late.until_event("code_exec.log")
+            late.until_idle()
+            device.until_idle()
+            check_devices(scripted, conversation, device, late)
+    assert ended.data["text"] == f"{word}\nlate\n"
+    lane = (seen.claim, seen.lane)
+    assert device.texts[lane].startswith(f"{word}\n")
+    assert ended.data["text"].startswith(device.texts[lane])
+    (known,) = [told for told in device.told if isinstance(told, LaneKnown) and told.lane == seen.lane]
+    assert known.facts.execution_id == ended.data["execution_id"]
+
+
+def is_printed(effect):
+    return isinstance(effect, TextAppended) and effect.lane == "exec.0.log"
 
 
 def test_a_stop_between_tools_leaves_the_rest_undone(scripted, conversation, device):

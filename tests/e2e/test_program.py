@@ -18,6 +18,7 @@ from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
 from tests.e2e.mode import docker_obstacle
+from tests.e2e.project import BEGIN, CHANGE, PROJECT
 from tests.e2e.sales import PNG, TOTALS, WRITE, table_of, totals_of, written_totals
 from tests.support.conversation import LANE, Conversation
 from tests.support.generation import PROGRAM
@@ -135,6 +136,33 @@ def test_a_file_that_a_program_deletes_is_gone_for_the_next_one(stage):
     closed = stage.entries(Closed)[-1]
     assert "['a.txt', 'b.txt']" in closed.answer
     assert stage.workspace() == ["files/b.txt", "files/c.txt"]
+
+
+def test_a_project_is_taken_over_patched_searched_and_run_and_no_file_is_written_whole(stage):
+    stage.turn(BEGIN)
+    first = stage.entries(Closed)[-1].turn
+    known = len(stage.results())
+    answer = stage.turn(CHANGE)
+    assert stage.results()[known:] == [
+        ("react.checkout", "ok"),
+        ("react.patch", "ok"),
+        ("react.rg", "ok"),
+        (PROGRAM, "ok"),
+    ], answer
+    assert "41: BIRD = 'crane'" in answer
+    assert "a crane" in answer
+    assert stage.stored()["bird.txt"] == b"a crane"
+    assert [path for path in stage.workspace() if "__pycache__" not in path] == sorted(
+        [*PROJECT, "outputs/bird.txt"]
+    )
+    timeline = Timeline.empty(LANE).extended(stage.batches())
+    before = {file.path.partition("/")[2]: file.sha256 for file in fold_workspace(timeline, first)}
+    after = {
+        file.path.partition("/")[2]: file.sha256
+        for file in fold_workspace(timeline, stage.entries(Closed)[-1].turn)
+    }
+    changed = {path for path in PROJECT if before[path] != after[path]}
+    assert changed == {"files/app/birds.py"}
 
 
 @pytest.mark.parametrize(

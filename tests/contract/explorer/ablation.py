@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.memory.artifacts import MemoryArtifacts
-from stepline.adapters.memory.log import MemoryLog
 from stepline.delivery import effect, resume
 from stepline.ingress import admit
 from stepline.log import fence as guard
@@ -22,12 +20,12 @@ from stepline.loop.programs import execute, program
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Opened
 from stepline.model.ids import turn_id, utc
-from stepline.ports.log import OpenLane
 from tests.contract.explorer.client import LossyWay
-from tests.contract.explorer.simulation import LANE, Simulation
+from tests.contract.explorer.simulation import Simulation
 
-from .process import Proxy
-from .schedule import SAY, Chooser, Rand, Scenario, SleepingClose, drawn
+from . import parked_rules
+from .schedule import ASKS, SAY, Chooser, Rand, Scenario, SleepingClose, drawn, waiting
+from .weak_ports import ClearsAnything, ListensBefore, MarksLater, NoMessageRows, Overwriting
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -56,56 +54,6 @@ class Ablation:
     def chooser(self, simulation: Simulation, seed: int) -> Chooser:
         """Return who decides in this run: the hand-made schedule if there is one, else chance."""
         return self.schedule(simulation) if self.schedule else Rand(seed, **self.faults)
-
-
-class NoMessageRows(MemoryLog):
-    def put(self, lane: Any, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Any:
-        return super().put(lane, batch, marks_open=marks_open)
-
-    def admitted(self, lane: Any, message_id: str) -> None:
-        return None
-
-
-class ClearsAnything(MemoryLog):
-    def clear_open(self, lane: Any, upto: int) -> None:
-        super().clear_open(lane, 10**9)
-
-
-class Overwriting(MemoryArtifacts):
-    def put(self, key: str, body: bytes, *, mime: str) -> bool:
-        self.objects.pop(key, None)
-        return super().put(key, body, mime=mime)
-
-
-class MarksLater(Proxy):
-    """Marks the lane open in a second call, after the batch."""
-
-    def __getattr__(self, method: str) -> Any:
-        if method != "put":
-            return super().__getattr__(method)
-
-        def put(lane: Any, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Any:
-            done = self._process.call("log", "put", self._adapter.put, lane, batch, message_id=message_id)
-            if marks_open:
-                mark = OpenLane(lane=lane, n=batch.n, since=batch.at)
-                self._process.call("log", "mark", self._adapter._open.__setitem__, lane.key(), mark)
-            return done
-
-        return put
-
-
-class ListensBefore:
-    """Reads the listeners once, when the invocation begins."""
-
-    def __init__(self, subscriptions: Any) -> None:
-        self._subscriptions = subscriptions
-        self._listeners = list(subscriptions._adapter.listeners(LANE))
-
-    def listeners(self, lane: Any) -> list[str]:
-        return self._listeners
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._subscriptions, name)
 
 
 def _owns_any_open(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,6 +243,12 @@ BACK_TO_BACK = Scenario((("a", SAY, 0), ("b", SAY, 11), ("c", SAY, 12)), aborts=
 TAKEN_IN_A_RUN = Scenario((("a", SAY, 0),), sweeps=(7,))
 """Somebody takes the turn over while its program runs."""
 
+STOP_ALONE = Scenario((("a", SAY, 0), ("x", "stop", 2)), asks=ASKS)
+"""Nobody answers but by a stop, which may come right before the turn is parked."""
+
+TAKEN_PARKED = Scenario((("a", SAY, 0),), sweeps=(3,), asks=ASKS, people=(("p", ("approved",), 1),))
+"""Somebody suspects the execution of a turn that waits for a person."""
+
 ABLATIONS = (
     Ablation(rule="R3 a step compares turn and epoch", known=5, breaks=STALE, patch=_owns_any_open),
     Ablation(
@@ -405,6 +359,85 @@ ABLATIONS = (
         breaks=frozenset({"segment named and not there"}),
         patch=_name_before_put,
     ),
+    Ablation(
+        rule="R22 a call waits for a person before it runs",
+        breaks=frozenset({"a call ran that was not allowed"}),
+        patch=parked_rules.asks_nobody,
+        scenario=waiting,
+    ),
+    Ablation(
+        rule="R22 a parked turn is no step's",
+        known=1,
+        breaks=frozenset({"asked twice about one call", "a parked turn went on"}),
+        patch=parked_rules.owns_parked,
+        scenario=waiting,
+    ),
+    Ablation(
+        rule="R22 a parked turn keeps its position",
+        breaks=frozenset({"call without a result"}),
+        patch=parked_rules.moves_on,
+        scenario=waiting,
+    ),
+    Ablation(
+        rule="R22 a turn is parked at what was read",
+        known=12,
+        breaks=NOWHERE,
+        patch=parked_rules.parks_unread,
+        scenario=lambda _: STOP_ALONE,
+    ),
+    Ablation(
+        rule="R22 a parked turn is not taken over",
+        breaks=frozenset({"a parked turn was taken over"}),
+        patch=parked_rules.sweeps_parked,
+        scenario=lambda _: TAKEN_PARKED,
+    ),
+    Ablation(
+        rule="R22 the mark is cleared on a condition",
+        known=2300,
+        breaks=NOWHERE,
+        simulation=lambda: Simulation(log=ClearsAnything()),
+        scenario=waiting,
+        faults=ROUGH,
+    ),
+    Ablation(
+        rule="R22 the open mark is in the answer's transaction",
+        known=25,
+        breaks=NOWHERE,
+        simulation=lambda: Simulation(proxy=MarksLater),
+        scenario=waiting,
+        faults=ROUGH,
+    ),
+    Ablation(
+        rule="R22 an answer begins an epoch",
+        breaks=STALE,
+        patch=parked_rules.same_epoch,
+        scenario=waiting,
+    ),
+    Ablation(
+        rule="R22 an answer ends the wait",
+        breaks=NOWHERE,
+        patch=parked_rules.stays_parked,
+        scenario=waiting,
+    ),
+    Ablation(
+        rule="R22 a message waits with a parked turn",
+        breaks=frozenset({"expired before its time"}),
+        patch=parked_rules.any_message_answers,
+        scenario=waiting,
+    ),
+    Ablation(
+        rule="R22 a steer does not wait with it",
+        breaks=NOWHERE,
+        patch=parked_rules.steers_wait,
+        scenario=lambda _: STOP_ALONE,
+    ),
+    Ablation(
+        rule="R22 an edited call has an id of its own",
+        known=7,
+        breaks=frozenset({"an edit without an id of its own"}),
+        patch=parked_rules.same_call,
+        scenario=waiting,
+    ),
 )
 
 MASKED = (
@@ -422,5 +455,11 @@ MASKED = (
         rule="R7 an execution is named by its epoch",
         patch=_name_by_turn,
         why_masked="the sweeper closes with an error what it cannot revive",
+    ),
+    Ablation(
+        rule="R22 the mark of a parked turn is removed",
+        patch=parked_rules.keeps_mark,
+        scenario=waiting,
+        why_masked="the sweeper removes it",
     ),
 )

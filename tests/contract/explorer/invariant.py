@@ -12,6 +12,7 @@ from stepline.loop.steer import STOPPED
 from stepline.model.batch import Batch
 from stepline.model.block import Body
 from stepline.model.entry import (
+    ApprovalAnswered,
     Closed,
     Decided,
     Inbound,
@@ -23,7 +24,7 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
 from tests.contract.explorer.client import Client
 from tests.contract.explorer.simulation import LANE, PROGRAM, Simulation
-from tests.support.log_invariant import effects, homes, steers, turns
+from tests.support.log_invariant import approvals, effects, homes, steers, turns
 
 
 def violations(simulation: Simulation, client: Client) -> list[str]:
@@ -37,6 +38,8 @@ def violations(simulation: Simulation, client: Client) -> list[str]:
         *steers(batches),
         *_calls(batches),
         *effects(simulation.effects, batches, recorded=("test.once", PROGRAM)),
+        *approvals(simulation.effects, batches, asks=simulation.asks),
+        *simulation.visited,
         *_tasks(simulation),
         *_files(simulation, batches),
         *_segments(simulation, batches),
@@ -80,6 +83,8 @@ def _calls(batches: list[Batch]) -> list[str]:
             match entry:
                 case Decided(accepted=True, actions=actions):
                     asked |= {action.call_id for action in actions}
+                case ApprovalAnswered(call_id=call, action=edited) if edited is not None:
+                    asked = (asked - {call}) | {edited.call_id}
                 case Resulted(call_id=call):
                     asked.discard(call)
                 case Closed(outcome=outcome):

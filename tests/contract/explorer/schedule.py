@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ from .process import Process
 STEPS_MOST = 6000
 FAULTS = ("crash", "zombie", "lost", "abort", "timeout")
 SETTLE_ROUNDS = 14
+LOOKS_FROM = 3
+"""The calm round behind which the sweeper has come once, so that nothing is left of a lost execution."""
 SAY = "followup"
 
 
@@ -98,13 +100,23 @@ class SleepingClose:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Events as (id, kind, at which batch), late duplicates, suspicious sweeps, and whether executions may abort."""
+    """Events as (id, kind, at which batch), late duplicates, suspicious sweeps, and whether executions may abort.
+
+    `asks` names the tools whose calls need a person, `people` those who answer: their verdicts in order, and how many more
+    batches each waits for.
+    """
 
     messages: tuple[tuple[str, str, int], ...]
     duplicates: tuple[tuple[str, str, int], ...] = ()
     sweeps: tuple[int, ...] = ()
     aborts: bool = False
+    asks: Mapping[str, Any] = field(default_factory=dict)
+    people: tuple[tuple[str, tuple[str, ...], int], ...] = ()
 
+
+ASKS = {"test.once": "always", "exec_tools.execute_code_python": "first_use"}
+NEVER = 99
+"""As many batches as never come: an answer that waits for them comes when everything is calm."""
 
 NAMED = {
     "one": Scenario((("a", SAY, 0),)),
@@ -114,6 +126,18 @@ NAMED = {
     "late": Scenario((("a", SAY, 0), ("b", SAY, 7), ("c", SAY, 11))),
     "dup": Scenario((("a", SAY, 0),), duplicates=(("a", SAY, 6),)),
     "sweep": Scenario((("a", SAY, 0),), sweeps=(3,)),
+    "allowed": Scenario((("a", SAY, 0),), asks=ASKS, people=(("p", ("approved",), 0),)),
+    "denied": Scenario((("a", SAY, 0),), asks=ASKS, people=(("p", ("denied",), 0),)),
+    "edited": Scenario((("a", SAY, 0),), asks=ASKS, people=(("p", ("edited",), 0),)),
+    "waits": Scenario(
+        (("a", SAY, 0), ("b", SAY, 3)), asks=ASKS, people=(("p", ("approved",), 1), ("q", ("denied",), 1))
+    ),
+    "steered parked": Scenario(
+        (("a", SAY, 0), ("s", "steer", 3)), asks=ASKS, people=(("p", ("approved",), 1),)
+    ),
+    "stopped parked": Scenario(
+        (("a", SAY, 0), ("b", SAY, 3), ("x", "stop", 4)), asks=ASKS, people=(("p", ("approved",), NEVER),)
+    ),
 }
 
 
@@ -135,20 +159,31 @@ def drawn(seed: int) -> Scenario:
     return Scenario(tuple(messages), tuple(duplicates), sweeps, aborts=draw.random() < 0.3)
 
 
+def waiting(seed: int) -> Scenario:
+    """Return a drawn scenario in which people are asked, and answer sooner or later, perhaps two of them."""
+    draw = random.Random(seed * 11 + 3)
+    verdicts = ("approved", "edited", "denied")
+    people = tuple(
+        (name, tuple(draw.choice(verdicts) for _ in range(3)), draw.choice([0, 0, 1, 2, NEVER]))
+        for name in "pr"[: draw.choice([1, 1, 2])]
+    )
+    return replace(drawn(seed), asks=ASKS, people=people)
+
+
 def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs: bool = True) -> Client:
     """Run a scenario to its end: faults first, then everything wakes, settles and is swept."""
     client = Client(simulation, syncs=syncs)
-    for name, kind, at in scenario.messages:
-        simulation.client(name, kind=kind, at=at)
-    for name, kind, at in scenario.duplicates:
-        simulation.late_duplicate(name, kind=kind, at=at)
+    _cast(simulation, scenario)
     simulation.spawn("client", client.run, safe=True)
     for at in scenario.sweeps:
         simulation.suspicious_sweeper(at=at)
     _turbulence(simulation, scenario, chooser)
     simulation.settling = True
     for calm in range(SETTLE_ROUNDS):
+        simulation.calm = calm
         _calm(simulation, chooser)
+        if calm > LOOKS_FROM:
+            simulation.look_at_parked()
         for token in sorted(simulation.tasks.waiting):
             simulation.cloud.expire(token)
         if calm >= 2:
@@ -164,6 +199,17 @@ def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs:
         if not process.done:
             process.kill()
     return client
+
+
+def _cast(simulation: Simulation, scenario: Scenario) -> None:
+    """Let everybody in who has something to say."""
+    simulation.asks = dict(scenario.asks)
+    for name, kind, at in scenario.messages:
+        simulation.client(name, kind=kind, at=at)
+    for name, verdicts, patience in scenario.people:
+        simulation.person(name, verdicts=verdicts, patience=patience)
+    for name, kind, at in scenario.duplicates:
+        simulation.late_duplicate(name, kind=kind, at=at)
 
 
 def _turbulence(simulation: Simulation, scenario: Scenario, chooser: Chooser) -> None:

@@ -21,9 +21,10 @@ from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.delivery import resume as resume_step
 from stepline.delivery.posting import Posting
-from stepline.errors import SteplineError
+from stepline.errors import InputError, SteplineError
 from stepline.ingress import admit as admit_step
 from stepline.ingress.admit import Arrival
+from stepline.ingress.approval_answer import Answer, answer_request
 from stepline.log.bindings import Policy, Ports
 from stepline.log.timeline_cache import History
 from stepline.loop import act as act_step
@@ -37,8 +38,8 @@ from stepline.loop.programs import remote as orphan_step
 from stepline.loop.steer import finalize_left
 from stepline.loop.stream_generation import Sample
 from stepline.model.batch import EMPTY, Batch
-from stepline.model.decision import Action
-from stepline.model.entry import Decided, Deferred
+from stepline.model.decision import Action, ApprovalRule
+from stepline.model.entry import ApprovalRequested, Decided, Deferred
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
@@ -54,6 +55,8 @@ PROGRAM = "exec_tools.execute_code_python"
 MAX_ITERATIONS = 4
 ATTEMPTS = 3
 SECOND_ROUND = 2
+CALM_ANSWERS = 6
+"""The calm round from which on everybody answers."""
 SEAL_BATCHES = 3
 """Few, so that nearly every round seals, and what is sealed is read by the next."""
 
@@ -83,6 +86,11 @@ class Simulation:
     settling: bool = False
     quiet: bool = False
     broke: list[str] = field(default_factory=list)
+    asks: dict[str, ApprovalRule] = field(default_factory=dict)
+    """The tools whose calls need a person."""
+    calm: int = 0
+    visited: list[str] = field(default_factory=list)
+    """What was still there for a turn that waits for a person."""
 
     def __post_init__(self) -> None:
         self.subscriptions = MemorySubscriptions(self.clock)
@@ -102,6 +110,7 @@ class Simulation:
                 tools=(),
                 places=frozenset({self.placement}),
             ),
+            approvals=lambda spec: self.asks.get(spec.tool_id, "never"),
         )
 
     def batches(self) -> list[Batch]:
@@ -286,6 +295,73 @@ class Simulation:
         arrival = Arrival(message_id=message_id, user=USER, text=text, kind=kind)
         admitted = admit_step.admit(self.ports(me), LANE, arrival)
         self.acked.setdefault(message_id, admitted.batch.n)
+
+    def asked(self) -> str:
+        """Return the call that a parked turn waits for; "" if none does."""
+        batch = self.log.get(LANE, self.tail().state.parked)
+        requests = (e for e in (batch.entries if batch else ()) if isinstance(e, ApprovalRequested))
+        return next((entry.action.call_id for entry in requests), "")
+
+    def person(self, name: str, *, verdicts: tuple[Any, ...], patience: int) -> None:
+        """Answer every request, until each answer is acknowledged or refused, when `patience` more batches have come."""
+        done: set[str] = set()
+
+        def ready() -> bool:
+            call, tail = self.asked(), self.tail()
+            late = self.calm >= CALM_ANSWERS or tail.n >= tail.state.parked + patience
+            return call not in ("", *done) and late
+
+        def body(me: Process) -> None:
+            for count in range(40):
+                me.wait(ready)
+                call = self.asked()
+                done.add(call)
+                said = f"{name}{count}"
+                for attempt in range(8):
+                    sending = self.spawn(
+                        f"{said}.{attempt}",
+                        lambda p, call=call, said=said, count=count: self._settle(
+                            p, call, said, verdicts[count % len(verdicts)]
+                        ),
+                    )
+                    me.wait(
+                        lambda sending=sending, said=said: (
+                            sending.done or sending.given_up or said in self.acked
+                        )
+                    )
+                    if said in self.acked:
+                        break
+
+        self.spawn(f"person:{name}", body, safe=True)
+
+    def _settle(self, me: Process, call: str, said: str, verdict: Any) -> None:
+        params = {} if verdict == "edited" else None
+        answer = Answer(message_id=said, user=USER, call_id=call, verdict=verdict, params=params)
+        try:
+            settled = answer_request(self.ports(me), LANE, answer)
+        except InputError as refused:
+            if refused.reason not in ("approval_not_pending", "approval_not_editable"):
+                raise
+            if refused.reason == "approval_not_editable":
+                allowed = Answer(message_id=f"{said}a", user=USER, call_id=call, verdict="approved")
+                self._allow(me, allowed)
+            self.acked.setdefault(said, 0)
+        else:
+            self.acked.setdefault(said, settled.batch.n)
+
+    def _allow(self, me: Process, answer: Answer) -> None:
+        try:
+            answer_request(self.ports(me), LANE, answer)
+        except InputError as refused:
+            if refused.reason != "approval_not_pending":
+                raise
+
+    def look_at_parked(self) -> None:
+        """Note what is still there for a turn that has waited for a while."""
+        if self.tail().state.parked:
+            self.visited += ["an execution of a parked turn"] if self.running() else []
+            marked = self.log.open_lanes(before="9999")
+            self.visited += ["a row of a parked turn for the sweeper"] if marked else []
 
     def sweeper(self) -> None:
         def body(me: Process) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,8 +17,9 @@ from stepline.events.derive import newest_event
 from stepline.log import journal
 from stepline.log import timeline_cache as segment
 from stepline.log.journal import Draft
-from stepline.loop import decide
+from stepline.loop import close, decide
 from stepline.loop import stream_generation as sample
+from stepline.loop.hooks import run_hook
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put
@@ -101,6 +103,28 @@ def _never_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "sweep", lambda _: {})
 
 
+def _clear_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clear the mark of an open lane, and save its project then."""
+    after, save = close._after, close.save_workspace
+
+    def late(ports: Any, lane: Lane, batch: Batch) -> None:
+        after(ports, lane, batch)
+        save(ports, lane, batch)
+
+    monkeypatch.setattr(close, "save_workspace", lambda *_: None)
+    monkeypatch.setattr(close, "_after", late)
+
+
+def _forget_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take no notice of a hook that is running."""
+    start = run_hook._start
+
+    def careless(attempt: Any, timeline: Timeline, name: Any) -> Any:
+        return start(attempt, dataclasses.replace(timeline, state=replace(timeline.state, running="")), name)
+
+    monkeypatch.setattr(run_hook, "_start", careless)
+
+
 def _once_as_pure(simulation: Simulation) -> None:
     simulation.once = "pure"
 
@@ -126,6 +150,13 @@ ABLATIONS: Final = (
         simulation=_once_as_pure,
     ),
     Ablation(
+        rule="a hook that has begun is not run again",
+        breaks="a hook that ran twice",
+        at="hook.",
+        scenario=scenario.HOOKED,
+        patch=_forget_hooks,
+    ),
+    Ablation(
         rule="a message has a row of its own",
         breaks="a message admitted twice",
         at="publisher.post in desk message:event",
@@ -145,6 +176,13 @@ ABLATIONS: Final = (
         at="model.piece",
         scenario=scenario.UNHEARD,
         patch=_speak_twice,
+    ),
+    Ablation(
+        rule="a lane is marked open until every effect of its end is done",
+        breaks="a turn is not in the history",
+        at="artifacts.put in Close",
+        scenario=scenario.KEPT,
+        patch=_clear_first,
     ),
     Ablation(
         rule="somebody looks after open lanes",

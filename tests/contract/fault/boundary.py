@@ -10,14 +10,14 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 import stepline.ports
 from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 from stepline.log.bindings import Ports
 
 WRITES: Final[Mapping[str, frozenset[str]]] = {
-    "Artifacts": frozenset({"put"}),
+    "Artifacts": frozenset({"put", "replace"}),
     "Broadcast": frozenset({"send"}),
     "Deltas": frozenset({"put"}),
     "Depot": frozenset({"put"}),
@@ -25,6 +25,8 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Executor": frozenset({"run"}),
     "Log": frozenset({"put", "clear_open", "project"}),
     "Machine": frozenset({"start", "stop"}),
+    "McpServers": frozenset({"call_tool"}),
+    "MemoryIndex": frozenset({"add"}),
     "ModelStream": frozenset({"__iter__"}),
     "Publisher": frozenset({"post"}),
     "Rate": frozenset({"count"}),
@@ -37,17 +39,19 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
 """What changes the world, by protocol."""
 
 READS: Final[Mapping[str, frozenset[str]]] = {
-    "Artifacts": frozenset({"get", "stream", "size"}),
+    "Artifacts": frozenset({"get", "stream", "heads", "size"}),
     "Cancel": frozenset({"requested", "wait"}),
     "Clock": frozenset({"now", "monotonic_s", "pause"}),
     "Deltas": frozenset({"since"}),
     "Depot": frozenset({"get"}),
     "Executor": frozenset({"backend", "close"}),
     "Following": frozenset({"__iter__", "end"}),
-    "Grants": frozenset({"read", "write"}),  # they sign, and nobody hears of it
+    "Grants": frozenset({"read", "write", "rewrite"}),  # they sign, and nobody hears of it
     "Identity": frozenset({"verify"}),
     "Log": frozenset({"get", "tail", "since", "admitted", "open_lanes", "conversations"}),
     "Machine": frozenset({"status"}),
+    "McpServers": frozenset({"list_tools"}),
+    "MemoryIndex": frozenset({"reads_logs", "search"}),
     "Meter": frozenset({"count"}),  # nothing depends on what is counted
     "ModelClient": frozenset({"stream"}),  # nothing is sent before the iteration
     "ModelStream": frozenset({"abort", "completion"}),
@@ -60,6 +64,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Tasks": frozenset({"stale", "cluster", "overrides", "running"}),
     "Watch": frozenset({"steer", "calling"}),
     "WebSearch": frozenset({"about", "search"}),
+    "WebPages": frozenset({"fetch"}),
 }
 """What changes nothing that anybody else can see, by protocol."""
 
@@ -78,8 +83,8 @@ Reach = Callable[[str, Callable[[], Any]], Any]
 
 def protocols() -> Iterator[type]:
     """Yield every Protocol that the package of ports defines."""
-    for module in pkgutil.iter_modules(stepline.ports.__path__):
-        found = importlib.import_module(f"stepline.ports.{module.name}")
+    for module in pkgutil.walk_packages(stepline.ports.__path__, "stepline.ports."):
+        found = importlib.import_module(module.name)
         for value in vars(found).values():
             own = inspect.isclass(value) and value.__module__ == found.__name__
             if own and getattr(value, "_is_protocol", False):
@@ -132,6 +137,10 @@ def interruptible_ports(ports: Ports, reach: Reach) -> dict[str, Any]:
 
 @functools.cache
 def _guarded() -> tuple[tuple[str, type], ...]:
-    hints = get_type_hints(Ports).items()
     ours = {protocol for protocol in protocols() if protocol.__name__ in WRITES}
-    return tuple((field, kind) for field, kind in hints if kind in ours and field not in COMPOSED)
+    return tuple(
+        (field, kind)
+        for field, hint in get_type_hints(Ports).items()
+        for kind in get_args(hint) or (hint,)  # a port that may be missing is a union
+        if kind in ours and field not in COMPOSED
+    )

@@ -10,10 +10,11 @@ from typing import Any, Final, Literal
 
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
+from stepline.model.ids import execution_name
 from stepline.model.program.handover import PROVISION_S
 from stepline.model.step import Step
 from tests.contract.fault.client import Client
-from tests.contract.fault.simulation import Simulation
+from tests.contract.fault.simulation import LANE, Simulation
 
 from .boundary import SILENT, Reach
 from .execution import Execution
@@ -43,6 +44,8 @@ class Plan:
 
 
 NOTHING: Final = Plan()
+AGAIN: Final[Mapping[str, Any]] = {}
+"""Stands for what was said under this id: it is sent once more, though it may have its answer."""
 FAULTS: Final[tuple[Fault, ...]] = ("before", "after", "lost")
 THENS: Final[tuple[Then, ...]] = ("retried", "abandoned")
 
@@ -59,6 +62,8 @@ class Scenario:
     first: Mapping[str, Any]
     cues: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     later: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    answers: tuple[Mapping[str, Any], ...] = ()
+    """What the desk answers to requests for an approval, in turn."""
 
 
 class UnsettledError(AssertionError):
@@ -75,10 +80,13 @@ class Driver:
         self.simulation.moment = self._moment
         self.trace: list[str] = []
         self.sent: list[str] = []
+        self.costs: list[str] = []
+        """What a parked turn still had that costs something."""
         self.desk = Client("desk", self.simulation, self._invoke)
         self.tablet = Client("tablet", self.simulation, self._invoke)
         self._due = dict(scenario.cues)
         self._later = dict(scenario.later)
+        self._answers = list(scenario.answers)
         self._abandoned: Invocation | None = None
         self._swept = True
 
@@ -159,7 +167,10 @@ class Driver:
         else:
             self._join(self.tablet)
         for message_id, fields in cue.items():
-            self._say(message_id, fields)
+            if fields is not AGAIN:
+                self._say(message_id, fields)
+            elif message_id in self.desk.said:
+                self.desk.send(message_id)
 
     def _say(self, message_id: str, fields: Mapping[str, Any]) -> None:
         self.sent.append(message_id)
@@ -202,6 +213,8 @@ class Driver:
                 self._say_again()
             elif self.simulation.log.open_lanes(before="9999"):
                 self._sweep()
+            elif self.simulation.asked is not None:
+                self._attend()
             elif self._later:
                 message_id = next(iter(self._later))
                 self._say(message_id, self._later.pop(message_id))
@@ -211,6 +224,21 @@ class Driver:
                 self._sweep_leftovers()
                 return
         raise UnsettledError(f"the lane stands at {self.simulation.state}")
+
+    def _attend(self) -> None:
+        """Be the person whom a parked turn waits for: say what is due at this moment, or else answer."""
+        names = self.simulation.machine
+        execution = names.status(execution_name(LANE, self.simulation.state.epoch))
+        self.costs += ["a parked turn has an execution"] if execution != "ended" else []
+        if (moment := f"parked {self.simulation.round}") in self._due:
+            self._moment(moment)
+            return
+        asked = self.simulation.asked
+        if asked is None or not self._answers:
+            raise UnsettledError("nobody answers")
+        said = f"a{len(self.scenario.answers) - len(self._answers)}"
+        self.desk.say(said, **{**self._answers.pop(0), "call_id": asked.action.call_id})
+        self._listen()
 
     def _say_again(self) -> None:
         if self.desk.expired or self.desk.refused or not self.desk.connection:

@@ -9,22 +9,32 @@ from typing import Any
 
 import msgspec
 
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.memory_index import MemoryMemoryIndex
 from stepline.events.derive import derive
 from stepline.log.spill import hydrate
 from stepline.log.timeline_cache import segment_key
+from stepline.log.versions import save_versions
 from stepline.model.batch import Batch
 from stepline.model.block import Body
 from stepline.model.entry import (
     Closed,
     Compacted,
     Compacting,
+    Contributed,
     Decided,
     Inbound,
+    Resulted,
 )
+from stepline.model.memory_row import MemoryScope
+from stepline.ports.memory_index import MemoryQuery
+from stepline.timeline.fold import Timeline
+from stepline.timeline.memory_rows import turn_rows
+from stepline.timeline.workspace import fold_workspace
 from tests.contract.fault.client import Client
-from tests.contract.fault.simulation import LANE, STRIKE, Simulation
+from tests.contract.fault.simulation import ADD, LANE, STRIKE, Simulation, hook_effect
 from tests.support.generation import PROGRAM
-from tests.support.log_invariant import chain, effects, homes, turns
+from tests.support.log_invariant import approvals, chain, effects, homes, turns
 
 
 def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client]) -> list[str]:
@@ -33,13 +43,18 @@ def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client
     found = [
         *_rest(simulation),
         *_listing(simulation, batches),
+        *_memory(simulation, batches),
         *chain(batches),
         *turns(batches),
-        *effects(simulation.effects, batches, recorded=(STRIKE, PROGRAM)),
+        *effects(simulation.effects, batches, recorded=(STRIKE, PROGRAM, ADD)),
+        *approvals(simulation.effects, batches, asks=simulation.asks),
+        *_hooks(simulation, batches),
         *_messages(batches, sent),
         *_compactions(batches),
         *_bodies(simulation, batches),
+        *_projects(batches),
         *_tasks(simulation),
+        *_versions(simulation, batches),
         *[problem for client in clients for problem in _screen(simulation, batches, client)],
     ]
     return sorted(set(found))
@@ -60,6 +75,19 @@ def _listing(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
         yield "the listing is behind"
 
 
+def _memory(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
+    """An index that is told its rows has those of every turn that ended, as they would be made of the log again."""
+    timeline = Timeline.empty(LANE).extended(batches)
+    scope = MemoryScope(tenant=LANE.tenant, project=LANE.project, user=simulation.state.owner)
+    told = MemoryMemoryIndex()
+    for entry in (entry for batch in batches for entry in batch.entries if isinstance(entry, Closed)):
+        told.add(scope, turn_rows(timeline, entry.turn))
+    query = MemoryQuery(scope=scope, text="the a and to of message tool done ok", limit=1_000)
+    rows, wanted = ({hit.row for hit in index.search(query).hits} for index in (simulation.memory, told))
+    if wanted - rows:
+        yield "a turn that ended is not remembered"
+
+
 def _messages(batches: Sequence[Batch], sent: Iterable[str]) -> Iterator[str]:
     """What was sent is admitted once, and comes to one place: a turn that saw it, its sender, or it is kept."""
     admitted = Counter(
@@ -74,6 +102,42 @@ def _messages(batches: Sequence[Batch], sent: Iterable[str]) -> Iterator[str]:
             yield f"an event in {len(places)} places"
         if not places and event.event_class != "quiet":
             yield f"a {event.event_class} event in no place"
+
+
+def _projects(batches: Sequence[Batch]) -> Iterator[str]:
+    """A turn that checked a project out has all of it, as it was or patched, and a turn that did not has none."""
+    done = [entry for batch in batches for entry in batch.entries if isinstance(entry, Resulted)]
+    taken = [entry for entry in done if (entry.tool_id, entry.status) == ("react.checkout", "ok")]
+    if len(taken) > 1:
+        yield "a project checked out twice"
+    timeline = Timeline.empty(LANE).extended(batches)
+    projects = [
+        {file.path.partition("/")[2]: file.sha256 for file in fold_workspace(timeline, turn)}
+        for turn in timeline.turns
+    ]
+    changed = any((entry.tool_id, entry.status) == ("react.patch", "ok") for entry in done)
+    for entry in taken:
+        first, last = projects[0], projects[-1]
+        differ = {path for path in first | last if first.get(path) != last.get(path)}
+        if differ != ({"files/a.md"} if changed else set()):
+            yield f"a part of a project: {entry.call_id}"
+
+
+def _hooks(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
+    """A hook runs once, its end is recorded once, and what it adds is there unless it is not known to have run."""
+    ends = [e for batch in batches for e in batch.entries if isinstance(e, Contributed) and e.hook]
+    told = Counter(hook_effect(end.hook or "", end.turn, end.iteration) for end in ends)
+    if any(count > 1 for count in told.values()):
+        yield "a hook that ended twice"
+    done = {name: count for name, count in simulation.effects.items() if "/" in name}
+    if any(count > 1 for count in done.values()):
+        yield "a hook that ran twice"
+    unknown = {hook_effect(e.hook or "", e.turn, e.iteration) for e in ends if e.status == "unverified"}
+    if told.keys() - unknown - done.keys():
+        yield "the end of a hook that did not run"
+    decided = {(b.state.turn, e.iteration) for b in batches for e in b.entries if isinstance(e, Decided)}
+    if simulation.hooks and any(hook_effect("before_round", *at) not in told for at in decided):
+        yield "a round without its hook"
 
 
 def _compactions(batches: Sequence[Batch]) -> Iterator[str]:
@@ -108,6 +172,21 @@ def _bodies_in(value: Any) -> Iterator[Body]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from _bodies_in(item)
+
+
+def _versions(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
+    """The git history is that of the log, made anew: no turn is missing, and nothing is there twice."""
+    found = {key: body for key, body in simulation.artifacts.objects.items() if key.startswith("git/")}
+    again = MemoryArtifacts()
+    again.objects = {key: body for key, body in simulation.artifacts.objects.items() if key not in found}
+    if simulation.ports.policy.workspace == "git":
+        whole = [hydrate(simulation.artifacts, batch) for batch in batches]
+        save_versions(again, Timeline.empty(LANE).extended(whole))
+    expected = {key: body for key, body in again.objects.items() if key.startswith("git/")}
+    if expected.keys() - found.keys():
+        yield "a turn is not in the history"
+    if any(found[key] != expected.get(key) for key in found):
+        yield "a history that is not what the log says"
 
 
 def _tasks(simulation: Simulation) -> Iterator[str]:

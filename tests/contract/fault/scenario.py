@@ -9,15 +9,18 @@ from typing import Any, Final
 from stepline.context.rules import ContextRules
 from stepline.errors import ModelRateLimited
 from stepline.loop.agent import Summariser
+from stepline.model.entry import Opened
 from stepline.ports.model import ModelRequest
-from tests.contract.fault.simulation import STRIKE, Simulation, sampled, written
+from tests.contract.fault.simulation import ADD, STRIKE, Simulation, sampled, written
 from tests.support.generation import called, coded, tagged
 
-from .driver import Scenario
+from .driver import AGAIN, Scenario
 
 BUSY: Final = {"1.1": 2, "2.0": 1, "3.0": 1}
 """How often the provider asks for a wait in a round of the scenario `wait`."""
 LIMITED: Final = {"1.0": called(STRIKE), "1.1": called(STRIKE)}
+FIRST_TURN: Final = "turn_FIRST"
+"""Stands in what is said for the id of the first turn."""
 LONG: Final = "The otter eats fish and swims in the river all day long. " * 24
 
 
@@ -31,7 +34,8 @@ def follow(rounds: Mapping[str, str], simulation: Simulation, where: str, reques
         raise ModelRateLimited("later, please", retry_after_s=60.0)
     if simulation.state.finalize == 1:
         return sampled(f"That is it for {where}.")
-    return rounds.get(where, sampled(f"Here you are: {where}. {LONG[:400]}"))
+    said = rounds.get(where, sampled(f"Here you are: {where}. {LONG[:400]}"))
+    return said.replace(FIRST_TURN, simulation.entries(Opened)[0].turn)
 
 
 def simulation_of(rounds: Mapping[str, str], **fields: Any) -> Callable[[], Simulation]:
@@ -61,7 +65,7 @@ WORK: Final = Scenario(
         },
         policy={"seal_batches": 6},
     ),
-    first=text("Strike, count, and write it down."),
+    first={**text("Strike, count, and write it down."), "bundle": "docs"},
     cues={"tool 1.0": {"f1": text("And be quick!")}, "stream 1.2": {"f2": text("In Markdown, please.")}},
 )
 
@@ -143,4 +147,102 @@ WAIT: Final = Scenario(
     later={"m2": text("Again."), "m3": text("And again.")},
 )
 
-SCENARIOS: Final = (WORK, STEER, STOPPED, MEMORY, TASK, UNHEARD, WAIT)
+KEPT: Final = Scenario(
+    name="kept",
+    simulation=simulation_of(
+        {
+            "1.0": written("files/app/a.md", "# A"),
+            "1.1": written("files/b.md", "# B"),
+            "2.0": written("files/app/a.md", "# A, again"),
+            "3.0": sampled("Nothing to write."),
+        },
+        policy={"workspace": "git", "seal_batches": 6},
+    ),
+    first=text("Begin a project."),
+    cues={"stream 1.2": {"q1": QUIET}, "stream 2.1": {"f1": text("Go on.")}},
+    later={"m2": text("Change it."), "m3": text("And now?")},
+)
+
+PROJECT: Final = Scenario(
+    name="project",
+    simulation=simulation_of(
+        {
+            "1.0": written("files/a.md", "one\ntwo\n"),
+            "1.1": written("files/b.md", LONG),
+            "2.0": called("react.checkout", {"mode": "replace", "paths": [f"fi:{FIRST_TURN}.files/"]}),
+            "2.1": called("react.patch", {"path": "files/a.md", "patch": "@@ -1 +1 @@\n-one\n+1\n"}),
+        }
+    ),
+    first=text("Write it down."),
+    later={"m2": text("Go on with it.")},
+)
+
+HOOKED: Final = Scenario(
+    name="hooked",
+    simulation=simulation_of(
+        {"1.0": called(STRIKE), "1.1": sampled(f"A long story. {LONG}"), "2.0": sampled("Thank you, too.")},
+        hooks=True,
+        policy={"seal_batches": 6},
+    ),
+    first=text("Strike, please."),
+    cues={"hook 1.1": {"f1": text("And be quick!")}, "stream 1.2": {"s1": steer("Short, please.")}},
+    later={"m2": text("Thanks."), "m3": text("And again.")},
+)
+
+REMOTE: Final = Scenario(
+    name="remote",
+    simulation=simulation_of(
+        {"1.0": called(ADD), "1.1": called(ADD), "2.0": called(ADD)}, remote=True, policy={"seal_batches": 6}
+    ),
+    first=text("Add two customers."),
+    cues={"tool 1.0": {"f1": text("And be quick!")}, "tool 1.1": {"s1": steer("Enough.")}},
+    later={"m2": text("One more.")},
+)
+
+APPROVE: Final = {"action": "approve"}
+DENY: Final = {"action": "deny", "text": "Not today."}
+EDIT: Final = {"action": "edit", "params": {}}
+ASKED: Final = Scenario(
+    name="asked",
+    simulation=simulation_of(
+        {
+            "1.0": called(STRIKE),
+            "1.1": called(STRIKE),
+            "1.2": called(STRIKE),
+            "1.3": coded("print('hello')", "totals.csv"),
+        },
+        asks={STRIKE: "always", "exec_tools.*": "first_use"},
+        policy={"seal_batches": 6},
+    ),
+    first=text("Strike three times, and count."),
+    cues={
+        "parked 1.0": {"m1": AGAIN, "f1": text("And be quick!"), "q1": QUIET},
+        "parked 1.1": {"a0": AGAIN},
+    },
+    answers=(APPROVE, DENY, EDIT, APPROVE),
+)
+
+ASKED_STEERED: Final = Scenario(
+    name="asked and steered",
+    simulation=simulation_of(
+        {
+            "1.0": called(STRIKE),
+            "1.1": written("so-far.md", LONG),
+            "2.0": called(STRIKE),
+            "3.0": called(STRIKE),
+        },
+        asks={STRIKE: "always"},
+    ),
+    first=text("Strike."),
+    cues={
+        "parked 1.0": {"s1": steer("Write it down instead.")},
+        "parked 2.0": {"f2": text("Once more!"), "x1": STOP},
+    },
+    later={"m2": text("Strike again."), "m3": text("And again.")},
+    answers=(APPROVE,),
+)
+
+SCENARIOS: Final = (
+    *(WORK, STEER, STOPPED, MEMORY, TASK, UNHEARD, WAIT, KEPT, PROJECT, HOOKED),
+    *(REMOTE, ASKED, ASKED_STEERED),
+)

@@ -13,31 +13,42 @@ from typing import Any, Final, Literal
 
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.log import MemoryLog
+from stepline.adapters.memory.mcp.mcp_server import MemoryMcpServers, MemoryServer, said
+from stepline.adapters.memory.memory_index import MemoryMemoryIndex
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.delivery.posting import Posting
 from stepline.events.derive import newest_event
-from stepline.log.bindings import Ports
+from stepline.log.bindings import BundleRules, Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.act import act
-from stepline.loop.agent import Agent, Execution
+from stepline.loop.agent import Agent, Execution, Hook, HookCall, Hooks
+from stepline.loop.approvals.approval_policy import ApprovalPolicy
 from stepline.loop.close import close
 from stepline.loop.decide import decide
+from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
 from stepline.model.batch import EMPTY, Batch, State
-from stepline.model.entry import Entry, Opened
+from stepline.model.block import Produced
+from stepline.model.decision import ApprovalRule
+from stepline.model.entry import ApprovalRequested, Entry, Opened
 from stepline.model.ids import Lane
 from stepline.model.program.execution import CollectedFile, Limits, Placement, Run, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
 from stepline.ports.executor import Job
+from stepline.ports.mcp.mcp_server import RemoteTool, Reply
 from stepline.ports.model import ModelRequest
 from stepline.ports.signal import NeverSteered, Signals, Watch
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.execute_code import exec_tool
+from stepline.tools.mcp.server_row import McpServer
+from stepline.tools.mcp.servers import Servers
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import Effect, ToolSpec
+from stepline.tools.workfiles.checkout import CHECKOUT_TOOL
+from stepline.tools.workfiles.patch import PATCH_TOOL
 from stepline.tools.write import WRITE_TOOL
 from tests.contract.fault.boundary import Reach, interruptible_ports
 from tests.support.generation import answered, called
@@ -45,6 +56,8 @@ from tests.support.generation import answered, called
 LANE: Final = Lane(tenant="acme", project="support", conversation="c-1")
 USER: Final = "ada"
 STRIKE: Final = "test.strike"
+CRM: Final = McpServer(alias="crm", url="https://crm.example/mcp")
+ADD: Final = "mcp.crm.add"
 TASK: Final = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
 PIECE_CHARS: Final = 400
 SAMPLE: Final = "[sample]"
@@ -70,6 +83,9 @@ class Simulation:
     placement: Placement = "inline"
     hearing: Hearing = "prompt"
     once: Effect = "once"
+    hooks: bool = False
+    remote: bool = False
+    asks: Mapping[str, ApprovalRule] = dataclasses.field(default_factory=dict)
     log: Any = dataclasses.field(default_factory=MemoryLog)
     moment: Callable[[str], None] = lambda _: None
     effects: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -79,7 +95,13 @@ class Simulation:
     def __post_init__(self) -> None:
         ports = in_memory(Settings.from_env({}), log=self.log).ports
         policy = dataclasses.replace(ports.policy, **self.policy)
-        self.ports: Ports = dataclasses.replace(ports, policy=policy)
+        # An index that is told its rows, so that telling it is a boundary.
+        self.memory = MemoryMemoryIndex()
+        bundles = {"docs": BundleRules(policy, ports.outward)}
+        servers = MemoryMcpServers(crm=MemoryServer(tools=(RemoteTool(name="add"),), answer=self._add))
+        self.ports: Ports = dataclasses.replace(
+            ports, policy=policy, memory=self.memory, bundles=bundles, servers=servers
+        )
         self.artifacts: Any = ports.artifacts
         self.clock: Any = ports.clock
         self.machine: Any = ports.machine
@@ -102,6 +124,13 @@ class Simulation:
 
     def entries(self, *kinds: type[Entry]) -> list[Any]:
         return [entry for batch in self.batches() for entry in batch.entries if isinstance(entry, kinds)]
+
+    @property
+    def asked(self) -> ApprovalRequested | None:
+        """The request that a parked turn waits for."""
+        parked = self.state.parked
+        found = [e for batch in self.batches() if batch.n == parked for e in batch.entries]
+        return next((entry for entry in found if isinstance(entry, ApprovalRequested)), None)
 
     @property
     def newest_event(self) -> int:
@@ -141,9 +170,22 @@ class Simulation:
             tools=(),
             places=frozenset({self.placement}),
         )
-        registry = Registry([self._strike(reach), WRITE_TOOL, exec_tool()])
+        own = (self._strike(reach), WRITE_TOOL, PATCH_TOOL, CHECKOUT_TOOL, exec_tool())
+        registry = Registry(own)
         fields = {"system": "You are tested.", "caps": ReadCaps(), "execution": execution}
-        return Agent(registry=registry, **{**fields, **self.agent_fields})
+        hook = self._hook(reach) if self.hooks else None
+        hooks = Hooks(pre_run_hook=hook, before_round=hook, post_run_hook=hook)
+        # Each turn lists the tools anew.
+        servers = Servers([CRM], lambda more: ("You too.", Registry([*own, *more])), timeout_s=60, ttl_s=0)
+        servers = servers if self.remote else None
+        approvals = ApprovalPolicy(places=(self.asks,)).rule_of
+        return Agent(
+            registry=registry,
+            hooks=hooks,
+            servers=servers,
+            approvals=approvals,
+            **{**fields, **self.agent_fields},
+        )
 
     def run(self, state: str, step: Step) -> Callable[[Reach], Step]:
         """Return what a state of the machine runs."""
@@ -161,7 +203,10 @@ class Simulation:
                         ports, lambda _: MemoryExecutor(lambda job: self._program(reach, job)), step
                     )
                 case _:
-                    return close(ports, step)
+                    following = close(ports, step)
+                    if following.route == "done":
+                        follow_turn(ports, self.agent(reach), self.history, following)
+                    return following
 
         return body
 
@@ -184,12 +229,34 @@ class Simulation:
 
         return Tool(spec=spec, run=strike)
 
+    def _add(self, name: str, params: Mapping[str, Any]) -> Reply:
+        self.moment(f"tool {self.round}")
+        self.effects.update([self.state.running])  # `started` stands in the log before the call
+        return said("added")
+
+    def _hook(self, reach: Reach) -> Hook:
+        def hook(call: HookCall) -> tuple[Produced, ...]:
+            done = hook_effect(call.hook, call.context.turn, call.context.iteration)
+            self.moment(f"hook {self.round}")
+            reach(f"hook.{call.hook}", lambda: self.effects.update([done]))
+            path = f"ar:{call.context.turn}.system.message.{call.hook}_{call.context.iteration}"
+            return (
+                () if call.closed else (Produced(type="bundle.note", author="bundle", path=path, text=done),)
+            )
+
+        return hook
+
     def _program(self, reach: Reach, job: Job) -> Run:
         self.moment(f"program {self.round}")
         if job.cancel.requested:
             return Run(returncode=None, error="cancelled")
         reach("executor.run", lambda: self.effects.update([job.request.exec_id]))
         return program_run(job)
+
+
+def hook_effect(hook: str, turn: str, iteration: int) -> str:
+    """Return the name under which the effect of a hook is counted."""
+    return f"{hook}/{turn}/{iteration if hook == 'before_round' else 0}"
 
 
 def program_run(job: Job) -> Run:

@@ -1,0 +1,30 @@
+"""The memory index on the stage: what one conversation said is found by another one of the same user, and read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.stage import a_word, answer_of
+
+pytestmark = pytest.mark.emulator
+
+
+def test_another_conversation_is_found_by_other_words_and_read(scripted, conversation):
+    word = a_word()
+    scripted.send(f"The physician told us to drink more water, {word}.", conversation)
+    other = f"{conversation}-2"
+    lines = scripted.send("What did we say about advice of the doctor in any conversation?", other)
+    (turn,) = set(re.findall(rf"ar:conv_{conversation}\.turn_\w+", answer_of(lines)))
+    assert word in answer_of(scripted.send(f"Read {turn}.user.prompt", other))
+
+
+def test_an_index_that_is_made_anew_finds_the_same(scripted, conversation):
+    asked = "What did we say about nests of herons in any conversation?"
+    scripted.send("Grey herons breed in spring.", conversation)
+    before = answer_of(scripted.send(asked, f"{conversation}-2"))
+    assert f"conv_{conversation}." in before
+    told = scripted.command("memory", "rebuild", "--user", scripted.user)
+    assert "2 conversations" in told.stderr
+    assert f"conv_{conversation}." in answer_of(scripted.send(asked, f"{conversation}-3"))
