@@ -19,10 +19,15 @@ from bench import (
     field,
     first_token,
     imports,
+    memory,
+    parked,
     parser,
+    pictures,
     pipeline,
+    project,
     reads,
     recovery,
+    remote,
     render,
     resume,
     resume_real,
@@ -32,7 +37,9 @@ from bench import (
     steer,
     store,
     stream,
+    web,
 )
+from bench.meter import as_found
 from bench.plot import write_plots
 from bench.row import Row, missing, render_table, write_results
 
@@ -44,10 +51,13 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "resume": resume.rows,
     "resume_real": resume_real.rows,
     "render": render.rows,
+    "pictures": pictures.rows,
     "reads": reads.rows,
     "rounds": rounds.rows,
+    "project": project.rows,
     "cost": cost.rows,
     "store": store.rows,
+    "parked": parked.rows,
     "stream": stream.rows,
     "steer": steer.rows,
     "imports": imports.rows,
@@ -58,6 +68,9 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "stage": stage.rows,
     "fanout": fanout.rows,
     "recovery": recovery.rows,
+    "memory": memory.rows,
+    "web": web.rows,
+    "remote": remote.rows,
 }
 
 
@@ -68,7 +81,8 @@ def main() -> int:
         start = time.monotonic()
         print(f"{name} …", end="", file=sys.stderr, flush=True)
         try:
-            rows += measure()
+            with as_found():
+                rows += measure()
         except Exception:  # noqa: BLE001 - the edge: the reason is printed, the metric is missing, the exit code is 1
             traceback.print_exc()
             continue

@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bench.meter import as_found
 from bench.row import MeasureError, Row
 from stacks.bytecode import MAGIC, find_python
 from stacks.code import Code, build_deps
@@ -329,7 +330,8 @@ def _environment(stage: LocalStage, proxy: Proxy) -> Iterator[Prepared]:
         "AWS_ENDPOINT_URL": stage.endpoint,
         "AWS_DEFAULT_REGION": stage.region,
     }
-    with _variables(own):
+    with as_found():
+        os.environ.update(own)  # noqa: TID251 - AWS's own variables, as its clients read them
         model = {"ANTHROPIC_API_KEY": "scripted", "ANTHROPIC_BASE_URL": stage.model_url}
         app = on_aws(Settings.from_env({**variables["decide"], **model}), _NoMeter(), LoopApp)
         through = {**own, **model, "HTTP_PROXY": proxy.url, "ANTHROPIC_BASE_URL": proxy.url}
@@ -337,19 +339,6 @@ def _environment(stage: LocalStage, proxy: Proxy) -> Iterator[Prepared]:
             variables={name: {**given, **through} for name, given in variables.items()},
             app=replace(app, ports=replace(app.ports, machine=MemoryMachine())),
         )
-
-
-@contextmanager
-def _variables(own: Mapping[str, str]) -> Iterator[None]:
-    """Let the clients of this process reach the stage."""
-    environ = os.environ  # noqa: TID251 - AWS's own variables, as its clients read them
-    kept = dict(environ)
-    environ.update(own)
-    try:
-        yield
-    finally:
-        environ.clear()
-        environ.update(kept)
 
 
 class _NoMeter:

@@ -43,6 +43,7 @@ LISTED = (
     "calls_per_round_warm",
     "calls_per_round_cold",
     "wru_per_round",
+    "parked_calls_per_day",
     "wru_per_stream_minute",
     "steer_ms_log",
     "steer_ms_redis",
@@ -52,6 +53,9 @@ LISTED = (
     "events_per_s_10_clients",
     "recovery_s_after_kill",
     "rounds_of_recorded",
+    "rg_x_ripgrep",
+    "pull_x_cp",
+    "checkout_x_cp",
     *(f"cost_x_own_ideal_{shape}" for shape in SHAPES),
     "cost_x_l5m_with_announce",
     *(
@@ -62,17 +66,27 @@ LISTED = (
     "cost_hour_x_five_minutes",
     "cost_hour_x_five_minutes_slow",
     *(f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)),
+    "request_ms_two_pictures",
     "reads_per_round_cold",
     "read_bytes_per_round_cold",
     *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
     *(f"cold_cpu_{handler}" for handler in COLD),
     *(f"size_{handler}" for handler in COLD),
     "cold_first_token",
+    "memory_found_by_other_words",
+    "memory_found_by_its_words",
+    *(f"memory_search_ms_{state}_{part}" for state in ("warm", "cold") for part in ("p50", "p95")),
+    "memory_read_bytes",
+    "memory_layer_mb",
+    "web_fetch_ms",
+    "mcp_call_ms",
+    "mcp_import_cpu_ms",
+    "mcp_layer_mb",
     *EXEC_METRICS,
 )
 """The required metrics; a run without one of them has failed."""
 
-MORE_IS_BETTER = frozenset({"MB/s", "of the speed"})
+MORE_IS_BETTER = frozenset({"MB/s", "of the speed", "facts"})
 """Units in which a goal is a minimum; in all others it is a maximum."""
 
 

@@ -1,0 +1,63 @@
+"""A day of a turn that waits for a person, over moto: its calls of the table beyond those of a stage without it.
+
+The sweeper runs every five minutes, as on a stage. An execution that still runs fails the measurement.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Final
+
+from bench.meter import Meter
+from bench.row import MeasureError, Row
+from stepline.adapters.aws.log import DynamoLog
+from stepline.adapters.aws.table import Table
+from stepline.loop.approvals.approval_policy import ApprovalPolicy
+from stepline.loop.sweep import sweep
+from stepline.model.ids import execution_name
+from tests.support.aws import create_table, moto
+from tests.support.conversation import LANE, Conversation
+from tests.support.generation import called
+
+SWEEP_S: Final = 300.0
+SWEEPS: Final = 288
+CALL: Final = called("react.write", {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"})
+
+
+def rows() -> list[Row]:
+    """Return `parked_calls_per_day`."""
+    meter, name = Meter(), f"bench-{uuid.uuid4().hex[:8]}"
+    with moto():
+        create_table(name)
+        log = DynamoLog(Table(name, on_call=meter.on_call))
+        idle = _day(_conversation(log), meter)
+        waiting = _conversation(log)
+        waiting.send()
+        waiting.run()
+        tail = log.tail(LANE, consistent=True)
+        if tail is None or not tail.state.parked:
+            raise MeasureError("the turn does not wait")
+        parked = _day(waiting, meter)
+        if waiting.machine.status(execution_name(LANE, tail.state.epoch)) != "ended":
+            raise MeasureError("an execution runs while the turn waits")
+    note = (
+        f"on moto: {SWEEPS} sweeps make {idle} calls without the turn and {parked} with it; no execution runs"
+    )
+    return [Row(metric="parked_calls_per_day", value=parked - idle, unit="calls", goal=0.0, note=note)]
+
+
+def _conversation(log: DynamoLog) -> Conversation:
+    conversation = Conversation(CALL)
+    conversation.ports = replace(conversation.ports, log=log)
+    policy = ApprovalPolicy(places=({"effect:keyed": "always"},))
+    conversation.agent = replace(conversation.agent, approvals=policy.rule_of)
+    return conversation
+
+
+def _day(conversation: Conversation, meter: Meter) -> int:
+    meter.clear()
+    for _ in range(SWEEPS):
+        conversation.clock.pause(SWEEP_S)
+        sweep(conversation.ports)
+    return meter.calls.total()
