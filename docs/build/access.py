@@ -21,12 +21,12 @@ statement of every role in the templates of stage `prod` with a list written by 
 Each function has a role of its own, and nobody has a managed policy. Besides what stands here, a function may write
 to its own log group. Rights that a deployment has no use for are not given: those marked *tasks* are there only where
 programs run in tasks (`exec_image`), `execute` only where they run beside the functions, a right on the model's
-key or on the models by `model_provider`, a right on the URL of a Redis by `redis_secret_arn`.
+key or on the models by `model_provider`, a right on the URL of a Redis by `redis_secret_arn`, rights on memory and its embedding
+model by `memory`.
 
 A transaction needs the rights of what it is made of. Requests that a task makes on objects are signed by the role of
 `act`, so they can do what `act` can, each on its one object until it expires. A role that may read objects but not
-look for them is told that it may not where an object is not there; `act` has to know the difference, so it may look
-below `exec/`.
+look for them is told that it may not where an object is not there; who has to know the difference may look below `exec/`.
 """
 
 

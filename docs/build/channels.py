@@ -131,7 +131,8 @@ refused. What is admitted is then checked alone and against the others: the same
 under its own id. A round of which nothing is left is refused. No more than {asked_max} decisions of a generation are
 looked at, and none behind the first that finds no room.
 
-A program stands in the code channel right behind its decision, before the next one; a round takes one. Beside an
+A program stands in the code channel right behind its decision, before the next one; a round takes one.
+Documents (`rendering_tools.write_*`) are drawn by programs of ours and do not count as one. Beside an
 answer neutral actions run, and then the turn ends. An answer that the user has seen whole stands, whatever else is
 refused. One that the output limit cut in the middle is asked for again while rounds are left, and otherwise ends the
 turn with the part that was seen (`token_limit`). One that a broken connection cut is asked for again by the next

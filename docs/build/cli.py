@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -16,19 +17,33 @@ WIDTH_CHARS: Final = 96
 
 def render() -> str:
     """Return the page."""
-    pages = [_help(main, None)]
-    pages += [_help(command, main) for _, command in sorted(main.commands.items())]
+    pages = [_help(words) for words in ((), *sorted(command_words(main)))]
     head = ["# The command line", "", "Generated from `stepline --help`; a test keeps it in step.", ""]
     return "\n".join([*head, *pages])
 
 
-def _help(command: click.Command, parent: click.Group | None) -> str:
-    above = click.Context(parent, info_name="stepline", **parent.context_settings) if parent else None
-    name = command.name if parent else "stepline"
-    widths = {"terminal_width": WIDTH_CHARS, "max_content_width": WIDTH_CHARS}
-    with click.Context(
-        command, parent=above, info_name=name, **{**command.context_settings, **widths}
-    ) as context:
+def command_words(group: click.Group) -> Iterator[tuple[str, ...]]:
+    """Yield the words behind `stepline` that call each command: two for a command of a group within."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from ((name, *words) for words in command_words(command))
+        else:
+            yield (name,)
+
+
+def _help(words: tuple[str, ...]) -> str:
+    command: click.Command = main
+    context = click.Context(
+        main,
+        info_name="stepline",
+        **{**main.context_settings, "terminal_width": WIDTH_CHARS, "max_content_width": WIDTH_CHARS},
+    )
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+        context = click.Context(
+            command, parent=context, info_name=word, terminal_width=WIDTH_CHARS, max_content_width=WIDTH_CHARS
+        )
+    with context:
         text = command.get_help(context)
-    title = f"stepline {name}" if parent else "stepline"
-    return f"## `{title}`\n\n```text\n{text}\n```\n"
+    return f"## `{' '.join(('stepline', *words))}`\n\n```text\n{text}\n```\n"

@@ -54,7 +54,7 @@ _HEAD: Final = f"""\
 Made from the templates by `make docs`; a test keeps it in step. List prices of {REGION}, {READ},
 without free tiers, taxes, and whatever else an account has agreed on.
 
-## While nobody talks
+## Idle cost: while nobody talks
 
 US dollars a month:
 """
@@ -66,7 +66,7 @@ _NOTES: Final = """
   deletes the version before. Without snapshots the first message after a pause waits for the function's code to load.
 - Metrics of our own cost 0.30 USD each in a month in which they are counted all the time, less by the hour; at rest
   none is.
-- The code of a function is 127 MB, of which bytecode is 37: 120 MB of dependencies, 6 of the library, 1 of handlers
+- The code of a function is 133 MB, of which bytecode is 37: 126 MB of dependencies, 6 of the library, 1 of handlers
   (arm64, Python 3.13, `du`; Lambda takes 250). Storage of code is free up to 75 GB an account and region. What bytecode saves
   at a cold start is in [measurements](bench.md).
 - The functions that a turn waits for have the memory with which cost times time of a mean call is least: 256 MB (authorizer) or

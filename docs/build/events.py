@@ -97,6 +97,11 @@ _LANES: Final = (
     ("exec.<i>.objective", "subsystem", "`code_exec.objective`"),
     ("exec.<i>.contract", "subsystem", "`code_exec.contract`: JSON `{execution_id, contract}`"),
     ("code.<i>", "subsystem", "`code_exec.code`: the program, character for character"),
+    (
+        "exec.<i>.log",
+        "subsystem",
+        "`code_exec.log`: what a running program prints ([its last 65,536 characters](../concepts/streaming.md#the-log-of-a-program))",
+    ),
 )
 
 

@@ -13,6 +13,7 @@ from stepline.bundle.descriptor_set import FOLDER_VARIABLE, FORMS, MAX_BYTES
 from stepline.model.program.execution import Limits, RuntimeProfile
 from stepline.model.program.handover import SECRET_MAX_BYTES
 from stepline.programs.archive.member import ArchiveLimits
+from stepline.programs.bundle_files import BUNDLE_MAX_BYTES, BUNDLE_MAX_FILES
 from stepline.programs.contract import FILES_MAX
 from stepline.programs.outcome import Envelope
 from stepline.programs.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
@@ -64,6 +65,8 @@ CONTRACT = {
     "backend_unavailable": "the profile names a mode that this deployment does not have",
     "fargate_config_missing": "mode `fargate`: neither the profile nor the deployment says where tasks start; `missing`",
     "payload_too_large": f"mode `fargate`: the descriptors take more than the {SECRET_MAX_BYTES // 1024} KiB of a secret",
+    "bundle_too_large": f"the bundle's package has more than {BUNDLE_MAX_BYTES // MIB} MiB or {BUNDLE_MAX_FILES:,} files "
+    "that programs can read",
 }
 """Reasons why a program is not run, in the order of the checks."""
 
@@ -334,11 +337,12 @@ def _before() -> list[str]:
         "|---|---|",
         "| working directory | `OUTPUT_DIR/turn_<current>`; `outputs/` and `files/` are there |",
         (
-            "| globals | `OUTPUT_DIR`, `OUT_DIR` (the same as a `Path`), `WORKDIR`, `EXECUTION_ID`, `BUNDLE_ID` (the package of the agent), `agent_io_tools`, `ctx_tools`, "
+            "| globals | `OUTPUT_DIR`, `OUT_DIR` (the same as a `Path`), `WORKDIR`, `EXECUTION_ID`, `BUNDLE_ID` (the package of the agent), "
+            "`BUNDLE_ROOT` (a copy of [its files](../concepts/execution.md#the-bundles-files)), `agent_io_tools`, `ctx_tools`, "
             "an object for every alias of a granted tool |"
         ),
         (
-            "| environment | `WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `BUNDLE_ID`, `AGENT_IO_CONTEXT` (JSON: version, socket, token), and "
+            "| environment | `WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `BUNDLE_ID`, `BUNDLE_ROOT`, `AGENT_IO_CONTEXT` (JSON: version, socket, token), and "
             "what Python and its packages look for |"
         ),
         "| modules | Python's own and those of `exec_task/requirements.txt`; what it writes beside itself |",

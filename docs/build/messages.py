@@ -19,6 +19,7 @@ MESSAGES: tuple[type[msgspec.Struct], ...] = get_args(Message)
 FRAMES: tuple[type[msgspec.Struct], ...] = get_args(event.Frame)
 
 _CONVERSATION = "conv_7f3a"
+_CALL = "tc_0123456789ab"
 _TICKET = "q0Zz3vY8mJt1xN5cW7uK2bR9fH4dL6sAeGpTiOyQnM8"
 EXAMPLES: dict[str, dict[str, Any]] = {
     "send": {
@@ -27,6 +28,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "message_id": "m_1",
         "text": "Make a plan with three steps.",
         "timezone": "Europe/Zurich",
+        "bundle": "docs",
     },
     "event": {
         "action": "event",
@@ -34,6 +36,26 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "message_id": "e_1",
         "kind": "form",
         "payload": {"text": "My order", "plan": "pro", "seats": 4},
+    },
+    "approve": {
+        "action": "approve",
+        "conversation": _CONVERSATION,
+        "message_id": "a_1",
+        "call_id": _CALL,
+    },
+    "deny": {
+        "action": "deny",
+        "conversation": _CONVERSATION,
+        "message_id": "a_1",
+        "call_id": _CALL,
+        "text": "Not before Monday.",
+    },
+    "edit": {
+        "action": "edit",
+        "conversation": _CONVERSATION,
+        "message_id": "a_1",
+        "call_id": _CALL,
+        "params": {"to": "anna@example.com", "sum": 5},
     },
     "resume": {
         "action": "resume",
@@ -47,9 +69,14 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 ANSWERS = {
     "send": "one [`ack`](#ack), which may come after the events of its batch; or one [`error`](#error). The sender "
     "listens from then on. `timezone` is the user's, a name of the IANA database: the model reads the time there until another "
-    "one is sent.",
+    "one is sent. `bundle` is one of [several](../how-to/write-a-bundle.md#several-on-one-stage) on the stage.",
     "event": "as to [`send`](#send); its `kind` is what the event was kept as. What becomes of it then is in "
     "[live events](live-events.md).",
+    "approve": "one [`ack`](#ack) whose `kind` is the verdict as recorded: `approved`, or `expired` if it came too late; or one "
+    "[`error`](#error), `approval_not_pending` if no answer about this call is awaited. Only the owner of the conversation may "
+    "answer; the first answer counts. See [ask a person first](../how-to/ask-a-person-first.md).",
+    "deny": "as to [`approve`](#approve), with `denied`.",
+    "edit": "as to [`approve`](#approve), with `edited`; the new call's id is in `approval.answered`.",
     "resume": "the missed [`events`](#events), the missing [`delta`](#delta)s and one [`sync`](#sync); or one "
     "[`error`](#error). The connection listens from then on, until its token expires.",
     "ping": "one [`pong`](#pong), or one [`error`](#error).",

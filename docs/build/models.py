@@ -7,9 +7,9 @@ from typing import Final
 from docs.build import DOCS
 from stepline.adapters.anthropic.call import DEFAULT_MODELS, ROOM_TOKENS, SMALL_TOKENS
 from stepline.adapters.anthropic.family import FAMILIES, Family
-from stepline.loop.agent import DECISION_ROLE
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
+from stepline.ports.model import DECISION_ROLE
 
 PATH: Final = DOCS / "reference/models.md"
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
+from types import ModuleType
 from typing import Final
 
 import stepline
 from docs.build import DOCS
-from stepline import errors
+from stepline import errors, testing
 
 PATH: Final = DOCS / "reference/public-face.md"
 
 GROUPS: Final = {
     "Bundles": (
-        *("BaseWorkflow", "PayloadLike", "TurnResult", "Skill", "Settings", "Lane"),
-        *("Tool", "ToolSpec", "ToolContext", "ToolOutput"),
+        *("BaseWorkflow", "PayloadLike", "TurnResult", "Skill", "Knowledge", "Settings", "Lane"),
+        *("NamespaceResolver", "PathScope"),
+        *("Tool", "ToolSpec", "ToolContext", "ToolOutput", "search_memory"),
         *("stream_with_channels", "ChannelSpec", "ChannelSubscribers", "CompositeJsonArtifactStreamer"),
         *("ModelService", "system_message", "user_message"),
     ),
@@ -34,6 +37,10 @@ A workflow's agent comes from its method `build_react` ([write a bundle](../how-
 """
 
 
+TESTING: Final = (
+    "From `stepline.testing`; [make a bundle](../how-to/make-a-bundle.md) shows them at work.\n\n"
+)
+
 ALIASES: Final = {"PayloadLike": "A payload, or a mapping with its fields."}
 """Names of types, which have no docstrings of their own."""
 
@@ -41,14 +48,18 @@ ALIASES: Final = {"PayloadLike": "A payload, or a mapping with its fields."}
 def render() -> str:
     """Return the page's text."""
     parts = [HEAD]
-    for title, names in GROUPS.items():
-        rows = "\n".join(f"| `{name}` | {_first_line(name)} |" for name in names)
-        parts.append(f"## {title}\n\n| name | what it is |\n|---|---|\n{rows}\n")
+    parts += [_table(title, "", stepline, names) for title, names in GROUPS.items()]
+    parts.append(_table("Tests of a bundle", TESTING, testing, testing.__all__))
     kinds = ", ".join(f"`{name}`" for name in stepline.__all__ if hasattr(errors, name))
     parts.append(f"## Errors\n\n{kinds}. Each has a stable `code`: [errors](errors.md).\n")
     return "\n".join(parts)
 
 
-def _first_line(name: str) -> str:
-    said = ALIASES.get(name) or inspect.getdoc(getattr(stepline, name)) or ""
+def _table(title: str, lead: str, module: ModuleType, names: Iterable[str]) -> str:
+    rows = "\n".join(f"| `{name}` | {_first_line(module, name)} |" for name in names)
+    return f"## {title}\n\n{lead}| name | what it is |\n|---|---|\n{rows}\n"
+
+
+def _first_line(module: ModuleType, name: str) -> str:
+    said = ALIASES.get(name) or inspect.getdoc(getattr(module, name)) or ""
     return said.partition("\n")[0].replace("|", "\\|")

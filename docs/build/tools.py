@@ -7,9 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from docs.build import DOCS
+from docs.build.errors import TOOLS as CODES
+from stepline.loop.programs.tool_program import CALL_S
 from stepline.tools.catalogue import default_registry
+from stepline.tools.documents.rendering_tools import CONTENT_CHARS_MAX, TOKENS_MAX
 from stepline.tools.knowledge import SEARCH
+from stepline.tools.pull import REFS_MAX, TREE_FILES_MAX
 from stepline.tools.spec import ToolSpec, inner_objects, render_type
+from stepline.tools.workfiles import checkout, patch, rg, syntax_check, unified_diff
 
 PATH: Final = DOCS / "reference/tools.md"
 
@@ -52,6 +57,111 @@ content, whatever stands at the path by then. What a reference brings is not sea
 nothing while it is generated; its file comes with its result.
 """
 
+_DOCUMENTS = f"""\
+## Documents
+
+`rendering_tools.write_*` make documents from Markdown (CommonMark with tables and ~~strikethrough~~): [how, and what is read](../concepts/execution.md#documents).
+A call in a round runs as a program, and its file is offered to the user; a program calls them as
+well, and offers what its contract names. The file is opened and counted before it is there; its status has `size_bytes`, `pages`,
+`slides` or the like, `sources_used`, and `write_warning` `file_unusually_small`. Notices before it are warnings.
+
+| limit | |
+|---|---|
+| content, title | {CONTENT_CHARS_MAX:,} and 300 characters |
+| citations | {TOKENS_MAX:,} different ones |
+| lists and quotes | 12 levels |
+| tables | 20,000 cells, 50 columns |
+| pictures | 100 of 20 MiB and 40 million pixels each; one with an edge of more than 3,000 pixels is scaled down |
+| pages, slides | 1,000 and 300 |
+| a picture that is made | 40 million pixels, a height of 14,400 points before scaling |
+| time | {CALL_S} s of a call in a round |
+
+| refused or failed with | |
+|---|---|
+| `extension_mismatch`, `format_unsupported`, `empty_content`, `too_many_citations`, a [path's code](paths.md#what-is-refused) | before anything runs |
+| `missing_assets`, `nested_too_deep`, `document_too_large`, `no_tables`, `rendering_failed`, `artifact_invalid` | by the drawing |
+| `file_unusually_small`, `content_type_mismatch` and the other codes of [outputs](execution.md#outputs); `timeout`, `memory_limit` and the other [errors](execution.md#errors) of programs | by what came of the run |
+
+| warning | |
+|---|---|
+| `tool_call_warning.missing_sources` | the pool has no such source; the citation is left out |
+| `tool_call_warning.characters_not_in_font` | a PDF or a picture shows boxes for these letters |
+| `tool_call_warning.text_left_out` | `write_xlsx` takes tables and the headings before them only |
+| `tool_call_warning.picture_cut` | `write_png` with `fit` viewport: the rest does not fit |
+"""
+
+
+_MIB: Final = 1024 * 1024
+_READ_REF: Final = (
+    *("not_a_fi_ref", "unresolvable_fi_ref", "turn_not_found", "not_found"),
+    *("output_pulls_require_exact_file_ref", "attachment_pulls_require_exact_file_ref"),
+)
+
+NOTES: Final[Mapping[str, str]] = {
+    "react.patch": f"""\
+A hunk applies where its header says, or at the only other place with its lines (`moved`), or in the same way with white space set
+aside (`white_space_ignored`); context is never dropped. Counts in a header are made anew. All hunks apply, or nothing changes. The
+diff as applied is a view of its own, behind the file. Limits: a file of {patch.PATCHED_MAX_BYTES // _MIB} MiB, a patch of
+{patch.PATCH_MAX_CHARS:,} characters and {unified_diff.HUNKS_MAX} hunks. The text of `.py`, `.json`, `.js`, `.jsx`, `.ts`, `.tsx` and
+`.html` files of up to {syntax_check.CHECKED_MAX_BYTES // 1024} KiB is checked afterwards; of scripts the brackets and quotes, of pages the tags.
+""",
+    "react.rg": f"""\
+Files come in the order of their paths, without those that are hidden (a name that begins with a dot); with `pattern`, files with a NUL
+byte are passed over. Expressions are those of [RE2](https://github.com/google/re2/wiki/Syntax): no look-around, no back-references,
+linear time. Limits: {rg.FILES_MAX:,} files (`files_scan_truncated`), {rg.TOTAL_MAX_BYTES // _MIB} MiB read in all, and less for an expression
+of more than {rg.STEPS_MAX // rg.TOTAL_MAX_BYTES} instructions (`scan_truncated`), {rg.RESULT_CHARS:,} characters of previews
+(`matches_truncated`), {rg.PREVIEW_CHARS} of a line.
+""",
+    "react.pull": f"""\
+A refused path does not keep others back. A path of a bundle's [own](../how-to/write-a-bundle.md#paths-of-its-own) becomes a file
+of this turn; what its resolver refuses stands under `errors`. Limits: {REFS_MAX} paths; a folder's row lists {TREE_FILES_MAX} files.
+""",
+    "react.checkout": f"""\
+No byte is copied: the files of this turn name the bytes of the earlier one, and one result of the log says so, so that a checkout is
+whole or did not happen. A pull before it is allowed, and not needed. What this turn wrote below `files/` is not removed by
+`replace` without `force`; `removed` lists what was. Where the files came from stands at `ar:<turn>.react.workspace.checkout`.
+Limits: {REFS_MAX} paths, {checkout.FILES_MAX:,} files.
+""",
+}
+CODES_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "react.patch": (
+        *(
+            "missing_patch",
+            "patch_requires_current_turn_path",
+            "patch_unsupported_namespace",
+            "patch_target_missing",
+        ),
+        *(
+            "patch_target_unreadable",
+            "patch_contains_preview_line_numbers",
+            "patch_several_files",
+            "patch_too_large",
+        ),
+        *(
+            "invalid_hunk_header",
+            "invalid_hunk_line",
+            "hunk_out_of_order",
+            "hunk_mismatch",
+            "post_patch_check_failed",
+        ),
+        "body_missing",
+    ),
+    "react.rg": ("rg_invalid_root", "rg_invalid_regex", "rg_root_not_pulled", "body_missing"),
+    "react.pull": ("pull_paths_missing", *_READ_REF),
+    "react.checkout": (
+        *("protocol_violation.checkout_missing_paths", "protocol_violation.checkout_invalid_paths"),
+        *(
+            "react.checkout.nonempty",
+            "react.checkout.failed",
+            "checkout_too_large",
+            "not_below_files",
+            "current_turn",
+        ),
+        *_READ_REF,
+    ),
+}
+"""What is told of some tools besides their contract: how they work, their limits, and their own codes."""
+
 
 def documented_specs() -> tuple[ToolSpec, ...]:
     """Return the contracts of all tools in the library, including those of only some agents."""
@@ -60,7 +170,7 @@ def documented_specs() -> tuple[ToolSpec, ...]:
 
 def render() -> str:
     """Return the page."""
-    return "\n".join([_HEAD, *(_section(spec) for spec in documented_specs())])
+    return "\n".join([_HEAD, *(_section(spec) for spec in documented_specs()), _DOCUMENTS])
 
 
 def _section(spec: ToolSpec) -> str:
@@ -69,7 +179,7 @@ def _section(spec: ToolSpec) -> str:
         "",
         spec.purpose,
         "",
-        f"Effect `{spec.effect}`.{_callers(spec)}{_ending(spec)} Returns {spec.returns}.",
+        f"Effect `{spec.effect}`.{_callers(spec)}{_ending(spec)}{_beside(spec)} Returns {spec.returns}.",
         "",
     ]
     if spec.key_order:
@@ -83,6 +193,10 @@ def _section(spec: ToolSpec) -> str:
         *_rows(spec.schema, prefix=""),
         "",
     ]
+    if note := NOTES.get(spec.tool_id):
+        lines += [note]
+    if codes := CODES_OF.get(spec.tool_id):
+        lines += ["| code | |", "|---|---|", *(f"| `{code}` | {CODES[code]} |" for code in codes), ""]
     for example in spec.examples:
         lines += ["```json", json.dumps(example, ensure_ascii=False, indent=2), "```", ""]
     return "\n".join(lines)
@@ -91,7 +205,16 @@ def _section(spec: ToolSpec) -> str:
 def _callers(spec: ToolSpec) -> str:
     if not spec.in_exec:
         return ""
-    return " Programs may call it as well." if spec.in_react else " Only programs may call it."
+    if not spec.in_react:
+        return " Only programs may call it."
+    return f"{' Runs as a program.' if spec.isolated else ''} Programs may call it as well."
+
+
+def _beside(spec: ToolSpec) -> str:
+    if spec.strategies == ("unknown",):
+        return " Alone in its round."
+    kinds = ", ".join(spec.strategies)
+    return f" Of kind {kinds} [beside other actions](channels.md#several-actions)."
 
 
 def _ending(spec: ToolSpec) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from stepline.bundle.generation.channel_result import strip_fence
@@ -19,6 +20,10 @@ from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.parser.field import FieldStream
 from stepline.rendering.quote import inline, quote
 from stepline.tools.plan import parse_acks
+from stepline.tools.read.pdf import count_pages
+from stepline.tools.workfiles.patch import looks_pasted
+from stepline.tools.workfiles.syntax_check import _Page, _Script
+from stepline.tools.workfiles.unified_diff import apply_diff, is_diff, parse_diff, split_lines, unfence
 from tests.repository.hard_text import Text
 
 PIECE_CHARS = 64
@@ -51,6 +56,11 @@ def _program(text: str) -> None:
         return
 
 
+def _pdf(text: str) -> None:
+    with suppress(ToolError):
+        count_pages(f"%PDF-1.7 startxref {text}".encode())
+
+
 def _cite(format_: str) -> Callable[[str], None]:
     def read(text: str) -> None:
         stream = CitationStream(SOURCES, format_)
@@ -78,6 +88,21 @@ def _usage(text: str) -> None:
     usage = UsageFilter()
     for piece in _pieces(text):
         usage.feed(piece)
+
+
+def _diff(text: str) -> None:
+    looks_pasted(split_lines(text))
+    is_diff(unfence(text))
+    try:
+        hunks = parse_diff(f"@@ -9,9 +9,9 @@\n{text}")
+    except ToolError:
+        return
+    apply_diff(text, hunks)
+
+
+def _script(text: str) -> None:
+    for markup in (False, True):
+        _Script(text, markup=markup).check()
 
 
 def _line(text: str, *more: str) -> tuple[Text, ...]:
@@ -131,6 +156,12 @@ READERS = {
         _cite("html"),
         ("stepline.protocol.citation.html", "stepline.protocol.citation.html"),
         _line('<a ="[[S:1]]', "<sup[[S:1]]", "<b =[[S:1]]", "<!-- [[S:1]]", "<code>[[S:1]]<sup>"),
+    ),
+    "pdf": Reader(
+        _pdf,
+        texts=_line(
+            "/Type ", "/Type        /Page", "stream\n", "endstream ", " obj /ObjStm stream\n endstream "
+        ),
     ),
     "cited": Reader(cited_sids, ("stepline.protocol.citation.token",), _line("[[S:1-9]]", "[[S:")),
     "object": Reader(
@@ -191,6 +222,46 @@ READERS = {
     "prompt": Reader(
         lambda text: (quote(text), inline(text)),
         ("stepline.rendering.quote", "stepline.model.traversal"),
+    ),
+    "diff": Reader(
+        _diff,
+        ("stepline.tools.workfiles.unified_diff", "stepline.tools.workfiles.patch"),
+        _line(
+            " a\n",
+            "-a\n+b\n",
+            "     1\ta\n",
+            "@@ -1 +1 @@\n",
+            "@@ -1 +1 @@\n-a\n",
+            "--- a\n+++ b\n",
+            "+++ ",
+            "\n",
+            "\\\n",
+        ),
+    ),
+    "script": Reader(
+        _script,
+        ("stepline.tools.workfiles.syntax_check", "stepline.tools.workfiles.syntax_check"),
+        _line(
+            "(",
+            "{",
+            "'\\'",
+            "'a\n",
+            "\"'",
+            "`${",
+            "`${`}`",
+            "/[",
+            "=/[a]",
+            "=/\\",
+            "/*",
+            "//:",
+            "</",
+            "'\\\n",
+        ),
+    ),
+    "tags": Reader(
+        lambda text: _Page(text).check(),
+        ("stepline.tools.workfiles.syntax_check", "stepline.tools.workfiles.syntax_check"),
+        _line("<a>", "</p>", "<p>", "<a ", "<a '", "<a x='>'>", "<!--", "<script>", "<p><b></b>", "<br>"),
     ),
     "plan": Reader(parse_acks, ("stepline.tools.plan",), _line("✓ 1. ", "✓ [1]\n")),
 }

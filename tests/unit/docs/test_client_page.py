@@ -17,6 +17,7 @@ from stepline.delivery.posting import Posting
 from stepline.delivery.resume import resume
 from stepline.errors import Gone
 from stepline.ingress.message import receive
+from stepline.model.entry import Inbound
 from stepline.ports.channel import Principal
 from tests.support.conversation import FAR, LANE, USER, Conversation, durable
 from tests.support.generation import answered, called
@@ -187,6 +188,27 @@ def test_the_parts_of_a_batch_may_come_in_any_order(page):
     for part, piece in ((2, whole[9:]), (1, whole[:9]), (1, whole[:9])):
         client.misses({"frame": "events", "n": 1, "prev": 0, "part": part, "parts": 2, "piece": piece})
     assert shown == [("event", 1, {"type": "chat.start"}), ("event", 1, {"type": "chat.step"})]
+
+
+def test_a_message_that_comes_too_soon_is_sent_again_when_the_server_says(page):
+    far = FarEnd(Conversation(Say(text=answered(ANSWER)), Say(text=answered(ANSWER))), None)
+    ports, waited_s = far.conversation.ports, []
+
+    def sleep(seconds):
+        waited_s.append(seconds)
+        ports.clock.pause(seconds)
+
+    far.conversation.ports = replace(
+        far.conversation.ports, policy=replace(ports.policy, user_messages_per_minute=1)
+    )
+    page["time"] = SimpleNamespace(sleep=sleep)
+    with reachable(far) as url:
+        for _ in range(2):
+            page["Client"](LANE.conversation, lambda: (url, "t"), lambda *_: None).ask("hello")
+    assert len(waited_s) == 1
+    assert 1 < waited_s[0] <= 60
+    said = [entry for entry in far.conversation.entries(Inbound) if entry.text == "hello"]
+    assert len(said) == 2
 
 
 def test_what_is_refused_is_told_and_not_tried_again(page):

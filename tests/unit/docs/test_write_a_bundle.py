@@ -17,7 +17,7 @@ from tests.unit.docs import bundle_guide
 
 SCRIPT = (
     called("shop.price", {"name": "lamp"}),
-    called("react.read", {"paths": ["sk:shop.refund", "ks:docs/delivery.md"]}),
+    called("react.read", {"paths": ["sk:shop.refund", "ks:docs/delivery.md", "orders:7"]}),
     answered("12.50 euros.", suggested_followups=["When does it come?"]),
 )
 
@@ -47,14 +47,11 @@ def page(tmp_path_factory):
     return names
 
 
-def test_its_package_passes_the_trial_of_up_which_says_what_functions_leave_out(tmp_path):
+def test_its_package_passes_the_trial_of_up(tmp_path):
     bundle_guide.write_files(tmp_path)
-    said = []
     home = tmp_path / "home"
     home.mkdir()
-    taken = take_bundle("bundles.shop", home, said.append, project=tmp_path)
-    assert taken.module == "bundles.shop"
-    assert said == ["note: Shop.pre_run_hook runs in turns of a process; functions do not call it yet"]
+    assert take_bundle("bundles.shop", home, [].append, project=tmp_path).module == "bundles.shop"
 
 
 def test_the_turn_has_its_answer(page):
@@ -66,18 +63,20 @@ def test_the_turn_has_its_answer(page):
 def test_the_agent_has_the_tools_and_the_skills_of_the_page(page):
     system = page["model"].requests[0].system[0].text
     assert all(name in system for name in ("shop.price", "web_tools.web_search", "react.search_knowledge"))
-    assert "SK1 sk:shop.refund: Refund an order" in system
+    assert "SK2 sk:shop.refund: Refund an order" in system
 
 
 def test_what_the_hook_said_is_read(page):
     request = page["model"].requests[0]
     assert "ada is a customer since 2019." in text_of(request)
+    assert "This turn is round 1." in text_of(request)
     assert "Deliveries are two days late." in request.content[-1].text
 
 
-def test_skills_and_documents_are_read_by_their_paths(page):
+def test_skills_documents_and_orders_are_read_by_their_paths(page):
     text = "".join(part.text for part in page["model"].requests[-1].content)
     assert "Never promise a date." in text
+    assert "one lamp, 12.50 euros" in text
     assert "It takes three days." in text
 
 

@@ -13,10 +13,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from docs.build.cli import command_words
 from stepline.errors import DependencyError
 from stepline.local import caller
 from stepline.local.caller import name_user
-from stepline.local.command.argument import parse_have, parse_payload
+from stepline.local.command.argument import parse_bundles, parse_have, parse_payload
 from stepline.local.command.cli import main
 from stepline.local.command.failure import Edge
 from stepline.local.stage import lifecycle
@@ -34,16 +35,20 @@ def test_the_line_editor_is_loaded_for_a_chat_on_a_terminal_alone():
 
 
 @pytest.mark.parametrize("word", ["-h", "--help"])
-@pytest.mark.parametrize("name", sorted(main.commands))
-def test_every_command_explains_itself_without_a_stage(name, word):
-    result = CliRunner().invoke(main, [name, word])
+@pytest.mark.parametrize("words", sorted(command_words(main)), ids=" ".join)
+def test_every_command_explains_itself_without_a_stage(words, word):
+    result = CliRunner().invoke(main, [*words, word])
     assert result.exit_code == 0
     assert result.output.startswith("Usage: ")
 
 
-@pytest.mark.parametrize("name", sorted(main.commands))
-def test_every_command_can_answer_a_program(name):
-    assert "as_json" in {parameter.name for parameter in main.commands[name].params}
+@pytest.mark.parametrize("words", sorted(command_words(main)), ids=" ".join)
+def test_every_command_can_answer_a_program(words):
+    command: click.Command = main
+    for word in words:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    assert "as_json" in {parameter.name for parameter in command.params}
 
 
 @pytest.mark.parametrize("name", ["up", "down"])
@@ -65,6 +70,17 @@ def test_the_summaries_of_the_commands_fit_a_terminal_of_80_columns():
 
 def test_what_a_killed_client_had_is_read():
     assert tuple(parse_have("12/answer=340")) == (12, "answer", 340)
+
+
+def test_bundles_of_a_stage_are_read():
+    assert parse_bundles(()) == ("bundles.default", {})
+    assert parse_bundles(("docs=bundles.docs", "shop")) == ("shop", {"docs": "bundles.docs"})
+
+
+@pytest.mark.parametrize("texts", [("a", "b"), ("Docs=x",), ("=x",), ("default=x",), ("../a=x",)])
+def test_bundles_that_cannot_be_told_apart_are_refused(texts):
+    with pytest.raises(click.BadParameter):
+        parse_bundles(texts)
 
 
 @pytest.mark.parametrize("text", ["", "12", "answer=3", "12/answer", "12/answer=x", "-1/answer=3"])
