@@ -76,7 +76,7 @@ class AttackedBackend:
         if batch not in self._outcomes:
             host = render_host(self.backend.servers(), self._host, SECRET, LIMITS.max_file_bytes)
             done = self.backend.run(render_program(batch, host))
-            assert not done.run.error, done.run
+            assert not done.run.error, f"{done.run.error}: {done.run.program_log}"
             assert SECRET not in done.run.program_log
             self._outcomes[batch] = json.loads(done.files[f"{TURN}/outputs/outcomes.json"])
         return self._outcomes[batch][name]
