@@ -60,6 +60,7 @@ def loop_environment(
         steer_poll_ms=stage.steer_poll_ms,
         mcp_timeout_s=stage.mcp_timeout_s,
         mcp_list_ttl_s=stage.mcp_list_ttl_s,
+        mcp_task_s=stage.mcp_task_s,
         finalize_rounds=stage.finalize_rounds,
         finalize_max_tokens=stage.finalize_max_tokens,
         approvals=stage.approvals,

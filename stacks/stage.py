@@ -92,6 +92,7 @@ class Stage:
     steer_poll_ms: int = 300
     mcp_timeout_s: int = 60
     mcp_list_ttl_s: int = 3600
+    mcp_task_s: int = 1200
     finalize_rounds: int = 2
     finalize_max_tokens: int = 3000
     approvals: Mapping[str, str] = field(default_factory=dict)

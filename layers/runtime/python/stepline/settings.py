@@ -460,6 +460,14 @@ class Settings(Value):
         minimum=0,
         handed_on=False,
     )
+    mcp_task_s: int = setting(
+        "STEPLINE_MCP_TASK_S",
+        1200,
+        "How long a call that an MCP server works on as a task may take; then it is cancelled. It also ends a minute before the turn's deadline ([MCP](../how-to/connect-an-mcp-server.md#long-calls)).",
+        unit="s",
+        minimum=1,
+        handed_on=False,
+    )
     memory_bucket_arn: str = setting(
         "STEPLINE_MEMORY_BUCKET_ARN",
         "",

@@ -50,6 +50,7 @@ def policy(settings: Settings) -> Policy:
         event_credit=max(0, settings.event_credit),
         finalize_rounds=settings.finalize_rounds,
         approval_wait_s=settings.approval_wait_s,
+        mcp_task_s=settings.mcp_task_s,
         finalize_max_tokens=settings.finalize_max_tokens,
         workspace=settings.workspace,
         context=context_rules(settings),

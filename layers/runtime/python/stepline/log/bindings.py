@@ -41,6 +41,7 @@ class Policy:
     event_credit: int = 1
     finalize_rounds: int = 2
     approval_wait_s: float = 604_800.0
+    mcp_task_s: float = 1200.0
     finalize_max_tokens: int = 3000
     seal_batches: int = 64
     seal_bytes: int = 96 * 1024

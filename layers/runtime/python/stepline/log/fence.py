@@ -73,9 +73,10 @@ def onward(step: Step, state: State) -> Step:
         launch=None,
         segment=state.segment,
         wait_s=0,
+        due_ms=0,
     )
 
 
 def ended(step: Step, route: Literal["done", "stop"]) -> Step:
     """Return the step that ends the execution."""
-    return replace(step, route=route, attempt=0, error=None, launch=None, wait_s=0)
+    return replace(step, route=route, attempt=0, error=None, launch=None, wait_s=0, due_ms=0)

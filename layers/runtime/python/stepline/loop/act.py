@@ -8,6 +8,7 @@
     approval  ask a person first, and leave the turn: another execution goes on when they have answered
     steered  end the action early if it can; record that those behind it are not run
     program  put `started`, leave the run to another state, put its outcome
+    task     put `started` with the task that a server works on, leave, and ask for it until it ends
 
 Before the first round of a turn that needs it, it lists the tools of MCP servers instead (`loop.mcp`).
 
@@ -31,7 +32,7 @@ from stepline.loop.settle_action import record, result_of, skip, start, unverifi
 from stepline.loop.steer import steer_of
 from stepline.model.batch import Batch
 from stepline.model.decision import Action, ApprovalRule
-from stepline.model.entry import Decided, Resulted
+from stepline.model.entry import Decided
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
@@ -100,14 +101,17 @@ def _run_allowed(attempt: Attempt, timeline: Timeline, index: int, action: Actio
     state, tail = timeline.state, timeline.tail
     if attempt.agent.registry.runs_program(action):
         return advance_program(attempt, timeline, index, action)
+    if state.running == action.call_id:
+        from stepline.loop.mcp.remote_task import advance_task, task_of  # noqa: PLC0415 - few calls are found started
+
+        if (task := task_of(timeline, action.call_id)) is not None:
+            return advance_task(attempt, timeline, index, action, task)
     if effect_of(attempt.agent.registry, action.tool_id) != "once":
-        return record(attempt, tail, index, _run(attempt, timeline, action))
+        return _run(attempt, timeline, index, action)
     if state.running == action.call_id:
         return record(attempt, tail, index, unverified(attempt, action))
     began = start(attempt, tail, index, action)
-    if began is None:
-        return None
-    return record(attempt, began, index, _run(attempt, timeline, action), claim=began.n)
+    return None if began is None else _run(attempt, timeline, index, action, began)
 
 
 def effect_of(registry: Registry, tool_id: str) -> Effect:
@@ -119,13 +123,21 @@ def _decision(timeline: Timeline, decided: int) -> Decided:
     return next(e for e in timeline.since(decided - 1, decided)[0].entries if isinstance(e, Decided))
 
 
-def _run(attempt: Attempt, timeline: Timeline, action: Action) -> Resulted:
+def _run(
+    attempt: Attempt, timeline: Timeline, index: int, action: Action, began: Batch | None = None
+) -> Batch | Step | None:
+    """Run an action and put its result, or the task that runs it; `began` is its start, if that was put."""
     clock = attempt.ports.clock
     began_s, at = clock.monotonic_s(), utc(clock.now())
     context = attempt.context(timeline, action, at)
     output = run_tool(attempt.agent.registry, action, context)
     duration_ms = round((clock.monotonic_s() - began_s) * 1000)
-    logger.info(
-        "action run", extra={"tool_id": action.tool_id, "call_id": action.call_id, "status": output.status}
-    )
-    return result_of(action, context, output, duration_ms=duration_ms)
+    status = "task" if output.task else output.status
+    logger.info("action run", extra={"tool_id": action.tool_id, "call_id": action.call_id, "status": status})
+    tail, claim = began or timeline.tail, began.n if began else None
+    if output.task is not None:
+        from stepline.loop.mcp.remote_task import keep_task  # noqa: PLC0415 - few calls become one
+
+        return keep_task(attempt, tail, index, action, output.task, claim=claim or 0)
+    result = result_of(action, context, output, duration_ms=duration_ms)
+    return record(attempt, tail, index, result, claim=claim)

@@ -77,6 +77,9 @@ from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
 
+LOOK_S: Final = 15
+"""The longest wait for a call's task until somebody looks for a steer."""
+
 
 def decide(
     ports: Ports,
@@ -102,7 +105,7 @@ def decide(
     if elsewhere(timeline.state, step, "decide") is not None or timeline.state.attempt != step.attempt:
         timeline = attempt.load(consistent=True)
     if (gone := elsewhere(timeline.state, step, "decide")) is not None:
-        return gone
+        return _await_task(attempt, timeline, gone)
     check_attempt(timeline.state, step.attempt)
     if attempt.now_ms() < timeline.state.until_ms and steer_of(timeline) is None:
         return _pause(attempt, timeline.state)
@@ -233,6 +236,15 @@ def _pause(attempt: Attempt, state: State) -> Step:
     """Return the step that waits for as long as the state says."""
     wait_s = math.ceil((state.until_ms - attempt.now_ms()) / 1000)
     return replace(onward(attempt.step, state), route="wait", wait_s=max(0, wait_s))
+
+
+def _await_task(attempt: Attempt, timeline: Timeline, gone: Step) -> Step:
+    """Return the step to go to, or the one that waits on if that asks for a task that is not due yet."""
+    left_ms = attempt.step.due_ms - attempt.now_ms()
+    if left_ms <= 0 or gone.route == "stop" or not timeline.state.running or steer_of(timeline) is not None:
+        return gone
+    wait_s = min(LOOK_S, math.ceil(left_ms / 1000))
+    return replace(gone, route="wait", wait_s=wait_s, due_ms=attempt.step.due_ms)
 
 
 def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int) -> Batch | Step:

@@ -268,11 +268,27 @@ class Decided(Value, tag="decision", tag_field="kind"):
         return sum_usages((self.usage or Usage(), self.lost)) if self.lost else self.usage or Usage()
 
 
+class RemoteTask(Value):
+    """A call that a server works on: the task's id there, the server's hints, and when it is given up.
+
+    `poll_s` is how often the server wants to be asked, `ttl_s` how long it keeps the task; None if it does not say.
+    """
+
+    id: str
+    poll_s: float | None = None
+    ttl_s: float | None = None
+    until: str = ""
+
+
 class Started(Value, tag="started", tag_field="kind"):
-    """An action or a hook that must run at most once is about to run. `deadline` is its program's latest end."""
+    """An action or a hook that must run at most once is about to run. `deadline` is its program's latest end.
+
+    With a `task` the action runs already, on a server that is asked for its end.
+    """
 
     call_id: str
     deadline: str = ""
+    task: RemoteTask | None = None
 
 
 class Hide(Value):

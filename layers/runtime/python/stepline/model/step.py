@@ -20,7 +20,8 @@ class Step(Value, omit_defaults=False):
     """One invocation of a state. `attempt` counts the state machine's retries of it, from 0.
 
     `launch` is set between the state that prepares a task and the one that starts it. `wait_s` is how long to
-    wait before the next decision, on the route `wait` and after it. `segment` is the newest
+    wait before the next decision, on the route `wait` and after it. `due_ms` is when the task of a running call is asked
+    for next, in milliseconds since the Unix epoch. `segment` is the newest
     batch in a segment, where a process without a cache starts to read. `bundle` is the name of the conversation's
     bundle, "" for the stage's default. `v` is the format's version: fields may be added within one, and a reader
     ignores unknown ones. Source: docs/concepts/log.md#versions.
@@ -41,6 +42,7 @@ class Step(Value, omit_defaults=False):
     launch: Launch | None = None
     segment: int = 0
     wait_s: int = 0
+    due_ms: int = 0
     bundle: str = ""
     v: int = 1
 

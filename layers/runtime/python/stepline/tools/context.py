@@ -25,7 +25,7 @@ from stepline.context.rules import ContextRules
 from stepline.errors import LimitError, NotFoundError, ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block, Body
-from stepline.model.entry import Hide
+from stepline.model.entry import Hide, RemoteTask
 from stepline.model.ids import Lane
 from stepline.model.path import CallPath, out_key, parse_path, store_key, version_ref
 from stepline.model.plan_steps import Plan
@@ -418,7 +418,8 @@ class ToolOutput(Value):
     """The output of a call: blocks in the order the model reads them, and the snapshots of changed plans.
 
     `ret` is the JSON value returned to a program; if None, it gets the blocks. `sources` are the rows
-    from `ToolContext.cite`, `hides` the paths that the model reads shorter from here on.
+    from `ToolContext.cite`, `hides` the paths that the model reads shorter from here on. With a `task` the call goes on
+    elsewhere, and there is no result yet.
     """
 
     status: Literal["ok", "error"] = "ok"
@@ -428,6 +429,7 @@ class ToolOutput(Value):
     ret: Any = None
     sources: tuple[Source, ...] = ()
     hides: tuple[Hide, ...] = ()
+    task: RemoteTask | None = None
 
 
 def render_json(content: Mapping[str, Any]) -> str:

@@ -18,6 +18,8 @@ from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.spec import Effect, ToolSpec
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
+TaskFunction: TypeAlias = Callable[[str, ToolContext], ToolOutput]
+"""Takes the id of a call's task. Raises ToolError."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +27,14 @@ class Tool:
     """A contract and the function that fulfils it. `run` gets parameters that the schema has accepted.
 
     That of an isolated tool fulfils nothing: it returns, as `ret`, the grant with which the call runs in the jail.
+
+    `poll` returns what became of a task that `run` returned, `cancel` ends it.
     """
 
     spec: ToolSpec
     run: ToolFunction
+    poll: TaskFunction | None = None
+    cancel: Callable[[str, ToolContext], None] | None = None
 
 
 class Registry:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from stepline.errors import ToolError
+from stepline.model.entry import RemoteTask
 from stepline.ports.mcp.mcp_server import NOT_INSTALLED, STDIO_REFUSED, Listing, Reply, ServerAddress
 from stepline.ports.signal import Cancel, NeverCancelled
 
@@ -37,12 +38,34 @@ class McpClient:
         return ask(address, list_tools, NeverCancelled(), self._trusted)
 
     def call_tool(
-        self, address: ServerAddress, name: str, params: Mapping[str, Any], cancel: Cancel
-    ) -> Reply:
+        self,
+        address: ServerAddress,
+        name: str,
+        params: Mapping[str, Any],
+        cancel: Cancel,
+        *,
+        as_task: bool = False,
+    ) -> Reply | RemoteTask:
         self._check(address)
         from stepline.adapters.mcp.question import ask, call_tool  # noqa: PLC0415 - as above
 
-        return ask(address, lambda client: call_tool(client, name, params), cancel, self._trusted)
+        # A command ends with the question, and its tasks with it.
+        wanted = as_task and not address.command
+        return ask(address, lambda client: call_tool(client, name, params, wanted), cancel, self._trusted)
+
+    def poll_task(self, address: ServerAddress, task_id: str) -> Reply | RemoteTask:
+        self._check(address)
+        from stepline.adapters.mcp.question import ask  # noqa: PLC0415 - as above
+        from stepline.adapters.mcp.task_question import poll_task  # noqa: PLC0415 - as above
+
+        return ask(address, lambda client: poll_task(client, task_id), NeverCancelled(), self._trusted)
+
+    def cancel_task(self, address: ServerAddress, task_id: str) -> None:
+        self._check(address)
+        from stepline.adapters.mcp.question import ask  # noqa: PLC0415 - as above
+        from stepline.adapters.mcp.task_question import cancel_task  # noqa: PLC0415 - as above
+
+        ask(address, lambda client: cancel_task(client, task_id), NeverCancelled(), self._trusted)
 
     @cached_property
     def _trusted(self) -> ssl.SSLContext:

@@ -6,8 +6,6 @@ content is not checked against a schema of the server's: that would list its too
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,11 +16,16 @@ import httpx2
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
 
 from stepline.adapters.mcp.bounded_http import http_client
 from stepline.adapters.mcp.bounded_process import process_streams
+from stepline.adapters.mcp.reply import MESSAGE_CHARS, read_reply
+from stepline.adapters.mcp.task_question import TasksExtension, read_created
 from stepline.adapters.mcp.trouble import BYTES_MAX, Trouble
 from stepline.errors import ToolError
+from stepline.model.entry import RemoteTask
 from stepline.model.shorten import shorten
 from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,
@@ -34,7 +37,6 @@ from stepline.ports.mcp.mcp_server import (
     Listing,
     RemoteTool,
     Reply,
-    ReplyPart,
     ServerAddress,
 )
 from stepline.ports.signal import Cancel, NeverCancelled
@@ -50,7 +52,8 @@ PAGES_MAX, TOOLS_MAX = 20, 1_000
 CLOSE_S: Final = 2.0
 """The time to end a connection after its answer has come."""
 POLL_S: Final = 0.2
-MESSAGE_CHARS: Final = 300
+TASK_TTL_MS: Final = 3_600_000
+"""How long a server is asked to keep a task: no turn lasts longer."""
 _CAUSES: Final = {
     UNREACHABLE: "the server cannot be reached",
     TIMEOUT: "the server did not answer in time; what was asked for may have happened",
@@ -76,10 +79,10 @@ def ask(address: ServerAddress, question: Question[T], cancel: Cancel, trusted: 
 async def list_tools(client: Client) -> Listing:
     """Return all tools of a server, page by page."""
     tools: list[RemoteTool] = []
-    cursor, ttl_ms = None, 0
+    cursor, ttl_ms, takes_tasks = None, 0, _takes_tasks(client.server_capabilities)
     for _ in range(PAGES_MAX):
         page = await client.list_tools(cursor=cursor)
-        tools += map(_tool, page.tools)
+        tools += (_tool(tool, takes_tasks=takes_tasks) for tool in page.tools)
         ttl_ms = page.ttl_ms if not ttl_ms else min(ttl_ms, page.ttl_ms or ttl_ms)
         cursor = page.next_cursor
         if cursor is None:
@@ -89,23 +92,37 @@ async def list_tools(client: Client) -> Listing:
     raise ToolError("the server's list of tools has no end", code=TOO_LARGE)
 
 
-async def call_tool(client: Client, name: str, params: Mapping[str, Any]) -> Reply:
-    """Call a tool and return its answer."""
-    asked = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=dict(params)))
+async def call_tool(
+    client: Client,
+    name: str,
+    params: Mapping[str, Any],
+    as_task: bool,
+) -> Reply | RemoteTask:
+    """Call a tool and return its answer, or the task that the server makes of it."""
+    said = types.CallToolRequestParams(name=name, arguments=dict(params))
+    if as_task and client.session.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+        said = said.model_copy(update={"task": types.TaskMetadata(ttl=TASK_TTL_MS)})
     try:
-        result = await client.session.send_request(asked, types.CallToolResult)
+        result = await client.session.send_request(types.CallToolRequest(params=said), TypeAdapter(Any))
     except MCPError as error:
         if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
-            said = shorten(error.message, MESSAGE_CHARS)
+            words = shorten(error.message, MESSAGE_CHARS)
             raise ToolError(
-                f"the server does not take the call; its words: {said}", code=CALL_REFUSED
+                f"the server does not take the call; its words: {words}", code=CALL_REFUSED
             ) from None
         raise
-    parts = tuple(map(_part, result.content))
-    if result.is_error and any(part.text == f"Unknown tool: {name}" for part in parts):
+    except ValidationError as error:
+        # The package knows no task in an answer of 2025-11-25, and misses the content; it hands over what came.
+        result = next((one["input"] for one in error.errors() if one["loc"] == ("content",)), None)
+        if said.task is None or not isinstance(result, dict) or "task" not in result:
+            raise
+    if (task := read_created(result, wanted=said.task is not None)) is not None:
+        return task
+    reply = read_reply(result)
+    if reply.failed and any(part.text == f"Unknown tool: {name}" for part in reply.parts):
         # The package's own server says it so, others by an error.
         raise ToolError("the server does not know the tool", code=CALL_REFUSED)
-    return Reply(parts=parts, structured=result.structured_content, failed=result.is_error)
+    return reply
 
 
 async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, trusted: ssl.SSLContext) -> T:
@@ -148,7 +165,10 @@ async def _answer(
     """Add the answer to `answers`; after it the connection has little time to end."""
 
     async def put(transport: Any) -> None:
-        async with Client(transport, cache=None, read_timeout_seconds=address.timeout_s) as client:
+        extensions = [] if address.command else [TasksExtension()]
+        async with Client(
+            transport, cache=None, read_timeout_seconds=address.timeout_s, extensions=extensions
+        ) as client:
             answers.append(await question(client))
             scope.deadline = min(scope.deadline, anyio.current_time() + CLOSE_S)
 
@@ -185,36 +205,20 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _tool(tool: types.Tool) -> RemoteTool:
+def _takes_tasks(server: types.ServerCapabilities) -> bool:
+    """Return True if a server of 2025-11-25 takes calls of tools as tasks."""
+    requests = server.tasks.requests if server.tasks else None
+    return requests is not None and requests.tools is not None and requests.tools.call is not None
+
+
+def _tool(tool: types.Tool, *, takes_tasks: bool) -> RemoteTool:
     hints = tool.annotations or types.ToolAnnotations()
+    support = tool.execution.task_support if tool.execution else None
     return RemoteTool(
         name=tool.name,
         description=tool.description or tool.title or "",
         schema=tool.input_schema,
         read_only=hints.read_only_hint,
         idempotent=hints.idempotent_hint,
+        as_task=takes_tasks and support in ("optional", "required"),
     )
-
-
-def _part(block: types.ContentBlock) -> ReplyPart:
-    match block:
-        case types.TextContent():
-            return ReplyPart(kind="text", text=block.text)
-        case types.ImageContent() | types.AudioContent():
-            return ReplyPart(kind="file", data=_bytes(block.data), mime=block.mime_type)
-        case types.ResourceLink():
-            return ReplyPart(kind="link", uri=str(block.uri), name=block.name, mime=block.mime_type or "")
-        case types.EmbeddedResource(resource=types.TextResourceContents() as text):
-            return ReplyPart(kind="text", text=text.text)
-        case types.EmbeddedResource(resource=types.BlobResourceContents() as blob):
-            return ReplyPart(
-                kind="file", data=_bytes(blob.blob), mime=blob.mime_type or "", uri=str(blob.uri)
-            )
-    raise ToolError("the server answers with content of an unknown kind", code=PROTOCOL_ERROR)
-
-
-def _bytes(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise ToolError("the server answers with bytes that are none", code=PROTOCOL_ERROR) from None

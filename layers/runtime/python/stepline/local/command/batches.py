@@ -191,7 +191,8 @@ def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOv
             failed = f" failed after {entry.usage.prompt_tokens} tokens" if entry.usage else ""
             return [one_line(f"round {entry.iteration}: {waits or f'attempt {entry.attempt}'}{failed}")]
         case Started():
-            return [f"about to run {entry.call_id}"]
+            until = f" as a task, until {entry.task.until}" if entry.task else ""
+            return [f"{'runs' if until else 'about to run'} {entry.call_id}{until}"]
         case Deferred():
             return [f"round {entry.iteration}: answer held back, something new came in"]
         case Dropped():

@@ -64,6 +64,7 @@ _STAGE_VARIABLES: Final = {
     "STEPLINE_STEER_POLL_MS": "steer_poll_ms",
     "STEPLINE_MCP_TIMEOUT_S": "mcp_timeout_s",
     "STEPLINE_MCP_LIST_TTL_S": "mcp_list_ttl_s",
+    "STEPLINE_MCP_TASK_S": "mcp_task_s",
     "REACT_STEER_FINALIZE_ROUNDS": "finalize_rounds",
     "REACT_STEER_FINALIZE_MAX_TOKENS": "finalize_max_tokens",
     "AI_REACT_REACTIVE_EVENT_CREDIT": "event_credit",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
 from stepline.model.base import Value
+from stepline.model.entry import RemoteTask
 from stepline.ports.signal import Cancel
 
 UNREACHABLE: Final = "mcp_unreachable"
@@ -22,6 +23,11 @@ PROTOCOL_ERROR: Final = "mcp_protocol_error"
 CALL_REFUSED: Final = "mcp_call_refused"
 STDIO_REFUSED: Final = "mcp_stdio_refused"
 NOT_INSTALLED: Final = "mcp_not_installed"
+TASK_FAILED: Final = "mcp_task_failed"
+TASK_CANCELLED: Final = "mcp_task_cancelled"
+TASK_NEEDS_INPUT: Final = "mcp_task_needs_input"
+TASK_LOST: Final = "mcp_task_lost"
+TASK_ID_CHARS: Final = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +42,17 @@ class ServerAddress:
 
 
 class RemoteTool(Value):
-    """A tool as its server describes it. The hints are None where the server gives none."""
+    """A tool as its server describes it. The hints are None where the server gives none.
+
+    `as_task`: the server can or will only take a call of it as a task.
+    """
 
     name: str
     description: str = ""
     schema: Mapping[str, Any] = {}
     read_only: bool | None = None
     idempotent: bool | None = None
+    as_task: bool = False
 
 
 class Listing(Value):
@@ -83,10 +93,30 @@ class McpServers(Protocol):
         ...
 
     def call_tool(
-        self, address: ServerAddress, name: str, params: Mapping[str, Any], cancel: Cancel
-    ) -> Reply:
+        self,
+        address: ServerAddress,
+        name: str,
+        params: Mapping[str, Any],
+        cancel: Cancel,
+        *,
+        as_task: bool = False,
+    ) -> Reply | RemoteTask:
         """Call a tool; the call ends early if `cancel` asks for it.
+
+        Over HTTP the server may answer with a task, and is asked to with `as_task`.
 
         Raises ToolError also: `mcp_call_refused`, the server does not take the call; `cancelled`.
         """
+        ...
+
+    def poll_task(self, address: ServerAddress, task_id: str) -> Reply | RemoteTask:
+        """Return the answer of a task that has ended, or the task as it stands.
+
+        Raises ToolError also: `mcp_task_failed`, `mcp_task_cancelled`, `mcp_task_needs_input`; `mcp_task_lost`, the
+        server does not know it.
+        """
+        ...
+
+    def cancel_task(self, address: ServerAddress, task_id: str) -> None:
+        """Ask the server to end a task, which it may refuse."""
         ...

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import mimetypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -21,9 +21,10 @@ import msgspec
 
 from stepline.errors import ToolError
 from stepline.model.block import Block, Body
+from stepline.model.entry import RemoteTask
 from stepline.model.path import FilePath, out_key, physical
 from stepline.model.shorten import shorten
-from stepline.ports.mcp.mcp_server import Reply, ReplyPart
+from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, McpServers, Reply, ReplyPart, ServerAddress
 from stepline.tools.context import ToolContext, ToolOutput, render_json
 from stepline.tools.mcp.server_row import McpServer, resolve
 from stepline.tools.mcp.tool_list import KnownTool, spec_of
@@ -37,25 +38,76 @@ STRUCTURED_CHARS: Final = 20_000
 FILES_MAX, LINKS_MAX, NAME_CHARS = 8, 20, 200
 MESSAGE_CHARS: Final = 500
 SECRET_CHARS_MIN: Final = 4
+POLL_S: Final = 30.0
+"""The time of a question about a task."""
 
 
 def remote_tool(server: McpServer, known: KnownTool, timeout_s: float) -> Tool:
     """Return a tool of a server."""
     spec = replace(spec_of(known), approval=server.approval)
-    return Tool(spec=spec, run=partial(_run, server, known, timeout_s))
+    return Tool(
+        spec=spec,
+        run=partial(_run, server, known, timeout_s),
+        poll=partial(_poll, server, known, min(timeout_s, POLL_S)),
+        cancel=partial(_cancel, server, min(timeout_s, POLL_S)),
+    )
 
 
 def _run(
     server: McpServer, known: KnownTool, timeout_s: float, params: Mapping[str, Any], context: ToolContext
 ) -> ToolOutput:
     """Call the tool. Raises ToolError: those of the port, `mcp_unavailable`, `mcp_tool_failed`, `secret_missing`."""
+    return _ask(
+        server,
+        timeout_s,
+        context,
+        known,
+        lambda servers, address: servers.call_tool(
+            address, known.name, params, context.cancel, as_task=known.as_task
+        ),
+    )
+
+
+def _poll(
+    server: McpServer, known: KnownTool, timeout_s: float, task_id: str, context: ToolContext
+) -> ToolOutput:
+    """Return what became of a task. Raises ToolError: those of the port, and those of a call."""
+    return _ask(
+        server, timeout_s, context, known, lambda servers, address: servers.poll_task(address, task_id)
+    )
+
+
+def _cancel(server: McpServer, timeout_s: float, task_id: str, context: ToolContext) -> None:
+    """Ask the server to end a task. Raises ToolError: those of the port."""
+    servers, address, _ = _reach(server, timeout_s, context)
+    servers.cancel_task(address, task_id)
+
+
+def _reach(
+    server: McpServer, timeout_s: float, context: ToolContext
+) -> tuple[McpServers, ServerAddress, tuple[str, ...]]:
     if context.servers is None:
         raise ToolError("no server can be asked here", code=UNAVAILABLE)
-    address, secrets = resolve(server, context.secrets, timeout_s)
+    return (context.servers, *resolve(server, context.secrets, timeout_s))
+
+
+def _ask(
+    server: McpServer,
+    timeout_s: float,
+    context: ToolContext,
+    known: KnownTool,
+    question: Callable[[McpServers, ServerAddress], Reply | RemoteTask],
+) -> ToolOutput:
+    """Ask a server about a call, and return its answer or its task without the secrets that were sent."""
+    servers, address, secrets = _reach(server, timeout_s, context)
     try:
-        reply = context.servers.call_tool(address, known.name, params, context.cancel)
+        reply = question(servers, address)
     except ToolError as error:
         raise ToolError(_withheld(str(error), secrets), code=error.reason) from None
+    if isinstance(reply, RemoteTask):
+        if _withheld(reply.id, secrets) != reply.id:
+            raise ToolError("the id of the task holds a secret", code=PROTOCOL_ERROR)
+        return ToolOutput(task=reply)
     text = _withheld("\n\n".join(part.text for part in reply.parts if part.kind == "text"), secrets)
     if reply.failed:
         said = shorten(text, MESSAGE_CHARS) or "it gives no reason"

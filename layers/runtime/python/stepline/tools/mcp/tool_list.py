@@ -51,6 +51,7 @@ class KnownTool(Value):
     description: str
     schema: dict[str, Any]
     effect: Effect
+    as_task: bool = False
 
     @property
     def tool_id(self) -> str:
@@ -156,7 +157,14 @@ def _known(alias: str, tool: RemoteTool) -> KnownTool:
         _refuse("the schema is too large")
     effect: Effect = "pure" if tool.read_only else "keyed" if tool.idempotent else "once"
     description = shorten(clean(tool.description[: 4 * DESCRIPTION_CHARS]).strip(), DESCRIPTION_CHARS)
-    return KnownTool(alias=alias, name=tool.name, description=description, schema=schema, effect=effect)
+    return KnownTool(
+        alias=alias,
+        name=tool.name,
+        description=description,
+        schema=schema,
+        effect=effect,
+        as_task=tool.as_task,
+    )
 
 
 def reduce_schema(schema: Any, depth: int = 0) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from stepline.errors import ToolError
+from stepline.model.entry import RemoteTask
 from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,
     UNREACHABLE,
@@ -18,7 +19,9 @@ from stepline.ports.mcp.mcp_server import (
 )
 from stepline.ports.signal import Cancel
 
-Answer: TypeAlias = Callable[[str, Mapping[str, Any]], Reply]
+Answer: TypeAlias = Callable[[str, Mapping[str, Any]], Reply | RemoteTask]
+Poll: TypeAlias = Callable[[str], Reply | RemoteTask]
+"""Takes a task's id. Raises ToolError."""
 """Takes a tool's name and its parameters. Raises ToolError for a server that fails."""
 
 
@@ -29,13 +32,18 @@ def said(text: str, **fields: Any) -> Reply:
 
 @dataclass
 class MemoryServer:
-    """One server. `asked` are the addresses with which it was asked, `calls` the calls that it got."""
+    """One server. `asked` are the addresses with which it was asked, `calls` the calls that it got.
+
+    `cancelled` are the tasks that it was asked to end.
+    """
 
     tools: tuple[RemoteTool, ...] = ()
     answer: Answer = lambda name, _: said(name)
     ttl_s: float | None = None
+    poll: Poll = lambda task_id: RemoteTask(id=task_id)
     asked: list[ServerAddress] = field(default_factory=list)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
 
 
 class MemoryMcpServers:
@@ -50,13 +58,25 @@ class MemoryMcpServers:
         return Listing(tools=server.tools, ttl_s=server.ttl_s)
 
     def call_tool(
-        self, address: ServerAddress, name: str, params: Mapping[str, Any], cancel: Cancel
-    ) -> Reply:
+        self,
+        address: ServerAddress,
+        name: str,
+        params: Mapping[str, Any],
+        cancel: Cancel,
+        *,
+        as_task: bool = False,
+    ) -> Reply | RemoteTask:
         server = self._find(address)
         server.calls.append((name, dict(params)))
         if name not in {tool.name for tool in server.tools}:
             raise ToolError("the server does not take the call: Unknown tool", code=CALL_REFUSED)
         return server.answer(name, params)
+
+    def poll_task(self, address: ServerAddress, task_id: str) -> Reply | RemoteTask:
+        return self._find(address).poll(task_id)
+
+    def cancel_task(self, address: ServerAddress, task_id: str) -> None:
+        self._find(address).cancelled.append(task_id)
 
     def _find(self, address: ServerAddress) -> MemoryServer:
         for name, server in self.servers.items():

@@ -1,0 +1,140 @@
+"""A call that its server works on as a task: recorded, waited for by no function, and asked for until it ends.
+
+    Act     puts `started` with the task, and leaves; or asks for the task, and puts its result or leaves again
+    Decide  lets the state machine wait until the task is due, and looks for a steer meanwhile
+
+Whoever finds the task in the log asks for it, and nobody calls the tool again. A steer, and the end of its time, cancel it.
+Source: docs/how-to/connect-an-mcp-server.md#long-calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.errors import ToolError
+from stepline.log.fence import onward, standing
+from stepline.loop.attempt import Attempt
+from stepline.loop.settle_action import put_started, record, result_of
+from stepline.loop.steer import steer_of
+from stepline.model.batch import Batch
+from stepline.model.decision import Action
+from stepline.model.entry import RemoteTask, Started
+from stepline.model.ids import utc
+from stepline.model.step import Step
+from stepline.ports.mcp.mcp_server import TIMEOUT, UNREACHABLE
+from stepline.timeline.fold import Timeline
+from stepline.tools.context import CANCELLED, ToolContext, ToolOutput
+from stepline.tools.mcp.remote_tool import UNAVAILABLE
+from stepline.tools.registry import refusal
+
+logger = logging.getLogger(__name__)
+
+TASK_TIMEOUT: Final = "mcp_task_timeout"
+POLL_MIN_S, POLL_MAX_S = 1.0, 60.0
+PATIENCE: Final = 10
+"""A task is asked for after another tenth of the time that it took so far: the answer is late by that at most."""
+MARGIN_S: Final = 60.0
+"""The rest of a turn's time, to end the task and to answer."""
+_PASSES: Final = (UNREACHABLE, TIMEOUT)
+
+
+def keep_task(
+    attempt: Attempt, tail: Batch, index: int, action: Action, task: RemoteTask, *, claim: int
+) -> Step | None:
+    """Put the task of a call that this attempt has just made; return the step that waits for it.
+
+    `claim` is that of the call's start, 0 without one. None if the round went on without us: nobody waits for the task.
+    """
+    ports, now = attempt.ports, attempt.ports.clock.now()
+    opened = datetime.fromtimestamp(tail.state.tally.opened_ms / 1000, tz=now.tzinfo)
+    ends = opened + timedelta(seconds=ports.policy.turn_deadline_s - MARGIN_S)
+    kept = replace(task, until=utc(min(now + timedelta(seconds=ports.policy.mcp_task_s), ends)))
+
+    def is_ours(at: Batch, again: int) -> bool:
+        here = standing(at.state, attempt.step, "act") == "mine" and at.state.cursor.action == index
+        held = claim or again
+        return here and (at.state.claim == held if held else not at.state.running)
+
+    batch = put_started(attempt, tail, Started(call_id=action.call_id, task=kept), is_ours)
+    if batch is None:
+        _cancel(attempt, action, task, attempt.context(attempt.load(), action, attempt.now()))
+        return None
+    return _leave(attempt, batch, kept, 0.0)
+
+
+def task_of(timeline: Timeline, call: str) -> tuple[RemoteTask, str] | None:
+    """Return the task of a call of the newest decision, and since when it runs; None if it has none."""
+    for batch in reversed(timeline.since(timeline.state.decided)):
+        for entry in batch.entries:
+            if isinstance(entry, Started) and entry.call_id == call and entry.task is not None:
+                return entry.task, batch.at
+    return None
+
+
+def advance_task(
+    attempt: Attempt, timeline: Timeline, index: int, action: Action, found: tuple[RemoteTask, str]
+) -> Batch | Step | None:
+    """Ask for a task; return the batch of its result, the step that waits on, or None if the round went on without us."""
+    task, at = found
+    now = attempt.ports.clock.now()
+    lasts_s = max(0.0, (now - datetime.fromisoformat(at)).total_seconds())
+    context = attempt.context(timeline, action, at)
+    try:
+        output = _ask(attempt, timeline, action, task, context)
+    except ToolError as error:
+        if error.reason not in _PASSES or now >= datetime.fromisoformat(task.until):
+            _cancel(attempt, action, task, context)
+            output = refusal(error, action.tool_id, context)
+        else:
+            output = ToolOutput(task=task)
+    if output.task is not None:
+        if now < datetime.fromisoformat(task.until):
+            hints = replace(task, poll_s=output.task.poll_s or task.poll_s)
+            return _leave(attempt, timeline.tail, hints, lasts_s)
+        _cancel(attempt, action, task, context)
+        late = ToolError(
+            "the task was not done in its time, and is cancelled; some of it may have happened",
+            code=TASK_TIMEOUT,
+        )
+        output = refusal(late, action.tool_id, context)
+    result = result_of(action, context, output, duration_ms=round(lasts_s * 1000))
+    return record(attempt, timeline.tail, index, result)
+
+
+def _ask(
+    attempt: Attempt, timeline: Timeline, action: Action, task: RemoteTask, context: ToolContext
+) -> ToolOutput:
+    """Return what became of a task. Raises ToolError: those of `Tool.poll`, `cancelled`, `unknown_tool_id`."""
+    if steer_of(timeline) is not None:
+        raise ToolError(
+            "the user steered, and the task is cancelled; some of it may have happened", code=CANCELLED
+        )
+    poll = attempt.agent.registry.find(action.tool_id).poll
+    if poll is None:
+        raise ToolError("the tool has no tasks any more", code=UNAVAILABLE)
+    return poll(task.id, context)
+
+
+def _cancel(attempt: Attempt, action: Action, task: RemoteTask, context: ToolContext) -> None:
+    """Ask the server to end a task. It may refuse, or be away: the task then ends by itself."""
+    tools = attempt.agent.registry
+    cancel = tools.find(action.tool_id).cancel if action.tool_id in tools else None
+    if cancel is None:
+        return
+    try:
+        cancel(task.id, context)
+    except ToolError as error:
+        logger.warning("task not cancelled", extra={"call_id": action.call_id, "code": error.reason})
+
+
+def _leave(attempt: Attempt, tail: Batch, task: RemoteTask, lasts_s: float) -> Step:
+    """Return the step that waits until the task is asked for next."""
+    left_s = (datetime.fromisoformat(task.until) - attempt.ports.clock.now()).total_seconds()
+    asked_s = min(task.poll_s or 0.0, task.ttl_s / 2) if task.ttl_s else task.poll_s or 0.0
+    pause_s = min(max(asked_s, lasts_s / PATIENCE), left_s, POLL_MAX_S)
+    due_ms = attempt.now_ms() + round(max(pause_s, POLL_MIN_S) * 1000)
+    return replace(onward(attempt.step, tail.state), due_ms=due_ms)
