@@ -25,7 +25,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Executor": frozenset({"run"}),
     "Log": frozenset({"put", "clear_open", "project"}),
     "Machine": frozenset({"start", "stop"}),
-    "McpServers": frozenset({"call_tool"}),
+    "McpServers": frozenset({"call_tool", "cancel_task"}),
     "MemoryIndex": frozenset({"add"}),
     "ModelStream": frozenset({"__iter__"}),
     "Publisher": frozenset({"post"}),
@@ -50,7 +50,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Identity": frozenset({"verify"}),
     "Log": frozenset({"get", "tail", "since", "admitted", "open_lanes", "conversations"}),
     "Machine": frozenset({"status"}),
-    "McpServers": frozenset({"list_tools"}),
+    "McpServers": frozenset({"list_tools", "poll_task"}),
     "MemoryIndex": frozenset({"reads_logs", "search"}),
     "Meter": frozenset({"count"}),  # nothing depends on what is counted
     "ModelClient": frozenset({"stream"}),  # nothing is sent before the iteration

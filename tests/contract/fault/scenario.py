@@ -199,6 +199,14 @@ REMOTE: Final = Scenario(
     later={"m2": text("One more.")},
 )
 
+LONG_CALL: Final = Scenario(
+    name="long call",
+    simulation=simulation_of({"1.0": called(ADD), "2.0": called(ADD)}, remote=True, tasks_last=3),
+    first=text("Add a customer, slowly."),
+    cues={"wait 1.0": {"f1": text("And be quick!")}},
+    later={"m2": text("One more.")},
+)
+
 APPROVE: Final = {"action": "approve"}
 DENY: Final = {"action": "deny", "text": "Not today."}
 EDIT: Final = {"action": "edit", "params": {}}
@@ -244,5 +252,5 @@ ASKED_STEERED: Final = Scenario(
 
 SCENARIOS: Final = (
     *(WORK, STEER, STOPPED, MEMORY, TASK, UNHEARD, WAIT, KEPT, PROJECT, HOOKED),
-    *(REMOTE, ASKED, ASKED_STEERED),
+    *(REMOTE, LONG_CALL, ASKED, ASKED_STEERED),
 )

@@ -32,7 +32,7 @@ from stepline.loop.programs.execute import execute
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Produced
 from stepline.model.decision import ApprovalRule
-from stepline.model.entry import ApprovalRequested, Entry, Opened
+from stepline.model.entry import ApprovalRequested, Entry, Opened, RemoteTask
 from stepline.model.ids import Lane
 from stepline.model.program.execution import CollectedFile, Limits, Placement, Run, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
@@ -74,7 +74,7 @@ class Simulation:
 
     `samples` counts what the model was asked; each answer names its sample. `shared` are the claims under which two
     invocations of one attempt may speak at once: nobody promises what is shown of such a stream before it is settled.
-    `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
+    `tasks_last` is how often a task of the server is asked for until it is done; 0 if it makes none. `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
     """
 
     speech: Speech
@@ -85,6 +85,7 @@ class Simulation:
     once: Effect = "once"
     hooks: bool = False
     remote: bool = False
+    tasks_last: int = 0
     asks: Mapping[str, ApprovalRule] = dataclasses.field(default_factory=dict)
     log: Any = dataclasses.field(default_factory=MemoryLog)
     moment: Callable[[str], None] = lambda _: None
@@ -98,7 +99,9 @@ class Simulation:
         # An index that is told its rows, so that telling it is a boundary.
         self.memory = MemoryMemoryIndex()
         bundles = {"docs": BundleRules(policy, ports.outward)}
-        servers = MemoryMcpServers(crm=MemoryServer(tools=(RemoteTool(name="add"),), answer=self._add))
+        servers = MemoryMcpServers(
+            crm=MemoryServer(tools=(RemoteTool(name="add"),), answer=self._add, poll=self._poll)
+        )
         self.ports: Ports = dataclasses.replace(
             ports, policy=policy, memory=self.memory, bundles=bundles, servers=servers
         )
@@ -108,6 +111,7 @@ class Simulation:
         self.publisher: Any = ports.publisher
         self.tasks: Any = ports.tasks
         self.history = History()
+        self.crm_tasks: dict[str, int] = {}
 
     # --- what stands in the log
 
@@ -229,10 +233,18 @@ class Simulation:
 
         return Tool(spec=spec, run=strike)
 
-    def _add(self, name: str, params: Mapping[str, Any]) -> Reply:
+    def _add(self, name: str, params: Mapping[str, Any]) -> Reply | RemoteTask:
         self.moment(f"tool {self.round}")
         self.effects.update([self.state.running])  # `started` stands in the log before the call
-        return said("added")
+        if not self.tasks_last:
+            return said("added")
+        task = RemoteTask(id=f"task-{len(self.crm_tasks)}")
+        self.crm_tasks[task.id] = self.tasks_last
+        return task
+
+    def _poll(self, task_id: str) -> Reply | RemoteTask:
+        self.crm_tasks[task_id] -= 1
+        return RemoteTask(id=task_id) if self.crm_tasks[task_id] > 0 else said("added")
 
     def _hook(self, reach: Reach) -> Hook:
         def hook(call: HookCall) -> tuple[Produced, ...]:

@@ -13,8 +13,12 @@ from stepline.model.entry import Closed, RemoteTask, Resulted, Started
 from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, TASK_LOST, UNREACHABLE
 from tests.support.conversation import LANE, text_of
 from tests.support.generation import answered, called
-from tests.unit.loop.test_turn_tools import ADD, FIND, RemoteConversation
-from tests.unit.loop.test_turn_tools import bundle  # noqa: F401 - a fixture
+from tests.unit.loop.test_turn_tools import (
+    ADD,
+    FIND,
+    RemoteConversation,
+    bundle,  # noqa: F401 - a fixture
+)
 
 pytestmark = pytest.mark.usefixtures("bundle")
 
@@ -125,84 +129,6 @@ def test_a_steer_cancels_the_task(kind: Any) -> None:
     crm = Crm(10**9)
     conversation = begun(crm)
     conversation.send("enough" if kind == "steer" else "", id="m2", kind=kind)
-    conversation.drive(conversation.now())
-    (result,) = conversation.entries(Resulted)
-    assert [entry.outcome for entry in conversation.entries(Closed)] == ["completed"]
-    return result
-
-
-@pytest.mark.parametrize("tool", ["mcp.crm.add", "mcp.crm.find"])
-def test_a_task_is_waited_for_by_no_function_and_its_answer_is_the_result_of_the_call(tool: str) -> None:
-    crm = Crm()
-    conversation = begun(crm, tool)
-    assert conversation.entries(Started)[-1].task.id == "t1"
-    result = ended(conversation)
-    assert (result.status, result.duration_ms >= 2000) == ("ok", True)
-    assert (len(crm.server.calls), crm.polled) == (1, ["t1"] * 3)
-    assert "Ada, since 1843" in text_of(conversation.model.requests[1])
-
-
-def test_the_step_behind_a_call_waits_and_looks_for_a_steer_before_the_task_is_due() -> None:
-    crm = Crm(poll_s=40.0)
-    conversation = RemoteConversation(called("mcp.crm.add", {}), crm=crm.server)
-    conversation.send()
-    _, step = conversation.take()
-    for _ in range(2):
-        step = conversation.act(conversation.decide(step))
-    waits = []
-    while (step := conversation.decide(step)).route == "wait":
-        waits.append(step.wait_s)
-        conversation.clock.pause(step.wait_s)
-    assert (waits, step.route, crm.polled) == ([15, 15, 10], "act", [])
-
-
-def test_an_execution_that_is_lost_while_a_task_runs_is_followed_by_one_that_asks_for_it() -> None:
-    crm = Crm()
-    conversation = begun(crm)
-    replace_owner(conversation.ports, LANE, conversation.tail)
-    assert ended(conversation).status == "ok"
-    assert (len(crm.server.calls), set(crm.polled)) == (1, {"t1"})
-
-
-@pytest.mark.parametrize(
-    ("kind", "code"), [(PROTOCOL_ERROR, PROTOCOL_ERROR), (TASK_LOST, TASK_LOST), (UNREACHABLE, UNREACHABLE)]
-)
-def test_a_task_that_goes_wrong_is_cancelled_and_the_model_reads_the_code(kind: str, code: str) -> None:
-    crm = Crm()
-    crm.failure = ToolError("it went wrong", code=kind)
-    conversation = begun(crm)
-    result = ended(conversation)
-    assert (result.status, result.error["code"], crm.server.cancelled) == ("error", code, ["t1"])
-
-
-def test_a_server_that_cannot_be_reached_for_a_while_is_asked_again() -> None:
-    crm = Crm()
-    crm.failure = ToolError("it is away", code=UNREACHABLE)
-    conversation = begun(crm)
-    step = conversation.act()
-    assert conversation.entries(Resulted) == []
-    assert step.due_ms > 0
-    crm.failure = None
-    assert ended(conversation).status == "ok"
-
-
-@pytest.mark.parametrize("hints", [{}, {"poll_s": 1e12}, {"poll_s": 0.001}, {"ttl_s": 0.001}])
-def test_a_task_that_never_ends_is_cancelled_when_its_time_is_over(hints: Any) -> None:
-    crm = Crm(10**9, **hints)
-    conversation = begun(crm)
-    result = ended(conversation)
-    assert (result.error["code"], crm.server.cancelled) == ("mcp_task_timeout", ["t1"])
-    assert 20 <= len(crm.polled) <= 80
-    assert result.duration_ms <= 1_201_000
-
-
-@pytest.mark.parametrize("kind", ["steer", "stop"])
-def test_a_steer_cancels_the_task(kind: Any) -> None:
-    crm = Crm(10**9)
-    conversation = begun(crm)
-    conversation.send("enough", id="m2", event=kind) if kind == "steer" else conversation.send(
-        "", id="m2", event=kind
-    )
     conversation.drive(conversation.now())
     (result,) = conversation.entries(Resulted)
     assert (result.error["code"], crm.server.cancelled, crm.polled) == ("cancelled", ["t1"], [])

@@ -105,12 +105,18 @@ def test_a_task_that_runs_says_how_it_stands(revision: str) -> None:
     [
         ({"tasks_get": task("cancelled")}, "mcp_task_cancelled"),
         ({"tasks_get": task("input_required")}, "mcp_task_needs_input"),
-        ({"tasks_get": task("failed", error={"code": 1, "message": "m"}), "tasks_result": 1}, "mcp_task_failed"),
+        (
+            {"tasks_get": task("failed", error={"code": 1, "message": "m"}), "tasks_result": 1},
+            "mcp_task_failed",
+        ),
         ({"tasks_get": -32602}, "mcp_task_lost"),
         ({"tasks_get": task(taskId="t-2")}, "mcp_protocol_error"),
         ({"tasks_get": task("dreaming")}, "mcp_protocol_error"),
         ({"tasks_get": {"status": "working"}}, "mcp_protocol_error"),
-        ({"tasks_get": task("completed", result={"tools": []}), "tasks_result": {"tools": []}}, "mcp_protocol_error"),
+        (
+            {"tasks_get": task("completed", result={"tools": []}), "tasks_result": {"tools": []}},
+            "mcp_protocol_error",
+        ),
         ({"tasks_get": task("completed"), "tasks_result": {"task": task()}}, "mcp_protocol_error"),
     ],
 )
