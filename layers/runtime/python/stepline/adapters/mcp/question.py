@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stepline.adapters.mcp.bounded_http import http_client
 from stepline.adapters.mcp.bounded_process import process_streams
-from stepline.adapters.mcp.reply import MESSAGE_CHARS, read_reply
+from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
 from stepline.adapters.mcp.task_question import TasksExtension, read_created
 from stepline.adapters.mcp.trouble import BYTES_MAX, Trouble
 from stepline.errors import ToolError

@@ -18,7 +18,7 @@ from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
-from stepline.adapters.mcp.reply import MESSAGE_CHARS, read_reply
+from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
 from stepline.model.shorten import shorten
