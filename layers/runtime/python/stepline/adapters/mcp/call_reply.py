@@ -1,4 +1,4 @@
-"""What a server answers to a call, read as the port's values."""
+"""The answer of a server to a call, as the port's values."""
 
 from __future__ import annotations
 
