@@ -16,7 +16,7 @@ from tests.repository.linear import WHOLE_CHARS, Case
 from tests.repository.reader import READERS
 
 EXPRESSION_S = 10
-READER_S = 20
+READER_S = 60
 
 
 def end_of(cases):

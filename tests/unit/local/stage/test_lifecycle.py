@@ -3,7 +3,7 @@
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.stage import lifecycle
+from stepline.local.stage import bundle_code, lifecycle
 from stepline.local.stage.program_environment import MODE_VARIABLE
 from stepline.local.stage.service import Service
 
@@ -13,6 +13,8 @@ def test_a_start_that_fails_leaves_no_process_behind(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(MODE_VARIABLE, "fargate")
     monkeypatch.setenv("PATH", str(tmp_path))  # no docker command
+    # An index built in our own checkout would change, under other tests, what a deployment depends on.
+    monkeypatch.setattr(bundle_code, "CHECKOUT_BUNDLES", {})
     home, said = tmp_path / "home", []
     services = [Service(name, home) for name in ("issuer", "model", "emulator")]
     try:
