@@ -89,6 +89,7 @@ def test_the_input_holds_every_field_of_the_step(aws, name):
         "launch": None,
         "segment": 0,
         "wait_s": 0,
+        "due_ms": 0,
         "bundle": "",
         "v": 1,
     }
