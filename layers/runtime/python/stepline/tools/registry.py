@@ -28,7 +28,7 @@ class Tool:
 
     That of an isolated tool fulfils nothing: it returns, as `ret`, the grant with which the call runs in the jail.
 
-    `poll` returns what became of a task that `run` returned, `cancel` ends it.
+    `poll` returns the result of a task that `run` returned, or the task while it goes on; `cancel` ends it.
     """
 
     spec: ToolSpec

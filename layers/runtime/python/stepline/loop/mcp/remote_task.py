@@ -108,7 +108,10 @@ def advance_task(
 def _ask(
     attempt: Attempt, timeline: Timeline, action: Action, task: RemoteTask, context: ToolContext
 ) -> ToolOutput:
-    """Return what became of a task. Raises ToolError: those of `Tool.poll`, `cancelled`, `unknown_tool_id`."""
+    """Return the result of a task, or the task while it goes on.
+
+    Raises ToolError: those of `Tool.poll`, `cancelled`, `unknown_tool_id`.
+    """
     if steer_of(timeline) is not None:
         raise ToolError(
             "the user steered, and the task is cancelled; some of it may have happened", code=CANCELLED

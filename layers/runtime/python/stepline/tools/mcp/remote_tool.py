@@ -71,7 +71,10 @@ def _run(
 def _poll(
     server: McpServer, known: KnownTool, timeout_s: float, task_id: str, context: ToolContext
 ) -> ToolOutput:
-    """Return what became of a task. Raises ToolError: those of the port, and those of a call."""
+    """Return the result of a task, or the task while it goes on.
+
+    Raises ToolError: those of the port, and those of a call.
+    """
     return _ask(
         server, timeout_s, context, known, lambda servers, address: servers.poll_task(address, task_id)
     )
