@@ -17,9 +17,10 @@ from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
 from stepline.adapters.anthropic.call import plan_call, plan_roles
 from stepline.bootstrap.memory_wiring import in_memory
+from stepline.context.request import spell_files
 from stepline.delivery.effect import standing_step
 from stepline.log.journal import Journal
-from stepline.loop.stream_generation import ask, attach
+from stepline.loop.stream_generation import ask, load_files
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.block import Body, Produced
 from stepline.model.entry import Resulted
@@ -92,7 +93,7 @@ class Request:
         request = ask(
             self._ports, self._agent, timeline, standing_step(LANE, timeline.tail), last_round=False
         )
-        request = attach(request, self._ports.artifacts)
+        request = spell_files(load_files(request, self._ports.artifacts))
         call = plan_call(request, ROLE)
         self._plain = [block.get("text", "") for block in call["messages"][0]["content"]]
         return call

@@ -16,6 +16,7 @@ from stepline.context.media import (
     choose_media,
     media_bytes,
     newest_media,
+    render_file,
     render_media,
 )
 from stepline.context.rules import ContextRules
@@ -70,10 +71,11 @@ def test_the_newest_come_first_where_there_is_not_room_for_both(
 
 def test_one_that_is_left_out_has_a_line_in_its_place() -> None:
     left, kept = render_media([file("a", tokens=HALF), file("b")], RULES)
-    assert left == Part(
+    (line,) = render_file(left)
+    assert line == Part(
         text="[NOT ATTACHED] fi:turn_1.outputs/a.png | a newer one leaves no room for it; read it alone\n"
     )
-    assert isinstance(kept, Media)
+    assert render_file(kept)[1:] == (kept,)
 
 
 def test_what_a_request_has_costs_bytes_and_what_it_has_not_costs_none() -> None:

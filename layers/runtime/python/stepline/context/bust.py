@@ -5,9 +5,7 @@ Source: docs/concepts/context.md#busts.
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
-from functools import lru_cache
 from typing import Final
 
 from stepline.context.rules import ContextRules
@@ -17,7 +15,6 @@ from stepline.timeline.fold import Timeline
 
 SHARE: Final = 0.9
 """Reading less than this share of the cached tokens is a bust."""
-DIGEST_CHARS: Final = 8
 
 
 def find_bust(
@@ -51,9 +48,3 @@ def _reason(timeline: Timeline, system: str, model: str) -> BustReason:
     if model != asked.model:
         return "model"
     return timeline.parts.rewritten or "provider"
-
-
-@lru_cache(maxsize=8)
-def digest_system(text: str) -> str:
-    """Return a digest of a system part: the first hex digits of its SHA-256."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARS]

@@ -45,24 +45,21 @@ def choose_media(media: Sequence[Attached], rules: ContextRules) -> list[Attache
     return chosen[::-1]
 
 
-def render_media(media: Sequence[Attached], rules: ContextRules) -> Iterator[Content]:
-    """Yield the newest, or the line that one is left out."""
+def render_media(media: Sequence[Attached], rules: ContextRules) -> Iterator[Media]:
+    """Yield the newest; one for which there is no room says so."""
     chosen = choose_media(media, rules)
     for one in newest_media(media):
-        if one in chosen:
-            yield Media(path=one.path, body=one.body, tokens=one.tokens)
-        else:
-            yield absent(one.path, "a newer one leaves no room for it; read it alone")
+        why = "" if one in chosen else "a newer one leaves no room for it; read it alone"
+        yield Media(path=one.path, body=one.body, tokens=0 if why else one.tokens, why=why)
 
 
-def label(part: Media) -> Part:
-    """Return the line above a file."""
-    return Part(text=f"[ATTACHED] {inline(part.path)} | {part.body.mime}\n")
-
-
-def absent(path: str, why: str) -> Part:
-    """Return the line in the place of a file that is not there."""
-    return Part(text=f"[NOT ATTACHED] {inline(path)} | {why}\n")
+def render_file(part: Content) -> tuple[Content, ...]:
+    """Return a file below its line, or the line in the place of one that is not sent; a text as it is."""
+    if isinstance(part, Part):
+        return (part,)
+    if part.why:
+        return (Part(text=f"[NOT ATTACHED] {inline(part.path)} | {part.why}\n"),)
+    return Part(text=f"[ATTACHED] {inline(part.path)} | {part.body.mime}\n"), part
 
 
 def media_bytes(media: Sequence[Attached], rules: ContextRules) -> int:

@@ -8,14 +8,17 @@ Source: docs/concepts/context.md#marks.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
 
+from stepline.context.media import render_file
 from stepline.model.base import Value
 from stepline.model.usage import BYTES_PER_TOKEN
-from stepline.ports.model import Content, Part
+from stepline.ports.model import Content, ModelRequest, Part
 from stepline.rendering.piece import byte_length, estimate_bytes
 from stepline.timeline.fold import Timeline
 
@@ -80,3 +83,36 @@ def _parts_below(parts: Sequence[Part], size: float) -> int:
         if size <= 0:
             return count
     return len(parts)
+
+
+def spell_files(request: ModelRequest) -> ModelRequest:
+    """Return the request with a line above each of its files, and in the place of each that is not sent."""
+    if all(isinstance(part, Part) for part in request.content):
+        return request
+    return replace(
+        request, content=tuple([one for part in request.content for one in render_file(part)])
+    )
+
+
+def digest_request(request: ModelRequest) -> str:
+    """Return the SHA-256 of a request as hex digits: of each part's bytes and mark, and of the limits of the answer.
+
+    A system part counts by its own digest, and a file by that of its content. The role is no part of it.
+    """
+    told = hashlib.sha256(f"{request.max_tokens} {request.temperature} {request.declined}\n".encode())
+    for part in request.system:
+        told.update(f"system {digest_system(part.text)} {part.cache}\n".encode())
+    for part in request.content:
+        if isinstance(part, Part):
+            text = part.text.encode("utf-8", "surrogatepass")
+            told.update(b"text %d %d\n" % (len(text), part.cache))
+            told.update(text)
+        else:
+            told.update(f"file {part.body.sha256} {part.body.mime}\n".encode())
+    return told.hexdigest()
+
+
+@lru_cache(maxsize=8)
+def digest_system(text: str) -> str:
+    """Return the SHA-256 of a system part as hex digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

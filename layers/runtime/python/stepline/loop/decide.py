@@ -68,6 +68,7 @@ from stepline.metrics import (
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Decided, Reopened, Steered
 from stepline.model.ids import utc
+from stepline.model.path import out_key
 from stepline.model.step import Step
 from stepline.model.usage import Usage, sum_usages
 from stepline.ports.clock import Meter
@@ -120,6 +121,7 @@ def decide(
     if isinstance(sampled, Step):
         return sampled
     timeline, said = sampled
+    said = _keep_system(attempt, said)
     recorded = _record(attempt, timeline, said, segment=seal(ports, journal.lane, timeline))
     return onward(step, recorded.state) if isinstance(recorded, Batch) else recorded
 
@@ -279,6 +281,21 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
         accepted = taken.decision.accepted and not cut
         logger.info("round decided", extra={"round": step.iteration, "accepted": accepted, "cut": cut})
     return batch
+
+
+def _keep_system(attempt: Attempt, taken: Sample) -> Sample:
+    """Store the system part that a decision is the first to name; one that cannot be stored is not named."""
+    made, journal = taken.decision, attempt.journal
+    if not made.system:
+        return taken
+    key = out_key(journal.lane, attempt.step.turn, made.system)
+    try:
+        body = attempt.agent.system.encode("utf-8", "surrogatepass")
+        attempt.ports.artifacts.put(key, body, mime="text/markdown; charset=utf-8")
+    except SteplineError:
+        logger.exception("system part not kept")
+        return dataclasses.replace(taken, decision=replace(made, system=""))
+    return taken
 
 
 def _rounds_left(policy: Policy, state: State, finalize: int) -> int:

@@ -25,9 +25,9 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.context.announce import Saved, announce, render_pool
-from stepline.context.bust import digest_system, find_bust
-from stepline.context.media import absent, label, render_media, weigh
-from stepline.context.request import render
+from stepline.context.bust import find_bust
+from stepline.context.media import render_media, weigh
+from stepline.context.request import digest_request, digest_system, render, spell_files
 from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
@@ -36,7 +36,7 @@ from stepline.loop.referred_content import References
 from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
 from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.decision import Action
-from stepline.model.entry import Decided
+from stepline.model.entry import Decided, Sent
 from stepline.model.ids import call_id, utc
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation
@@ -91,7 +91,9 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
     request = ask(ports, agent, timeline, step, last_round=last_round)
-    request = attach(request, ports.artifacts, bare=attempt.bare)
+    request = load_files(request, ports.artifacts, bare=attempt.bare)
+    files = tuple(part.why for part in request.content if isinstance(part, Media))
+    request = spell_files(request)
     references = References(timeline, attempt.context(timeline, _NO_CALL, utc(began)))
     rules = dataclasses.replace(
         round_rules(agent, timeline, step, last_round=last_round), refer=references.refer
@@ -103,7 +105,11 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
         verdict = replace(verdict, thinking=thoughts(heard.transcript))
     decision = _record(ports, timeline, step, verdict, heard, began=began, sources=rules.sources)
     decision = _measured(ports, agent, timeline, decision, began=began)
-    decision = replace(decision, overhead_bytes=weigh_overhead(timeline, request))
+    decision = replace(
+        decision,
+        overhead_bytes=weigh_overhead(timeline, request),
+        sent=_sent(request, ports.policy.context.cache_minimum_tokens, files),
+    )
     taken = Sample(decision=decision, shown=heard.answer, raw=heard.completion.text, sources=rules.sources)
     return dataclasses.replace(taken, decision=cut_off(taken)) if heard.steered else taken
 
@@ -133,6 +139,20 @@ def cut_off(taken: Sample) -> Decided:
         system=made.system,
         bust=made.bust,
         overhead_bytes=made.overhead_bytes,
+        sent=made.sent,
+    )
+
+
+def _sent(request: ModelRequest, minimum_tokens: int, files: tuple[str, ...]) -> Sent:
+    """Return what the log needs to render a request again, which ends with its announce."""
+    last = request.content[-1]
+    return Sent(
+        digest=digest_request(request),
+        announce=last.text if isinstance(last, Part) else "",
+        max_tokens=request.max_tokens,
+        minimum_tokens=minimum_tokens,
+        temperature=request.temperature,
+        files=files,
     )
 
 
@@ -229,27 +249,27 @@ def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:
     return size - text_bytes(timeline.pieces[end:])
 
 
-def attach(request: ModelRequest, artifacts: Artifacts, *, bare: bool = False) -> ModelRequest:
+def load_files(request: ModelRequest, artifacts: Artifacts, *, bare: bool = False) -> ModelRequest:
     """Return the request with the bytes of its pictures and documents, or with none of them if it is `bare`.
 
-    A line stands in the place of one that is gone or not what was read. Raises DependencyError.
+    One that is gone or not what was read says so. Raises DependencyError.
     """
     if all(isinstance(part, Part) for part in request.content):
         return request
-    parts = [one for part in request.content for one in _loaded(part, artifacts, bare=bare)]
-    return replace(request, content=tuple(parts))
+    return replace(
+        request, content=tuple([_loaded(part, artifacts, bare=bare) for part in request.content])
+    )
 
 
-def _loaded(part: Content, artifacts: Artifacts, *, bare: bool) -> tuple[Content, ...]:
-    if isinstance(part, Part):
-        return (part,)
+def _loaded(part: Content, artifacts: Artifacts, *, bare: bool) -> Content:
+    if isinstance(part, Part) or part.why:
+        return part
     data, why = (
         _read(part, artifacts) if not bare else (b"", "the model's provider refused the request with it")
     )
-    if not why:
-        return label(part), replace(part, data=data)
-    logger.warning("file not attached", extra={"why": why})
-    return (absent(part.path, why),)
+    if why:
+        logger.warning("file not attached", extra={"why": why})
+    return replace(part, data=data if not why else b"", why=why)
 
 
 def _read(part: Media, artifacts: Artifacts) -> tuple[bytes, str]:

@@ -215,6 +215,22 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
     code: str = ""
 
 
+class Sent(Value):
+    """The facts about a round's request that its log does not have: with them it is rendered again, byte for byte.
+
+    `digest` is the SHA-256 of the request (`stepline.context.request.digest_request`), which tells whether that went well.
+    `announce` is the text at its end, `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
+    pictures and documents: why its bytes were not sent, "" if they were.
+    """
+
+    digest: str
+    announce: str = ""
+    max_tokens: int = 0
+    minimum_tokens: int = 0
+    temperature: float | None = None
+    files: tuple[str, ...] = ()
+
+
 class Decided(Value, tag="decision", tag_field="kind"):
     """The model's decision in one round, recorded before any of its actions runs.
 
@@ -224,8 +240,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the
     sources cited in notes and answer that existed when the model was asked, `unresolved` the cited numbers
     without a source in the pool; without a pool there are neither. `ended` is set if the runtime answered in
-    the model's place. `system` is a digest of the request's system part, if it differs from that of the
-    decision before; `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
+    the model's place. `system` is the SHA-256 of the request's system part, if it differs from that of the
+    decision before: its text is stored at `out_key` of the turn. `sent` has the rest of the request; `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
     less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the call that
     was heard, and `lost` that of calls of the same attempt which failed before it. `thinking_ms` is when each of
     `thinking` began and ended, after `started_at`; `code_ms` is how long the program took to write. `rounds_left`
@@ -261,6 +277,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     thinking_ms: tuple[tuple[int, int], ...] = ()
     code_ms: int = 0
     rounds_left: int | None = None
+    sent: Sent | None = None
 
     @property
     def cost(self) -> Usage:

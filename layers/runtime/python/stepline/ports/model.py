@@ -51,13 +51,14 @@ class Part(Value):
 class Media(Value):
     """A picture or a document, from `path`. `data` are the bytes of `body`, read when the request is sent.
 
-    `tokens` are estimated.
+    `tokens` are estimated. `why` says why the bytes are not sent, if they are not.
     """
 
     path: str
     body: Body
     tokens: int
     data: bytes = b""
+    why: str = ""
 
 
 Content: TypeAlias = Part | Media

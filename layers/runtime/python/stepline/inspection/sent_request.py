@@ -1,0 +1,116 @@
+"""The request that a round sent, rendered again from the log.
+
+The log says what the model had read (`rendered`), the fold makes the same text of it, and the decision has the rest: see
+`Sent`. Whether the bytes are equal is known by their digest, which was taken of what was sent.
+Source: docs/concepts/context.md#what-was-sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stepline.context.announce import render_pool
+from stepline.context.media import newest_media
+from stepline.context.request import digest_request, render, spell_files
+from stepline.errors import NotFoundError
+from stepline.log.journal import Journal
+from stepline.log.spill import fetch_body
+from stepline.model.batch import Batch
+from stepline.model.entry import Decided, Sent
+from stepline.model.path import out_key
+from stepline.ports.model import DECISION_ROLE, Media, ModelRequest
+from stepline.rendering.layout import STANDARD, Layout
+from stepline.timeline.fold import Timeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentRequest:
+    """A request as it was sent: the timeline that it shows, and the decision that answered it.
+
+    The `request` holds no bytes of files. It is `equal` if its digest is that of what was sent.
+    """
+
+    decided: Batch
+    decision: Decided
+    sent: Sent
+    timeline: Timeline
+    request: ModelRequest
+
+    @property
+    def equal(self) -> bool:
+        """True if these are the bytes that were sent; a release that renders differently makes others."""
+        return digest_request(self.request) == self.sent.digest
+
+
+def find_decision(batch: Batch) -> tuple[Decided, Sent]:
+    """Return the decision of a batch and the facts about its request. Raises NotFoundError `round_not_found`."""
+    for entry in batch.entries:
+        if isinstance(entry, Decided) and entry.sent is not None:
+            return entry, entry.sent
+    raise NotFoundError(f"batch {batch.n} decides no round", code="round_not_found")
+
+
+def render_sent(timeline: Timeline, decided: Batch, *, system: str) -> SentRequest:
+    """Return the request of a decision; `timeline` ends with the newest batch that the model had seen.
+
+    Raises NotFoundError `round_not_found`.
+    """
+    decision, sent = find_decision(decided)
+    files = zip(newest_media(timeline.media), sent.files, strict=True)
+    rendered = render(
+        timeline,
+        system=system,
+        minimum_tokens=sent.minimum_tokens,
+        media=[Media(path=one.path, body=one.body, tokens=one.tokens, why=why) for one, why in files],
+        sources=render_pool(timeline.sources, timeline.cited),
+        announce=sent.announce,
+    )
+    request = ModelRequest(
+        role=DECISION_ROLE,
+        system=rendered.system,
+        content=rendered.content,
+        max_tokens=sent.max_tokens,
+        temperature=sent.temperature,
+        declined=timeline.state.declined > 0,
+    )
+    return SentRequest(
+        decided=decided, decision=decision, sent=sent, timeline=timeline, request=spell_files(request)
+    )
+
+
+def name_system(batches: Iterable[Batch]) -> tuple[str, str]:
+    """Return the newest system part that these batches name: the turn under which it is stored, and its SHA-256.
+
+    Both are "" if they name none.
+    """
+    found = ("", "")
+    for batch in batches:
+        for entry in batch.entries:
+            if isinstance(entry, Decided) and entry.system:
+                found = (batch.state.turn, entry.system)
+    return found
+
+
+def read_sent(journal: Journal, n: int, *, layout: Layout = STANDARD) -> SentRequest:
+    """Return the request that the decision of batch `n` answered, read from the log and what is stored beside it.
+
+    Raises NotFoundError `round_not_found`, DependencyError.
+    """
+    batches = journal.since(0, upto=n, consistent=True)
+    if len(batches) < n or not n:
+        raise NotFoundError(f"this conversation has no batch {n}", code="round_not_found")
+    decided = batches[-1]
+    find_decision(decided)
+    upto = decided.state.rendered
+    timeline = Timeline.empty(journal.lane, layout=layout).extended(batches[:upto])
+    return render_sent(timeline, decided, system=read_system(journal, batches))
+
+
+def read_system(journal: Journal, batches: Iterable[Batch]) -> str:
+    """Return the text of the newest system part that these batches name; "" if they name none. Raises DependencyError."""
+    turn, sha256 = name_system(batches)
+    if not sha256:
+        return ""
+    body = fetch_body(journal.ports.artifacts, out_key(journal.lane, turn, sha256), sha256)
+    return body.decode("utf-8", "surrogatepass")
