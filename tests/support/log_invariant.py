@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from stepline.events.derive import derive, newest_event
+from stepline.inspection.sent_request import name_system, read_system, render_sent
+from stepline.log.spill import hydrate
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
 from stepline.model.entry import (
     ApprovalAnswered,
@@ -23,6 +25,9 @@ from stepline.model.entry import (
     Steered,
     TakenOver,
 )
+from stepline.model.ids import Lane
+from stepline.ports.artifacts import Artifacts
+from stepline.timeline.fold import Timeline
 
 
 def chain(batches: Sequence[Batch]) -> Iterator[str]:
@@ -76,6 +81,25 @@ def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch
                 yield "a stale owner committed"
     if any(count > 1 for count in rounds.values()):
         yield "two decisions for one round"
+
+
+def requests(artifacts: Artifacts, lane: Lane, batches: Sequence[Batch]) -> Iterator[str]:
+    """Every request is rendered again from the log, equal in bytes to what was sent.
+
+    A request whose system part could not be stored is left out.
+    """
+    timelines = [Timeline.empty(lane)]
+    for batch in (hydrate(artifacts, batch) for batch in batches):
+        timelines.append(timelines[-1].extended([batch]))
+        for entry in batch.entries:
+            if not isinstance(entry, Decided):
+                continue
+            if entry.sent is None:
+                yield "a decision that does not say what was sent"
+            elif name_system(batches[: batch.n])[1]:
+                system = read_system(artifacts, lane, batches[: batch.n])
+                if not render_sent(timelines[batch.state.rendered], batch, system=system).equal:
+                    yield "a request that is rendered differently"
 
 
 def steers(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry

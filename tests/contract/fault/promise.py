@@ -34,7 +34,7 @@ from stepline.timeline.workspace import fold_workspace
 from tests.contract.fault.client import Client
 from tests.contract.fault.simulation import ADD, LANE, STRIKE, Simulation, hook_effect
 from tests.support.generation import PROGRAM
-from tests.support.log_invariant import approvals, chain, effects, homes, turns
+from tests.support.log_invariant import approvals, chain, effects, homes, requests, turns
 
 
 def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client]) -> list[str]:
@@ -46,6 +46,7 @@ def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client
         *_memory(simulation, batches),
         *chain(batches),
         *turns(batches),
+        *requests(simulation.artifacts, LANE, batches),
         *effects(simulation.effects, batches, recorded=(STRIKE, PROGRAM, ADD)),
         *approvals(simulation.effects, batches, asks=simulation.asks),
         *_hooks(simulation, batches),

@@ -60,7 +60,7 @@ def test_the_digest_of_the_instructions_is_recorded_where_it_changes_and_explain
     conversation.agent = replace(conversation.agent, system="be brief")
     conversation.decide()
     first, second, third = conversation.entries(Decided)
-    assert (len(first.system), second.system, len(third.system)) == (8, "", 8)
+    assert (len(first.system), second.system, len(third.system)) == (64, "", 64)
     assert first.system != third.system
     assert third.bust == Bust(reason="system", expected_tokens=8000, read_tokens=0)
 

@@ -15,8 +15,9 @@ from stepline.log.timeline_cache import History
 from stepline.model.entry import Compacted
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.budget import budget
-from tests.support.conversation import closings, tool
+from tests.support.conversation import LANE, closings, tool
 from tests.support.generation import called, said
+from tests.support.log_invariant import requests
 from tests.support.small_context import SmallContext, prose, tokens
 
 WORDS = ("otter", "水獺在河裡游泳", "\u202enothing\u0007", "a" * 90)
@@ -97,6 +98,7 @@ def test_no_request_is_above_the_budget(budget: int, talk: list[dict[str, Any]],
         conversation.run()
     assert max(tokens(request) for request in conversation.voices.requests) <= budget
     assert {closed.outcome for closed in closings(conversation)} == {"completed"}
+    assert not list(requests(conversation.ports.artifacts, LANE, conversation.batches()))
     for entry in conversation.entries(Compacted):
         assert entry.after_tokens < entry.before_tokens or entry.status != "completed"
     warm, conversation.history = conversation.timeline(), History()

@@ -24,9 +24,9 @@ from stepline.model.wire.live_event import RULES
 from stepline.ports.log import Put
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.budget import budget
-from tests.support.conversation import Conversation, tool
+from tests.support.conversation import LANE, Conversation, tool
 from tests.support.generation import BROKEN, answered, called
-from tests.support.log_invariant import homes, steers
+from tests.support.log_invariant import homes, requests, steers
 from tests.support.steered_conversation import InterruptedModel
 
 ROUNDS = 6
@@ -121,6 +121,7 @@ def check(conversation: TimedConversation) -> None:
     assert sorted(turns) == sorted(e.turn for e in entries if isinstance(e, Closed))
     assert max(len(msgspec.json.encode(batch.state)) for batch in conversation.batches()) <= STATE_MAX_BYTES
     assert list(steers(conversation.batches())) == []
+    assert not list(requests(conversation.ports.artifacts, LANE, conversation.batches()))
 
 
 @given(

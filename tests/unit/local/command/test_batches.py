@@ -7,7 +7,8 @@ import pytest
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
-from stepline.local.command.batches import read_batches, render_batch, render_entry, render_summary
+from stepline.inspection.documents import render_batch
+from stepline.local.command.batches import read_batches, render_entry, render_summary
 from stepline.log.spill import spill
 from stepline.model.batch import Batch, State
 from stepline.model.block import Body, Produced

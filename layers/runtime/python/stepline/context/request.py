@@ -89,9 +89,7 @@ def spell_files(request: ModelRequest) -> ModelRequest:
     """Return the request with a line above each of its files, and in the place of each that is not sent."""
     if all(isinstance(part, Part) for part in request.content):
         return request
-    return replace(
-        request, content=tuple([one for part in request.content for one in render_file(part)])
-    )
+    return replace(request, content=tuple([one for part in request.content for one in render_file(part)]))
 
 
 def digest_request(request: ModelRequest) -> str:

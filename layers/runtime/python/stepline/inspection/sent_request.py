@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from stepline.context.announce import render_pool
 from stepline.context.media import newest_media
@@ -18,10 +19,13 @@ from stepline.log.journal import Journal
 from stepline.log.spill import fetch_body
 from stepline.model.batch import Batch
 from stepline.model.entry import Decided, Sent
+from stepline.model.ids import Lane
 from stepline.model.path import out_key
+from stepline.ports.artifacts import Artifacts
 from stepline.ports.model import DECISION_ROLE, Media, ModelRequest
-from stepline.rendering.layout import STANDARD, Layout
 from stepline.timeline.fold import Timeline
+
+Role: TypeAlias = Literal["system", "timeline", "file", "sources", "announce"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,8 @@ class SentRequest:
     sent: Sent
     timeline: Timeline
     request: ModelRequest
+    roles: tuple[Role, ...]
+    """The role of each part, first those of the system part."""
 
     @property
     def equal(self) -> bool:
@@ -57,15 +63,21 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str) -> SentReque
     Raises NotFoundError `round_not_found`.
     """
     decision, sent = find_decision(decided)
-    files = zip(newest_media(timeline.media), sent.files, strict=True)
+    files = [
+        Media(path=one.path, body=one.body, tokens=one.tokens, why=why)
+        for one, why in zip(newest_media(timeline.media), sent.files, strict=True)
+    ]
+    sources = render_pool(timeline.sources, timeline.cited)
     rendered = render(
         timeline,
         system=system,
         minimum_tokens=sent.minimum_tokens,
-        media=[Media(path=one.path, body=one.body, tokens=one.tokens, why=why) for one, why in files],
-        sources=render_pool(timeline.sources, timeline.cited),
+        media=files,
+        sources=sources,
         announce=sent.announce,
     )
+    tail: tuple[Role, ...] = ("sources",) * bool(sources) + ("announce",) * bool(sent.announce)
+    texts = len(rendered.content) - len(files) - len(tail)
     request = ModelRequest(
         role=DECISION_ROLE,
         system=rendered.system,
@@ -74,8 +86,15 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str) -> SentReque
         temperature=sent.temperature,
         declined=timeline.state.declined > 0,
     )
+    request = spell_files(request)
+    spelled = len(request.content) - texts - len(tail)
     return SentRequest(
-        decided=decided, decision=decision, sent=sent, timeline=timeline, request=spell_files(request)
+        decided=decided,
+        decision=decision,
+        sent=sent,
+        timeline=timeline,
+        request=request,
+        roles=("system", *("timeline",) * texts, *("file",) * spelled, *tail),
     )
 
 
@@ -92,25 +111,19 @@ def name_system(batches: Iterable[Batch]) -> tuple[str, str]:
     return found
 
 
-def read_sent(journal: Journal, n: int, *, layout: Layout = STANDARD) -> SentRequest:
-    """Return the request that the decision of batch `n` answered, read from the log and what is stored beside it.
-
-    Raises NotFoundError `round_not_found`, DependencyError.
-    """
+def read_upto(journal: Journal, n: int) -> list[Batch]:
+    """Return the log up to batch `n`, which decides a round. Raises NotFoundError `round_not_found`, DependencyError."""
     batches = journal.since(0, upto=n, consistent=True)
-    if len(batches) < n or not n:
+    if len(batches) < n or n < 1:
         raise NotFoundError(f"this conversation has no batch {n}", code="round_not_found")
-    decided = batches[-1]
-    find_decision(decided)
-    upto = decided.state.rendered
-    timeline = Timeline.empty(journal.lane, layout=layout).extended(batches[:upto])
-    return render_sent(timeline, decided, system=read_system(journal, batches))
+    find_decision(batches[-1])
+    return batches
 
 
-def read_system(journal: Journal, batches: Iterable[Batch]) -> str:
+def read_system(artifacts: Artifacts, lane: Lane, batches: Iterable[Batch]) -> str:
     """Return the text of the newest system part that these batches name; "" if they name none. Raises DependencyError."""
     turn, sha256 = name_system(batches)
     if not sha256:
         return ""
-    body = fetch_body(journal.ports.artifacts, out_key(journal.lane, turn, sha256), sha256)
+    body = fetch_body(artifacts, out_key(lane, turn, sha256), sha256)
     return body.decode("utf-8", "surrogatepass")

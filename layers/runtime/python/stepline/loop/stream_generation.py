@@ -256,9 +256,7 @@ def load_files(request: ModelRequest, artifacts: Artifacts, *, bare: bool = Fals
     """
     if all(isinstance(part, Part) for part in request.content):
         return request
-    return replace(
-        request, content=tuple([_loaded(part, artifacts, bare=bare) for part in request.content])
-    )
+    return replace(request, content=tuple([_loaded(part, artifacts, bare=bare) for part in request.content]))
 
 
 def _loaded(part: Content, artifacts: Artifacts, *, bare: bool) -> Content:

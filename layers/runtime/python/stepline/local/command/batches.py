@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,6 @@ from stepline.local.safe_text import clean_line, one_line
 from stepline.local.stage.deployed import LocalStage, credentials
 from stepline.local.terminal.render import render_citation, render_rejection, render_usage
 from stepline.log.spill import hydrate
-from stepline.model.base import Row
 from stepline.model.batch import Batch
 from stepline.model.decision import Notice
 from stepline.model.entry import (
@@ -61,25 +59,6 @@ def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:
 def read_batches(log: Log, artifacts: Artifacts, lane: Lane, *, after: int = 0) -> list[Batch]:
     """Return every batch after `after`, with spilled strings restored."""
     return [hydrate(artifacts, batch) for batch in log.since(lane, after, consistent=True)]
-
-
-def render_batch(batch: Batch) -> dict[str, Any]:
-    """Return a batch as JSON values with field names, each entry with its `kind`."""
-    named: dict[str, Any] = _named(batch)
-    return named
-
-
-def _named(value: Any) -> Any:
-    match value:
-        case Row():
-            return {name: _named(field) for name, field in msgspec.structs.asdict(value).items()}
-        case msgspec.Struct():
-            built = msgspec.to_builtins(value)
-            return {name: _named(getattr(value, name, field)) for name, field in built.items()}
-        case tuple():
-            return tuple(_named(item) for item in value)
-        case _:
-            return value
 
 
 def render_summary(batch: Batch) -> Iterator[str]:

@@ -231,8 +231,9 @@ def log(conversation: str, after: int, as_json: bool) -> None:
 
     Its batches, with --json whole and one a line.
     """
+    from stepline.inspection.documents import render_batch
     from stepline.local.caller import PROJECT, TENANT, find_stage
-    from stepline.local.command.batches import open_log, read_batches, render_batch, render_summary
+    from stepline.local.command.batches import open_log, read_batches, render_summary
     from stepline.local.terminal.json_lines import render_json
     from stepline.model.ids import make_lane
 

@@ -1,0 +1,122 @@
+"""The reply of the model in one round: what it thought, decided and wrote, and what that cost."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import Any
+
+from stepline.inspection.rounds import Answer, Tokens, name_tokens
+from stepline.inspection.sent_request import find_decision
+from stepline.model.batch import Batch
+from stepline.model.decision import Action
+
+
+class Thought(Answer):
+    """A thinking, with its begin and end in milliseconds after the model was asked; both 0 if that is not known."""
+
+    text: str
+    begin_ms: int
+    end_ms: int
+
+
+class Call(Answer):
+    """An action of the decision."""
+
+    call_id: str
+    tool_id: str
+    params: dict[str, Any]
+
+
+class Decision(Answer):
+    """The decision as it was read from the text. `ended` says why the runtime answered in the model's place."""
+
+    action: str
+    accepted: bool
+    interrupted: bool
+    notes: str
+    actions: tuple[Call, ...]
+    final_answer: str
+    suggested_followups: tuple[str, ...]
+    summary: str
+    ended: str
+
+
+class Program(Answer):
+    """The program of an action."""
+
+    call_id: str
+    text: str
+
+
+class Remark(Answer):
+    """A notice to the model for the next round."""
+
+    code: str
+    message: str
+    extra: dict[str, Any]
+
+
+class Refusal(Answer):
+    """The words of a model that declined to answer."""
+
+    category: str
+    explanation: str
+
+
+class Reply(Answer):
+    """The reply in one round; `raw` is the text of a generation that was refused or interrupted.
+
+    `first_ms` is when the first thinking began, in milliseconds after the model was asked; None if that is not known.
+    """
+
+    iteration: int
+    model: str
+    started_at: str
+    ended_at: str
+    first_ms: int | None
+    thinking: tuple[Thought, ...]
+    decision: Decision
+    code: tuple[Program, ...]
+    raw: str
+    notices: tuple[Remark, ...]
+    usage: Tokens | None
+    stop_reason: str
+    declined: Refusal | None
+
+
+def show_reply(decided: Batch) -> Reply:
+    """Return the reply that a batch records. Raises NotFoundError `round_not_found`."""
+    entry, _ = find_decision(decided)
+    times, declined = entry.thinking_ms, entry.declined
+    spans = zip_longest(entry.thinking, times[: len(entry.thinking)], fillvalue=(0, 0))
+    return Reply(
+        iteration=entry.iteration,
+        model=entry.model,
+        started_at=entry.started_at,
+        ended_at=decided.at,
+        first_ms=times[0][0] if times else None,
+        thinking=tuple(
+            Thought(text=str(text), begin_ms=int(span[0]), end_ms=int(span[1])) for text, span in spans
+        ),
+        decision=Decision(
+            action=entry.action,
+            accepted=entry.accepted,
+            interrupted=entry.interrupted,
+            notes=entry.notes,
+            actions=tuple(map(_call, entry.actions)),
+            final_answer=entry.answer,
+            suggested_followups=entry.followups,
+            summary=entry.summary,
+            ended=entry.ended,
+        ),
+        code=tuple(Program(call_id=one.call_id, text=one.code) for one in entry.actions if one.code),
+        raw=entry.raw,
+        notices=tuple(Remark(code=one.code, message=one.message, extra=one.extra) for one in entry.notices),
+        usage=name_tokens(entry.usage) if entry.usage else None,
+        stop_reason=entry.stop_reason or "end_turn",
+        declined=Refusal(category=declined.category, explanation=declined.explanation) if declined else None,
+    )
+
+
+def _call(action: Action) -> Call:
+    return Call(call_id=action.call_id, tool_id=action.tool_id, params=action.params)

@@ -1,0 +1,127 @@
+"""The difference of two requests, by the identity of their pieces: exact, and told piece by piece.
+
+A provider's cache ends at the first byte that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Literal, TypeAlias
+
+from stepline.inspection.request_view import PieceView, RequestView, pieces_of
+from stepline.inspection.rounds import Answer
+
+Op: TypeAlias = Literal["same", "added", "removed", "changed"]
+
+
+class Run(Answer):
+    """Pieces next to each other with which the same happened; `tokens` are those of the newer request, or of what is gone.
+
+    Pieces that are the same come without their texts. `before` has the older forms of changed pieces, in their order.
+    """
+
+    op: Op
+    tokens: int
+    pieces: tuple[PieceView, ...]
+    before: tuple[PieceView, ...] = ()
+
+
+class FirstDifference(Answer):
+    """The first byte in which two requests differ: counted from the beginning, and the piece of the newer request there.
+
+    `n`, `kind` and `path` are those of the older one's piece if the newer request ends there.
+    """
+
+    at_byte: int
+    at_tokens: int
+    n: int
+    kind: str
+    path: str
+
+
+class RequestDiff(Answer):
+    """The difference of the request of `decided_n` to that of `to_n`; `first_difference` is None for equal ones."""
+
+    decided_n: int
+    to_n: int
+    runs: tuple[Run, ...]
+    first_difference: FirstDifference | None
+
+
+def diff_requests(older: RequestView, newer: RequestView) -> RequestDiff:
+    """Return how the newer request differs from the older one. Both have all of their texts."""
+    old, new = list(pieces_of(older)), list(pieces_of(newer))
+    return RequestDiff(
+        decided_n=older.decided_n,
+        to_n=newer.decided_n,
+        runs=tuple(_runs(old, new)),
+        first_difference=_first_difference(old, new),
+    )
+
+
+def _runs(old: Sequence[PieceView], new: Sequence[PieceView]) -> Iterator[Run]:
+    matcher = SequenceMatcher(None, [*map(_identity, old)], [*map(_identity, new)], autojunk=False)
+    for op, a, b, c, d in matcher.get_opcodes():
+        if op == "equal":
+            yield Run(op="same", tokens=_tokens(new[c:d]), pieces=tuple(map(_bare, new[c:d])))
+        else:
+            yield from _changes(old[a:b], new[c:d])
+
+
+def _changes(old: Sequence[PieceView], new: Sequence[PieceView]) -> Iterator[Run]:
+    """Yield what became of differing pieces: those of the same place are changed, the others gone or new."""
+    places = [_place(piece) for piece in old], [_place(piece) for piece in new]
+    for op, a, b, c, d in SequenceMatcher(None, *places, autojunk=False).get_opcodes():
+        if op == "equal":
+            yield Run(op="changed", tokens=_tokens(new[c:d]), pieces=tuple(new[c:d]), before=tuple(old[a:b]))
+            continue
+        if a < b:
+            yield Run(op="removed", tokens=_tokens(old[a:b]), pieces=tuple(old[a:b]))
+        if c < d:
+            yield Run(op="added", tokens=_tokens(new[c:d]), pieces=tuple(new[c:d]))
+
+
+def _first_difference(old: Sequence[PieceView], new: Sequence[PieceView]) -> FirstDifference | None:
+    pairs = zip(old, new, strict=False)
+    same = next((i for i, (a, b) in enumerate(pairs) if a.digest != b.digest), min(len(old), len(new)))
+    left, right = (b"".join(map(_data, pieces[same:])) for pieces in (old, new))
+    if left == right:
+        return None
+    more = next(
+        (i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
+    )
+    begun, at = sum(len(_data(piece)) for piece in new[:same]), more
+    there = new[same:] or old[same:]
+    while len(there) > 1 and at >= len(_data(there[0])):
+        at -= len(_data(there[0]))
+        there = there[1:]
+    piece = there[0]
+    return FirstDifference(
+        at_byte=begun + more,
+        at_tokens=_tokens(new[:same]),
+        n=piece.n,
+        kind=piece.kind,
+        path=piece.path,
+    )
+
+
+def _identity(piece: PieceView) -> tuple[str, int, str, str]:
+    return piece.kind, piece.n, piece.path, piece.digest
+
+
+def _place(piece: PieceView) -> tuple[str, int, str]:
+    return piece.kind, piece.n, piece.path
+
+
+def _bare(piece: PieceView) -> PieceView:
+    return PieceView(**{**{name: getattr(piece, name) for name in piece.__struct_fields__}, "text": ""})
+
+
+def _data(piece: PieceView) -> bytes:
+    """Return the bytes of a piece; the digest of a file stands for its own."""
+    return (piece.text or piece.digest).encode("utf-8", "surrogatepass") if piece.tokens else b""
+
+
+def _tokens(pieces: Sequence[PieceView]) -> int:
+    return sum(piece.tokens for piece in pieces)

@@ -1,0 +1,196 @@
+"""The request of a round in parts and pieces: what the model read, what each piece weighs, and what a cache did for it.
+
+Tokens are estimates. Which parts were read from a cache and which were written to one follows from the provider's count
+and the marks: a cache holds a request up to one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from stepline.inspection.reduction import Reduced, Traced, trace
+from stepline.inspection.rounds import Answer
+from stepline.inspection.sent_request import Role, SentRequest, read_system, read_upto, render_sent
+from stepline.log.journal import Journal
+from stepline.model.entry import Opened
+from stepline.model.usage import Usage, estimate_tokens
+from stepline.ports.model import Content, Part
+from stepline.rendering.piece import Piece, byte_length
+from stepline.timeline.fold import Timeline
+
+CacheClass: TypeAlias = Literal["read", "written", "plain"]
+DIGEST_CHARS = 16
+
+
+class PieceView(Answer):
+    """A piece of a request: the batch that brought it, its turn's id and the round (from 1; 0 is none), and its text.
+
+    Its `path` leads to the whole of it. A file has no text, and its digest is that of its content. `hidden`: the text is
+    the deployment's, and not shown to whoever asked.
+    """
+
+    n: int
+    turn: str
+    round: int
+    kind: str
+    path: str
+    digest: str
+    tokens: int
+    text: str
+    reduced: Reduced | None = None
+    hidden: bool = False
+
+
+class PartView(Answer):
+    """A part of a request. A `mark` stands behind it if a cache may hold the request up to there."""
+
+    role: Role
+    mark: bool
+    tokens: int
+    size_bytes: int
+    cache: CacheClass
+    pieces: tuple[PieceView, ...]
+
+
+class RequestView(Answer):
+    """The request of a round. `estimated`: the provider did not count it, so nothing is known of its cache.
+
+    `max_tokens` is what a request of the turn may have, 0 if that is not recorded. `equal`: these are the bytes that were
+    sent, by their `digest`; they are not if the release that sent them rendered differently.
+    """
+
+    decided_n: int
+    rendered_n: int
+    digest: str
+    equal: bool
+    tokens: int
+    max_tokens: int
+    estimated: bool
+    parts: tuple[PartView, ...]
+
+
+def read_request(journal: Journal, n: int) -> RequestView:
+    """Return the request that the decision of batch `n` answered, from the log and what is stored beside it.
+
+    Raises NotFoundError `round_not_found`, DependencyError.
+    """
+    batches = read_upto(journal, n)
+    decided = batches[-1]
+    traced = trace(Timeline.empty(journal.lane), batches[: decided.state.rendered])
+    sent = render_sent(traced.timeline, decided, system=read_system(journal.ports.artifacts, journal.lane, batches))
+    opened = [entry for batch in batches for entry in batch.entries if isinstance(entry, Opened)]
+    return view_request(sent, traced, max_tokens=opened[-1].max_tokens)
+
+
+def view_request(sent: SentRequest, traced: Traced, *, max_tokens: int) -> RequestView:
+    """Return the request in parts and pieces; `traced` is its timeline with its reductions."""
+    parts = (*sent.request.system, *sent.request.content)
+    groups = iter(_pieces_by_part(traced))
+    pieces = [
+        next(groups) if role == "timeline" else (_piece(part, role),)
+        for part, role in zip(parts, sent.roles, strict=True)
+    ]
+    usage = sent.decision.usage or Usage(estimated=True)
+    classes = classify_parts(parts, usage)
+    views = tuple(
+        PartView(
+            role=role,
+            mark=isinstance(part, Part) and part.cache,
+            tokens=part.tokens,
+            size_bytes=byte_length(part.text) if isinstance(part, Part) else part.body.size_bytes,
+            cache=kind,
+            pieces=own,
+        )
+        for part, role, kind, own in zip(parts, sent.roles, classes, pieces, strict=True)
+    )
+    return RequestView(
+        decided_n=sent.decided.n,
+        rendered_n=sent.timeline.n,
+        digest=sent.sent.digest,
+        equal=sent.equal,
+        tokens=sum(view.tokens for view in views),
+        max_tokens=max_tokens,
+        estimated=usage.estimated,
+        parts=views,
+    )
+
+
+def conceal_system(view: RequestView) -> RequestView:
+    """Return the request without the text of its system part, which is the deployment's."""
+    return replace(view, parts=tuple(map(_concealed, view.parts)))
+
+
+def _concealed(part: PartView) -> PartView:
+    if part.role != "system":
+        return part
+    return replace(part, pieces=tuple(replace(piece, text="", hidden=True) for piece in part.pieces))
+
+
+def classify_parts(parts: Sequence[Content], usage: Usage) -> list[CacheClass]:
+    """Return for each part whether it was read from a cache, written to one, or neither.
+
+    A cache is read up to a mark: the one whose share of the marked tokens is closest to the provider's count.
+    """
+    marks = [index for index, part in enumerate(parts, 1) if isinstance(part, Part) and part.cache]
+    written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    held = usage.cache_read_tokens + written
+    if not (marks and held):
+        return ["plain"] * len(parts)
+    sums = {mark: sum(part.tokens for part in parts[:mark]) for mark in (0, *marks)}
+    most = sums[marks[-1]] or 1
+    read = min(sums, key=lambda mark: abs(sums[mark] / most - usage.cache_read_tokens / held))
+    last = marks[-1] if written else read
+    return ["read" if index < read else "written" if index < last else "plain" for index in range(len(parts))]
+
+
+def _pieces_by_part(traced: Traced) -> Iterator[tuple[PieceView, ...]]:
+    """Yield the pieces of each part of the timeline; the last part may be one that no request has ended yet."""
+    timeline = traced.timeline
+    shown = {id(piece): reduced for piece, reduced in traced.pieces()}
+    bounds, turns = [0, *timeline.parts.ends, len(timeline.pieces)], timeline.turns
+    for index, (start, end) in enumerate(pairwise(bounds)):
+        pieces = timeline.pieces[start:end]
+        if index < len(timeline.parts.ends) or any(piece.text for piece in pieces):
+            yield tuple(_view(one, turns, shown[id(one)]) for one in pieces if id(one) in shown)
+
+
+def _view(piece: Piece, turns: Sequence[str], reduced: Reduced | None) -> PieceView:
+    return PieceView(
+        n=piece.n,
+        turn=turns[piece.turn - 1] if piece.turn else "",
+        round=piece.round,
+        kind=piece.kind,
+        path=piece.path,
+        digest=_digest(piece.text),
+        tokens=estimate_tokens(piece.text),
+        text=piece.text,
+        reduced=reduced,
+    )
+
+
+def _piece(part: Content, role: Role) -> PieceView:
+    """Return a part beside the timeline as its only piece."""
+    return PieceView(
+        n=0,
+        turn="",
+        round=0,
+        kind=role,
+        path="" if isinstance(part, Part) else part.path,
+        digest=_digest(part.text) if isinstance(part, Part) else part.body.sha256[:DIGEST_CHARS],
+        tokens=part.tokens,
+        text=part.text if isinstance(part, Part) else "",
+    )
+
+
+def pieces_of(view: RequestView) -> Iterable[PieceView]:
+    """Yield the pieces of a request in order."""
+    return (piece for part in view.parts for piece in part.pieces)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARS]
