@@ -98,8 +98,8 @@ def digest_request(request: ModelRequest) -> str:
     A system part counts by its own digest, and a file by that of its content. The role is no part of it.
     """
     told = hashlib.sha256(f"{request.max_tokens} {request.temperature} {request.declined}\n".encode())
-    for part in request.system:
-        told.update(f"system {digest_system(part.text)} {part.cache}\n".encode())
+    for own in request.system:
+        told.update(f"system {digest_system(own.text)} {own.cache}\n".encode())
     for part in request.content:
         if isinstance(part, Part):
             text = part.text.encode("utf-8", "surrogatepass")

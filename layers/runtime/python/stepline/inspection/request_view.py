@@ -82,7 +82,9 @@ def read_request(journal: Journal, n: int) -> RequestView:
     batches = read_upto(journal, n)
     decided = batches[-1]
     traced = trace(Timeline.empty(journal.lane), batches[: decided.state.rendered])
-    sent = render_sent(traced.timeline, decided, system=read_system(journal.ports.artifacts, journal.lane, batches))
+    sent = render_sent(
+        traced.timeline, decided, system=read_system(journal.ports.artifacts, journal.lane, batches)
+    )
     opened = [entry for batch in batches for entry in batch.entries if isinstance(entry, Opened)]
     return view_request(sent, traced, max_tokens=opened[-1].max_tokens)
 

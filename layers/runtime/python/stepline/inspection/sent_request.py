@@ -76,7 +76,8 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str) -> SentReque
         sources=sources,
         announce=sent.announce,
     )
-    tail: tuple[Role, ...] = ("sources",) * bool(sources) + ("announce",) * bool(sent.announce)
+    volatile: list[tuple[Role, str]] = [("sources", sources), ("announce", sent.announce)]
+    tail = [role for role, text in volatile if text]
     texts = len(rendered.content) - len(files) - len(tail)
     request = ModelRequest(
         role=DECISION_ROLE,
@@ -87,14 +88,16 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str) -> SentReque
         declined=timeline.state.declined > 0,
     )
     request = spell_files(request)
-    spelled = len(request.content) - texts - len(tail)
+    roles: list[Role] = ["system"]
+    roles += ["timeline"] * texts
+    roles += ["file"] * (len(request.content) - texts - len(tail))
     return SentRequest(
         decided=decided,
         decision=decision,
         sent=sent,
         timeline=timeline,
         request=request,
-        roles=("system", *("timeline",) * texts, *("file",) * spelled, *tail),
+        roles=(*roles, *tail),
     )
 
 
