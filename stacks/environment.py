@@ -20,6 +20,7 @@ def ingress_environment(
         socket_url=socket_url,
         allowed_origins=stage.allowed_origins,
         user_messages_per_minute=stage.user_messages_per_minute,
+        inspect=stage.inspect,
     )
 
 

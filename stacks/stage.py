@@ -17,7 +17,7 @@ from stepline.model.decision import FANOUT_MODES
 from stepline.model.program.execution import WorkspaceMode
 from stepline.model.program.handover import secret_name
 from stepline.ports.model import RoleChoice
-from stepline.settings import TABLE, BundleChoice, SearchProvider
+from stepline.settings import TABLE, BundleChoice, Inspect, SearchProvider
 
 LOCAL = "local"
 HOST_MODES = ("process", "docker")
@@ -36,6 +36,7 @@ _WORDS: Mapping[str, Collection[str]] = {
     "workspace": get_args(WorkspaceMode),
     "protocol": ("strict", "tolerant"),
     "agent_version": ("v2", "v3"),
+    "inspect": get_args(Inspect),
     "memory": ("embedded", "s3_vectors"),
     "search_provider": get_args(SearchProvider),
     "python": MAGIC,
@@ -77,6 +78,7 @@ class Stage:
     max_actions_per_round: int = 8
     protocol: str = "strict"
     agent_version: str = "v3"
+    inspect: str = "owner"
     context_max_tokens: int = 80_000
     context_window_tokens: int = 200_000
     cache_ttl_s: int = 300
@@ -266,7 +268,8 @@ class Stage:
     def from_context(cls, node: Node) -> Stage:
         """Read the stage from the command line's context.
 
-        In AWS the image of programs is built there by default; in `prod` SnapStart and alarms are on.
+        In AWS the image of programs is built there by default; in `prod` SnapStart and alarms are on, and
+        owners inspect their conversations in stages for development alone.
         """
         given = {
             one.name: _parse(one, str(value))
@@ -281,6 +284,7 @@ class Stage:
             "exec_public_ip": not given.get("exec_vpc"),
             "event_source_principals": (_EMULATED,) if is_local else (),
             "alarms": is_prod,
+            "inspect": "owner" if name in (LOCAL, cls.name) else "admin",
             "snap_start": is_prod,
         }
         exec_tasks = is_local and given.get("exec_tasks", False)

@@ -62,6 +62,19 @@ def test_a_stage_says_which_agent_answers_and_how_long_its_context_may_be():
         read(agent_version="v1")
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "who"),
+    [
+        ("local", {"endpoint": "http://localhost"}, "owner"),
+        ("dev", {}, "owner"),
+        ("prod", {}, "admin"),
+        ("prod", {"inspect": "none"}, "none"),
+    ],
+)
+def test_owners_inspect_their_conversations_where_it_is_developed_or_the_deployment_says_so(name, given, who):
+    assert read(stage=name, **given).inspect == who
+
+
 def test_a_stage_names_further_bundles_each_with_properties_of_its_own():
     stage = read(bundles='{"docs": "bundles.docs", "shop": {"module": "shop", "props": {"a": 1}}}')
     assert stage.bundles == {

@@ -15,6 +15,7 @@ OTHER_VALUES = {
     "multi_action": ("yes", "safe_fanout"),
     "protocol": ("tolerant", "tolerant"),
     "agent_version": ("v2", "v2"),
+    "inspect": ("none", "none"),
     "cache_minimum_tokens": ('{"some-model": 7}', {"some-model": 7}),
     "bundles": ('{"docs": "bundles.docs"}', {"docs": BundleChoice(module="bundles.docs")}),
     "bundle_props": ('{"react": {"max_iterations": 4}}', {"react": {"max_iterations": 4}}),

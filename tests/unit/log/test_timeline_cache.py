@@ -93,7 +93,7 @@ def test_a_long_log_is_sealed_before_the_decision_that_names_the_segment():
     assert next(pair for pair in named if pair[1]) == (6, 5)
     assert conversation.state.segment == 9
     assert segments(conversation) == [segment_key(LANE, 5), segment_key(LANE, 9)]
-    assert set(conversation.ports.artifacts.mimes.values()) == {MIME}
+    assert {conversation.ports.artifacts.mimes[key] for key in segments(conversation)} == {MIME}
     assert conversation.ports.meter.counts[SEGMENTS_SEALED] == 2
 
 
@@ -103,9 +103,9 @@ def test_much_text_is_sealed_although_the_batches_are_few():
     assert len(segments(play(2, seal_batches=99, seal_bytes=100))) == 2
 
 
-def test_a_short_conversation_puts_no_object():
+def test_a_short_conversation_puts_no_segment():
     conversation = play(2, seal_batches=64)
-    assert (conversation.state.segment, dict(conversation.ports.artifacts.objects)) == (0, {})
+    assert (conversation.state.segment, segments(conversation)) == (0, [])
 
 
 def test_a_cold_process_reads_the_segment_and_what_came_after():

@@ -24,6 +24,7 @@ from stepline.ports.model import RoleChoice
 ModelProvider: TypeAlias = Literal["anthropic", "bedrock"]
 SearchProvider: TypeAlias = Literal["collection", "brave", "tavily", "searxng"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
+Inspect: TypeAlias = Literal["owner", "admin", "none"]
 ExecMode: TypeAlias = Literal["none", "process", "docker", "fargate"]
 EXEC_MODES: Final[Mapping[str, ExecMode]] = {
     **{mode: mode for mode in get_args(ExecMode)},
@@ -192,6 +193,12 @@ class Settings(Value):
         unit="rounds",
         minimum=1,
         or_default=True,
+    )
+    inspect: Inspect = setting(
+        "STEPLINE_INSPECT",
+        "admin",
+        "Who sees the requests that a conversation sent to the model, the replies and the log: its `owner`, an `admin`, or `none`.",
+        choices=get_args(Inspect),
     )
     multi_action: FanoutMode = setting(
         "AI_REACT_AGENT_MULTI_ACTION",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepline.inspection.rounds import Answer
+from stepline.inspection.rounds import WholeValue
 from stepline.log.spill import fetch_body
 from stepline.model.base import Row
 from stepline.model.batch import Batch
@@ -21,14 +21,14 @@ TEXT_MAX_BYTES: Final = 1024 * 1024
 """The longest stored text that is shown as a block's; longer ones are files to be fetched."""
 
 
-class LogPage(Answer):
+class LogPage(WholeValue):
     """Batches as `stepline log --json` shows them; `next` is the `after` of the next page, None behind the newest batch."""
 
     batches: tuple[dict[str, Any], ...]
     next: int | None
 
 
-class BlockView(Answer):
+class BlockView(WholeValue):
     """A block with its stored text, unless that is longer than 1 MiB; `size_bytes` is the size of what is stored."""
 
     type: str
@@ -40,13 +40,13 @@ class BlockView(Answer):
     meta: dict[str, Any]
 
 
-class BlocksView(Answer):
+class BlocksView(WholeValue):
     """The newest blocks at a path, in order."""
 
     blocks: tuple[BlockView, ...]
 
 
-class ConversationExport(Answer):
+class ConversationExport(WholeValue):
     """All documents of a conversation: the visible timeline, the sources, and every turn."""
 
     documents: tuple[Export, ...]

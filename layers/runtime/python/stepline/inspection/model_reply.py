@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from stepline.inspection.rounds import Answer, Tokens, name_tokens
+from stepline.inspection.rounds import Tokens, WholeValue, name_tokens
 from stepline.inspection.sent_request import find_decision
 from stepline.model.batch import Batch
 from stepline.model.decision import Action
 
 
-class Thought(Answer):
+class Thought(WholeValue):
     """A thinking, with its begin and end in milliseconds after the model was asked; both 0 if that is not known."""
 
     text: str
@@ -19,7 +19,7 @@ class Thought(Answer):
     end_ms: int
 
 
-class Call(Answer):
+class CallView(WholeValue):
     """An action of the decision."""
 
     call_id: str
@@ -27,28 +27,28 @@ class Call(Answer):
     params: dict[str, Any]
 
 
-class Decision(Answer):
+class DecisionView(WholeValue):
     """The decision as it was read from the text. `ended` says why the runtime answered in the model's place."""
 
     action: str
     accepted: bool
     interrupted: bool
     notes: str
-    actions: tuple[Call, ...]
+    actions: tuple[CallView, ...]
     final_answer: str
     suggested_followups: tuple[str, ...]
     summary: str
     ended: str
 
 
-class Program(Answer):
+class Program(WholeValue):
     """The program of an action."""
 
     call_id: str
     text: str
 
 
-class Remark(Answer):
+class Remark(WholeValue):
     """A notice to the model for the next round."""
 
     code: str
@@ -56,14 +56,14 @@ class Remark(Answer):
     extra: dict[str, Any]
 
 
-class Refusal(Answer):
+class Refusal(WholeValue):
     """The words of a model that declined to answer."""
 
     category: str
     explanation: str
 
 
-class Reply(Answer):
+class Reply(WholeValue):
     """The reply in one round; `raw` is the text of a generation that was refused or interrupted.
 
     `first_ms` is when the first thinking began, in milliseconds after the model was asked; None if that is not known.
@@ -75,7 +75,7 @@ class Reply(Answer):
     ended_at: str
     first_ms: int | None
     thinking: tuple[Thought, ...]
-    decision: Decision
+    decision: DecisionView
     code: tuple[Program, ...]
     raw: str
     notices: tuple[Remark, ...]
@@ -98,7 +98,7 @@ def show_reply(decided: Batch) -> Reply:
         thinking=tuple(
             Thought(text=str(text), begin_ms=int(span[0]), end_ms=int(span[1])) for text, span in spans
         ),
-        decision=Decision(
+        decision=DecisionView(
             action=entry.action,
             accepted=entry.accepted,
             interrupted=entry.interrupted,
@@ -118,5 +118,5 @@ def show_reply(decided: Batch) -> Reply:
     )
 
 
-def _call(action: Action) -> Call:
-    return Call(call_id=action.call_id, tool_id=action.tool_id, params=action.params)
+def _call(action: Action) -> CallView:
+    return CallView(call_id=action.call_id, tool_id=action.tool_id, params=action.params)

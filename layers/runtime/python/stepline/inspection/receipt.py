@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from stepline.inspection.price import READ, price_call
-from stepline.inspection.rounds import Answer, Tokens, name_tokens
+from stepline.inspection.rounds import Tokens, WholeValue, name_tokens
 from stepline.model.batch import Batch
 from stepline.model.entry import (
     Closed,
@@ -27,7 +27,7 @@ from stepline.model.entry import (
 from stepline.model.usage import Usage, sum_usages
 
 
-class RoundReceipt(Answer):
+class RoundReceipt(WholeValue):
     """The cost of a round: of the call that was heard and of those before it that failed.
 
     `usd` is None where the price of the model is not known. `tools_ms` is what its calls took together.
@@ -43,7 +43,7 @@ class RoundReceipt(Answer):
     tools_ms: int = 0
 
 
-class OtherReceipt(Answer):
+class OtherReceipt(WholeValue):
     """The cost of model calls beside the rounds: of a title, a summary, a hook, a tool, or of an attempt that failed.
 
     The log does not name their model, so they have no price.
@@ -54,7 +54,7 @@ class OtherReceipt(Answer):
     tokens: Tokens
 
 
-class TurnReceipt(Answer):
+class TurnReceipt(WholeValue):
     """The cost of a turn. `usd` is the sum of what has a price, `priced` says whether that is all of it.
 
     `elapsed_ms` is None while the turn is open.
@@ -72,7 +72,7 @@ class TurnReceipt(Answer):
     other: tuple[OtherReceipt, ...]
 
 
-class Receipts(Answer):
+class Receipts(WholeValue):
     """The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table."""
 
     turns: tuple[TurnReceipt, ...]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from stepline.inspection.rounds import Answer
+from stepline.inspection.rounds import WholeValue
 from stepline.model.batch import Batch
 from stepline.model.entry import Compacted, Pruned, Resulted
 from stepline.model.usage import estimate_tokens
@@ -22,7 +22,7 @@ MERGED: Final[frozenset[Kind]] = frozenset({"card", "memory", "checkpoint"})
 Key: TypeAlias = tuple[int, str, str, str, str, int]
 
 
-class Reduced(Answer):
+class Reduced(WholeValue):
     """A piece is shown shorter than it was: why, from how many tokens, and the path of the whole.
 
     Why: `hidden`, `pruned: ttl`, `pruned: price`, `pruned: budget` or `compacted`.

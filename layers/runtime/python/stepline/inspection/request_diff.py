@@ -9,13 +9,15 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
-from stepline.inspection.request_view import PieceView, RequestView, pieces_of
-from stepline.inspection.rounds import Answer
+from msgspec.structs import replace
+
+from stepline.inspection.request_view import PieceView, RequestView, conceal, pieces_of
+from stepline.inspection.rounds import WholeValue
 
 Op: TypeAlias = Literal["same", "added", "removed", "changed"]
 
 
-class Run(Answer):
+class DiffRun(WholeValue):
     """Pieces next to each other with which the same happened; `tokens` are those of the newer request, or of what is gone.
 
     Pieces that are the same come without their texts. `before` has the older forms of changed pieces, in their order.
@@ -27,7 +29,7 @@ class Run(Answer):
     before: tuple[PieceView, ...] = ()
 
 
-class FirstDifference(Answer):
+class FirstDifference(WholeValue):
     """The first byte in which two requests differ: counted from the beginning, and the piece of the newer request there.
 
     `n`, `kind` and `path` are those of the older one's piece if the newer request ends there.
@@ -40,12 +42,12 @@ class FirstDifference(Answer):
     path: str
 
 
-class RequestDiff(Answer):
+class RequestDiff(WholeValue):
     """The difference of the request of `decided_n` to that of `to_n`; `first_difference` is None for equal ones."""
 
     decided_n: int
     to_n: int
-    runs: tuple[Run, ...]
+    runs: tuple[DiffRun, ...]
     first_difference: FirstDifference | None
 
 
@@ -60,26 +62,39 @@ def diff_requests(older: RequestView, newer: RequestView) -> RequestDiff:
     )
 
 
-def _runs(old: Sequence[PieceView], new: Sequence[PieceView]) -> Iterator[Run]:
+def conceal_system(diff: RequestDiff) -> RequestDiff:
+    """Return the difference without the text of the system part, which is the deployment's."""
+    return replace(
+        diff,
+        runs=tuple(
+            replace(run, pieces=tuple(map(conceal, run.pieces)), before=tuple(map(conceal, run.before)))
+            for run in diff.runs
+        ),
+    )
+
+
+def _runs(old: Sequence[PieceView], new: Sequence[PieceView]) -> Iterator[DiffRun]:
     matcher = SequenceMatcher(None, [*map(_identity, old)], [*map(_identity, new)], autojunk=False)
     for op, a, b, c, d in matcher.get_opcodes():
         if op == "equal":
-            yield Run(op="same", tokens=_tokens(new[c:d]), pieces=tuple(map(_bare, new[c:d])))
+            yield DiffRun(op="same", tokens=_tokens(new[c:d]), pieces=tuple(map(_bare, new[c:d])))
         else:
             yield from _changes(old[a:b], new[c:d])
 
 
-def _changes(old: Sequence[PieceView], new: Sequence[PieceView]) -> Iterator[Run]:
+def _changes(old: Sequence[PieceView], new: Sequence[PieceView]) -> Iterator[DiffRun]:
     """Yield what became of differing pieces: those of the same place are changed, the others gone or new."""
     places = [_place(piece) for piece in old], [_place(piece) for piece in new]
     for op, a, b, c, d in SequenceMatcher(None, *places, autojunk=False).get_opcodes():
         if op == "equal":
-            yield Run(op="changed", tokens=_tokens(new[c:d]), pieces=tuple(new[c:d]), before=tuple(old[a:b]))
+            yield DiffRun(
+                op="changed", tokens=_tokens(new[c:d]), pieces=tuple(new[c:d]), before=tuple(old[a:b])
+            )
             continue
         if a < b:
-            yield Run(op="removed", tokens=_tokens(old[a:b]), pieces=tuple(old[a:b]))
+            yield DiffRun(op="removed", tokens=_tokens(old[a:b]), pieces=tuple(old[a:b]))
         if c < d:
-            yield Run(op="added", tokens=_tokens(new[c:d]), pieces=tuple(new[c:d]))
+            yield DiffRun(op="added", tokens=_tokens(new[c:d]), pieces=tuple(new[c:d]))
 
 
 def _first_difference(old: Sequence[PieceView], new: Sequence[PieceView]) -> FirstDifference | None:
@@ -115,7 +130,7 @@ def _place(piece: PieceView) -> tuple[str, int, str]:
 
 
 def _bare(piece: PieceView) -> PieceView:
-    return PieceView(**{**{name: getattr(piece, name) for name in piece.__struct_fields__}, "text": ""})
+    return replace(piece, text="")
 
 
 def _data(piece: PieceView) -> bytes:

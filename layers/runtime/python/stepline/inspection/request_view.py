@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from stepline.inspection.reduction import Reduced, Traced, trace
-from stepline.inspection.rounds import Answer
+from stepline.inspection.rounds import WholeValue
 from stepline.inspection.sent_request import Role, SentRequest, read_system, read_upto, render_sent
 from stepline.log.journal import Journal
 from stepline.model.entry import Opened
@@ -27,7 +27,7 @@ CacheClass: TypeAlias = Literal["read", "written", "plain"]
 DIGEST_CHARS = 16
 
 
-class PieceView(Answer):
+class PieceView(WholeValue):
     """A piece of a request: the batch that brought it, its turn's id and the round (from 1; 0 is none), and its text.
 
     Its `path` leads to the whole of it. A file has no text, and its digest is that of its content. `hidden`: the text is
@@ -46,7 +46,7 @@ class PieceView(Answer):
     hidden: bool = False
 
 
-class PartView(Answer):
+class PartView(WholeValue):
     """A part of a request. A `mark` stands behind it if a cache may hold the request up to there."""
 
     role: Role
@@ -57,7 +57,7 @@ class PartView(Answer):
     pieces: tuple[PieceView, ...]
 
 
-class RequestView(Answer):
+class RequestView(WholeValue):
     """The request of a round. `estimated`: the provider did not count it, so nothing is known of its cache.
 
     `max_tokens` is what a request of the turn may have, 0 if that is not recorded. `equal`: these are the bytes that were
@@ -124,13 +124,14 @@ def view_request(sent: SentRequest, traced: Traced, *, max_tokens: int) -> Reque
 
 def conceal_system(view: RequestView) -> RequestView:
     """Return the request without the text of its system part, which is the deployment's."""
-    return replace(view, parts=tuple(map(_concealed, view.parts)))
+    return replace(
+        view, parts=tuple(replace(part, pieces=tuple(map(conceal, part.pieces))) for part in view.parts)
+    )
 
 
-def _concealed(part: PartView) -> PartView:
-    if part.role != "system":
-        return part
-    return replace(part, pieces=tuple(replace(piece, text="", hidden=True) for piece in part.pieces))
+def conceal(piece: PieceView) -> PieceView:
+    """Return a piece of the system part without its text; any other as it is."""
+    return replace(piece, text="", hidden=True) if piece.kind == "system" else piece
 
 
 def classify_parts(parts: Sequence[Content], usage: Usage) -> list[CacheClass]:

@@ -10,11 +10,11 @@ from stepline.model.entry import Closed, Decided, Opened
 from stepline.model.usage import Usage
 
 
-class Answer(Value, omit_defaults=False):
+class WholeValue(Value, omit_defaults=False):
     """A value with all of its fields in JSON: what a client gets."""
 
 
-class Tokens(Answer):
+class Tokens(WholeValue):
     """Tokens by cache class; `estimated` if the provider did not count all of them."""
 
     input_tokens: int = 0
@@ -25,7 +25,7 @@ class Tokens(Answer):
     estimated: bool = False
 
 
-class MissedCache(Answer):
+class MissedCache(WholeValue):
     """A live cache was read for less than it held."""
 
     reason: str
@@ -33,7 +33,7 @@ class MissedCache(Answer):
     read_tokens: int
 
 
-class Round(Answer):
+class RoundView(WholeValue):
     """A round: the batch that decided it, and the newest one that the model had seen. `ended_at` is the decision's time."""
 
     iteration: int
@@ -49,17 +49,17 @@ class Round(Answer):
     bust: MissedCache | None = None
 
 
-class TurnRounds(Answer):
+class TurnRounds(WholeValue):
     """A turn and its rounds; `closed_n` is 0 and `outcome` "" while it is open."""
 
     turn_id: str
     opened_n: int
     closed_n: int
     outcome: str
-    rounds: tuple[Round, ...]
+    rounds: tuple[RoundView, ...]
 
 
-class Rounds(Answer):
+class Rounds(WholeValue):
     """The turns of a conversation, oldest first."""
 
     turns: tuple[TurnRounds, ...]
@@ -68,7 +68,7 @@ class Rounds(Answer):
 def list_rounds(batches: Iterable[Batch]) -> Rounds:
     """Return the turns and rounds of a whole log."""
     turns: list[TurnRounds] = []
-    rounds: list[Round] = []
+    rounds: list[RoundView] = []
     for batch in batches:
         for entry in batch.entries:
             match entry:
@@ -85,13 +85,15 @@ def list_rounds(batches: Iterable[Batch]) -> Rounds:
     return Rounds(turns=tuple(turns))
 
 
-def _turn(turn: str, opened: int, rounds: Iterable[Round], closed: int = 0, outcome: str = "") -> TurnRounds:
+def _turn(
+    turn: str, opened: int, rounds: Iterable[RoundView], closed: int = 0, outcome: str = ""
+) -> TurnRounds:
     return TurnRounds(turn_id=turn, opened_n=opened, closed_n=closed, outcome=outcome, rounds=tuple(rounds))
 
 
-def _round(batch: Batch, entry: Decided) -> Round:
+def _round(batch: Batch, entry: Decided) -> RoundView:
     bust = entry.bust
-    return Round(
+    return RoundView(
         iteration=entry.iteration,
         claim=entry.claim,
         decided_n=batch.n,
