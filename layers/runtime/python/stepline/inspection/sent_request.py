@@ -65,7 +65,7 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str) -> SentReque
     decision, sent = find_decision(decided)
     files = [
         Media(path=one.path, body=one.body, tokens=one.tokens, why=why)
-        for one, why in zip(newest_media(timeline.media), sent.files, strict=True)
+        for one, why in zip(newest_media(timeline.media), sent.files, strict=False)
     ]
     sources = render_pool(timeline.sources, timeline.cited)
     rendered = render(

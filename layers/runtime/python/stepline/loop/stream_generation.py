@@ -267,7 +267,7 @@ def _loaded(part: Content, artifacts: Artifacts, *, bare: bool) -> Content:
     )
     if why:
         logger.warning("file not attached", extra={"why": why})
-    return replace(part, data=data if not why else b"", why=why)
+    return replace(part, data=b"" if why else data, why=why)
 
 
 def _read(part: Media, artifacts: Artifacts) -> tuple[bytes, str]:

@@ -241,7 +241,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     sources cited in notes and answer that existed when the model was asked, `unresolved` the cited numbers
     without a source in the pool; without a pool there are neither. `ended` is set if the runtime answered in
     the model's place. `system` is the SHA-256 of the request's system part, if it differs from that of the
-    decision before: its text is stored at `out_key` of the turn. `sent` has the rest of the request; `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
+    decision before: its text is stored at `out_key` of the turn. `sent` has what else is needed to render the
+    request again. `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
     less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the call that
     was heard, and `lost` that of calls of the same attempt which failed before it. `thinking_ms` is when each of
     `thinking` began and ended, after `started_at`; `code_ms` is how long the program took to write. `rounds_left`
