@@ -16,8 +16,9 @@ from stacks.code import PYTHON_VERSION
 from stepline.model.decision import FANOUT_MODES
 from stepline.model.program.execution import WorkspaceMode
 from stepline.model.program.handover import secret_name
+from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
-from stepline.settings import TABLE, BundleChoice, Inspect, SearchProvider
+from stepline.settings import TABLE, BundleChoice, SearchProvider
 
 LOCAL = "local"
 HOST_MODES = ("process", "docker")

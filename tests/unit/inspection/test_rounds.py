@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from stepline.adapters.memory.model import Say
+from stepline.errors import AuthError
 from stepline.inspection.documents import export_documents, page_log, show_blocks
 from stepline.inspection.model_reply import show_reply
+from stepline.inspection.permission import check_inspect
 from stepline.inspection.price import price_call
 from stepline.inspection.receipt import make_receipts
 from stepline.inspection.rounds import list_rounds
@@ -162,3 +164,11 @@ def test_an_export_has_the_timeline_the_sources_and_every_turn() -> None:
         "artifact:conv:sources_pool",
         "artifact:turn.log",
     ]
+
+
+def test_the_owner_inspects_where_the_stage_says_so_and_nowhere_else() -> None:
+    check_inspect("owner")
+    for rule in ("admin", "none"):
+        with pytest.raises(AuthError) as refused:
+            check_inspect(rule)  # type: ignore[arg-type]  # a word of the loop
+        assert refused.value.reason == "not_inspectable"

@@ -19,12 +19,12 @@ from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.model.ids import FURTHER_BUNDLE
 from stepline.model.program.execution import Placement, Scope, Strategy, Switch, WorkspaceMode
 from stepline.model.version import VERSIONS, AgentVersion
+from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
 
 ModelProvider: TypeAlias = Literal["anthropic", "bedrock"]
 SearchProvider: TypeAlias = Literal["collection", "brave", "tavily", "searxng"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
-Inspect: TypeAlias = Literal["owner", "admin", "none"]
 ExecMode: TypeAlias = Literal["none", "process", "docker", "fargate"]
 EXEC_MODES: Final[Mapping[str, ExecMode]] = {
     **{mode: mode for mode in get_args(ExecMode)},

@@ -6,7 +6,7 @@ A `Feed` delivers a conversation's frames as they are sent, for a server that ho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol, Self
+from typing import Final, Literal, Protocol, Self, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
@@ -16,6 +16,10 @@ SUBSCRIPTION_TTL_S: Final = 2 * 3600
 
 POST_MAX_BYTES: Final = 128 * 1024
 """A gateway's limit for one post."""
+
+
+Inspect: TypeAlias = Literal["owner", "admin", "none"]
+"""Who may see the requests, the replies and the log of a conversation."""
 
 
 class Principal(Value):
