@@ -1,47 +1,52 @@
-"""The HTTP API: tickets for clients that cannot send a header with a websocket's handshake."""
+"""The HTTP API: every endpoint of its table, behind the authorizer."""
 
 from __future__ import annotations
 
-from http import HTTPStatus
-from typing import Final
-
-import msgspec
+import base64
 
 from lambdas._handshake import read_principal
-from lambdas._runtime import Event, edge, logger, wired
+from lambdas._runtime import Event, edge, logger, once, wired
+from stepline.api.endpoint import Services
+from stepline.api.router import Request, Router, refuse
+from stepline.api.table import ENDPOINTS
 from stepline.bootstrap.app import App
-from stepline.errors import AuthError, DependencyError
-from stepline.ingress.access import issue_ticket
-from stepline.model.wire.event import ErrorFrame, encode_frame
+from stepline.errors import SteplineError
+from stepline.log.timeline_cache import History
+from stepline.metrics import EDGE_ERRORS
 
-TICKETS: Final = "POST /v1/socket-tickets"
-# A ticket is for the client that asked for it: no cache may keep it.
-HEADERS: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+ROUTER = Router(ENDPOINTS)
 
 app = wired(App)
 
 
+@once
+def services() -> Services:
+    """Return what the endpoints stand on, with the conversations that this environment has folded."""
+    return Services(ports=app().ports, history=History(), socket_url=app().settings.socket_url)
+
+
 @edge
 def handler(event: Event) -> Event:
-    """In: an HTTP API event, payload 2.0. Out: its answer; an error is the same object as on the websocket."""
-    if event["routeKey"] != TICKETS:
-        return _refuse(HTTPStatus.NOT_FOUND, "not_found", "there is nothing here")
+    """In: an HTTP API event, payload 2.0. Out: its answer; a refusal is problem details."""
+    principal = read_principal(event["requestContext"]["authorizer"]["lambda"])
+    request = _read_request(event)
     try:
-        principal = read_principal(event["requestContext"]["authorizer"]["lambda"])
-        grant = issue_ticket(app().ports, principal, app().settings.socket_url)
-    except AuthError as error:
-        return _refuse(HTTPStatus.UNAUTHORIZED, error.reason, str(error))
-    except DependencyError as error:
-        again = "Please try again in a moment."
-        return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, error.reason, again, retryable=True)
-    logger.info("ticket issued")
-    return _answer(HTTPStatus.CREATED, msgspec.json.encode(grant))
+        answer = ROUTER.answer(services(), principal, request)
+    except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was
+        app().ports.meter.count(EDGE_ERRORS)
+        logger.exception("request failed")
+        answer = refuse(SteplineError("failed"))
+    logger.info("answered", extra={"status": int(answer.status), "code": answer.code})
+    return {"statusCode": int(answer.status), "headers": answer.headers, "body": answer.body.decode()}
 
 
-def _refuse(status: HTTPStatus, code: str, message: str, *, retryable: bool = False) -> Event:
-    logger.info("refused", extra={"code": code})
-    return _answer(status, encode_frame(ErrorFrame(code=code, message=message, retryable=retryable)))
-
-
-def _answer(status: HTTPStatus, body: bytes) -> Event:
-    return {"statusCode": int(status), "headers": HEADERS, "body": body.decode()}
+def _read_request(event: Event) -> Request:
+    body = event.get("body") or ""
+    encoded = event.get("isBase64Encoded", False)
+    return Request(
+        method=event["requestContext"]["http"]["method"],
+        path=event["rawPath"],
+        query=event.get("queryStringParameters") or {},
+        headers={name.lower(): value for name, value in event["headers"].items()},
+        body=base64.b64decode(body) if encoded else body.encode(),
+    )

@@ -1,4 +1,4 @@
-"""Ingress: a websocket API for conversations, and an HTTP API that issues tickets for it to browsers."""
+"""Ingress: a websocket API for conversations, and an HTTP API around them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,16 @@ from stacks.state import StateStack
 
 STAGE_NAME: Final = "live"
 HTTP_STAGE_NAME: Final = "$default"
-TICKETS_PATH: Final = "/v1/socket-tickets"
+HTTP_PATHS: Final = ("/v1/{proxy+}", "/conversations/{proxy+}", "/resources/{proxy+}")
+"""The function has the table of endpoints; the seeds' addresses have no version."""
+HTTP_METHODS: Final = (
+    apigateway.HttpMethod.GET,
+    apigateway.HttpMethod.POST,
+    apigateway.HttpMethod.PUT,
+    apigateway.HttpMethod.PATCH,
+    apigateway.HttpMethod.DELETE,
+)
+"""Not `ANY`: it would send a browser's preflight to the authorizer, which refuses it."""
 # The emulator takes an API's id from this tag, so that its address survives a rebuild.
 _PIN_TAG: Final = "ms-custom-id"
 
@@ -70,8 +79,8 @@ class IngressStack(cdk.Stack):
             create_default_stage=False,
             cors_preflight=apigateway.CorsPreflightOptions(
                 allow_origins=origins,
-                allow_methods=[apigateway.CorsHttpMethod.POST],
-                allow_headers=["authorization", "content-type"],
+                allow_methods=[apigateway.CorsHttpMethod(method.value) for method in HTTP_METHODS],
+                allow_headers=["authorization", "content-type", "idempotency-key"],
                 max_age=cdk.Duration.minutes(10),
             )
             if origins
@@ -150,22 +159,22 @@ class IngressStack(cdk.Stack):
             )
 
     def _serve_http(self) -> None:
-        """Route ticket requests to `api`, after the same authorizer.
+        """Route requests to `api`, after the same authorizer.
 
         Its answers are not cached: a cached one would outlive its token, and skip the check of the origin.
         """
-        self.http_api.add_routes(
-            path=TICKETS_PATH,
-            methods=[apigateway.HttpMethod.POST],
-            integration=HttpLambdaIntegration("TicketsIntegration", self.functions["api"].live),
-            authorizer=HttpLambdaAuthorizer(
-                "HttpAuthorizer",
-                self.functions["authorizer"].live,
-                authorizer_name="HttpAuthorizer",
-                response_types=[HttpLambdaResponseType.SIMPLE],
-                results_cache_ttl=cdk.Duration.seconds(0),
-            ),
+        integration = HttpLambdaIntegration("ApiIntegration", self.functions["api"].live)
+        gate = HttpLambdaAuthorizer(
+            "HttpAuthorizer",
+            self.functions["authorizer"].live,
+            authorizer_name="HttpAuthorizer",
+            response_types=[HttpLambdaResponseType.SIMPLE],
+            results_cache_ttl=cdk.Duration.seconds(0),
         )
+        for path in HTTP_PATHS:
+            self.http_api.add_routes(
+                path=path, methods=list(HTTP_METHODS), integration=integration, authorizer=gate
+            )
 
 
 def _emulated_url(stage: Stage, api_id: str, name: str) -> str:

@@ -18,7 +18,8 @@ ADA = {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "400
 
 def read(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the body of an answer, which no cache may keep."""
-    assert answer["headers"] == {"Content-Type": "application/json", "Cache-Control": "no-store"}
+    assert answer["headers"]["Cache-Control"] == "no-store"
+    assert answer["headers"]["X-Content-Type-Options"] == "nosniff"
     body: dict[str, Any] = json.loads(answer["body"])
     return body
 
@@ -46,15 +47,44 @@ def test_a_token_that_expired_on_the_way_gets_none(runtime: LambdaRuntime) -> No
     assert (answer["statusCode"], read(answer)["code"]) == (401, "auth_expired")
 
 
+def ask(method: str, path: str) -> dict[str, Any]:
+    event = recorded("ticket")
+    event["requestContext"]["http"] |= {"method": method, "path": path}
+    return {**event, "rawPath": path}
+
+
 @pytest.mark.parametrize(
-    "route", ["GET /v1/socket-tickets", "POST /v1/socket-tickets/", "POST /v2/socket-tickets", "$default"]
+    ("method", "path", "status", "code"),
+    [
+        ("POST", "/v1/socket-tickets/", 404, "not_found"),
+        ("POST", "/v2/socket-tickets", 404, "not_found"),
+        ("GET", "/v1/socket-tickets", 405, "method_not_allowed"),
+    ],
 )
-def test_anything_else_is_not_found_with_the_error_object_of_the_websocket(
-    runtime: LambdaRuntime, route: str
+def test_an_address_that_is_not_there_is_refused_with_problem_details(
+    runtime: LambdaRuntime, method: str, path: str, status: int, code: str
 ) -> None:
-    answer = runtime.call(api.handler, {**recorded("ticket"), "routeKey": route})
+    answer = runtime.call(api.handler, ask(method, path))
     body = read(answer)
-    assert (answer["statusCode"], body["frame"], body["code"]) == (404, "error", "not_found")
+    assert (answer["statusCode"], body["status"], body["code"]) == (status, status, code)
+    assert answer["headers"]["Content-Type"] == "application/problem+json"
+    assert answer["headers"].get("Allow") == ("POST" if status == 405 else None)
+
+
+class Broken(MemoryTickets):
+    """Has a bug."""
+
+    def issue(self, principal: Principal) -> str:
+        raise ZeroDivisionError(principal)
+
+
+def test_a_failure_of_ours_is_counted_and_its_words_stay_here(runtime: LambdaRuntime) -> None:
+    ports = replace(runtime.app.ports, tickets=Broken(runtime.app.ports.clock))
+    runtime.use(replace(runtime.app, ports=ports))
+    answer = ask_for_ticket(runtime, ADA)
+    assert (answer["statusCode"], read(answer)["code"]) == (500, "internal")
+    assert "ada" not in answer["body"]
+    assert runtime.metrics() == {"EdgeErrors": 1}
 
 
 def test_nobody_that_no_authorizer_vouches_for_gets_a_ticket(runtime: LambdaRuntime) -> None:
@@ -83,6 +113,6 @@ def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(runtim
 
 def test_no_line_of_the_log_holds_a_ticket(runtime: LambdaRuntime) -> None:
     ticket = read(ask_for_ticket(runtime, ADA))["ticket"]
-    assert runtime.lines[-1]["message"] == "ticket issued"
+    assert runtime.lines[-1]["message"] == "answered"
     assert ticket not in runtime.text
     assert '"ada"' not in runtime.text

@@ -1,6 +1,8 @@
 import pytest
 
-from stacks.ingress import TICKETS_PATH
+from stacks.ingress import HTTP_METHODS, HTTP_PATHS
+
+HTTP_ROUTES = {f"{method.value} {path}" for method in HTTP_METHODS for path in HTTP_PATHS}
 
 
 def apis(synthesis):
@@ -15,10 +17,10 @@ def routes(synthesis):
     return {route["RouteKey"]: route for route in synthesis.resources("AWS::ApiGatewayV2::Route").values()}
 
 
-def test_there_is_one_door_to_talk_through_and_one_for_tickets(any_stage):
+def test_there_is_one_door_to_talk_through_and_one_for_requests(any_stage):
     assert set(apis(any_stage)) == {"WEBSOCKET", "HTTP"}
     assert apis(any_stage)["HTTP"]["Name"] == f"stepline-{any_stage.stage.name}-http"
-    assert set(routes(any_stage)) == {"$connect", "$disconnect", "$default", f"POST {TICKETS_PATH}"}
+    assert set(routes(any_stage)) == {"$connect", "$disconnect", "$default", *HTTP_ROUTES}
 
 
 def test_a_browser_is_let_in_by_the_authorizer_and_not_refused_before(any_stage):
@@ -33,7 +35,7 @@ def test_no_answer_of_the_authorizer_outlives_its_request(any_stage):
     assert gate["AuthorizerResultTtlInSeconds"] == 0
     assert gate["EnableSimpleResponses"] is True
     assert gate["AuthorizerPayloadFormatVersion"] == "2.0"
-    assert routes(any_stage)[f"POST {TICKETS_PATH}"]["AuthorizationType"] == "CUSTOM"
+    assert {routes(any_stage)[key]["AuthorizationType"] for key in HTTP_ROUTES} == {"CUSTOM"}
 
 
 def test_one_function_guards_both_doors(any_stage):
@@ -49,10 +51,10 @@ def test_both_doors_are_throttled(any_stage):
         assert stage["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 100, "ThrottlingRateLimit": 50}
 
 
-def test_only_allowed_origins_may_ask_for_a_ticket(prod):
+def test_only_allowed_origins_may_ask(prod):
     assert apis(prod)["HTTP"]["CorsConfiguration"] == {
-        "AllowHeaders": ["authorization", "content-type"],
-        "AllowMethods": ["POST"],
+        "AllowHeaders": ["authorization", "content-type", "idempotency-key"],
+        "AllowMethods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
         "AllowOrigins": ["https://chat.example"],
         "MaxAge": 600,
     }

@@ -1,0 +1,1 @@
+"""The HTTP API: a table of endpoints, and how a request finds one."""

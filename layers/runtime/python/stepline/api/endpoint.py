@@ -1,0 +1,123 @@
+"""An endpoint of the HTTP API: a row of the table that answers requests and describes them.
+
+Source: docs/concepts/http-api.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, Generic, Literal, TypeVar
+
+from stepline.errors import NotFoundError
+from stepline.log.bindings import Ports
+from stepline.log.fence import check_owner
+from stepline.log.journal import Journal
+from stepline.log.timeline_cache import History
+from stepline.model.base import Value
+from stepline.model.batch import Batch
+from stepline.model.ids import Lane, make_lane
+from stepline.ports.channel import Principal
+from stepline.timeline.fold import Timeline
+
+Query = TypeVar("Query")
+Body = TypeVar("Body")
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+class Closed(Value, forbid_unknown_fields=True):
+    """A query or body with no other fields than its own."""
+
+
+class Nothing(Closed):
+    """A query without parameters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """The dependencies of the endpoints: the ports, the conversations folded so far, addresses of this stage."""
+
+    ports: Ports
+    history: History
+    socket_url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call(Generic[Query, Body]):
+    """A request that was understood: its caller, the values of its path, its query and its body.
+
+    `idempotency_key` is the header's, "" without it: endpoints that make something derive its id from the key, so that the
+    same request again finds what the first one made.
+    """
+
+    services: Services
+    principal: Principal
+    path: Mapping[str, str]
+    query: Query
+    body: Body
+    idempotency_key: str = ""
+
+    @property
+    def ports(self) -> Ports:
+        """The ports of the deployment."""
+        return self.services.ports
+
+    def lane(self) -> Lane:
+        """Return the lane of the conversation in the path; a tenant or project there must be the caller's own.
+
+        Raises NotFoundError.
+        """
+        here = self.principal
+        if self.path.get("tenant", here.tenant) != here.tenant:
+            raise NotFoundError("no such conversation")
+        if self.path.get("project", here.project) != here.project:
+            raise NotFoundError("no such conversation")
+        return make_lane(here.tenant, here.project, self.path["conversation"])
+
+    def tail(self) -> tuple[Journal, Batch]:
+        """Return the caller's conversation and its newest batch. Raises NotFoundError for another's, or none."""
+        journal = Journal(self.ports, self.lane(), "api")
+        tail = journal.tail(consistent=True)
+        if not tail.n:
+            raise NotFoundError("no such conversation")
+        check_owner(tail, self.principal.user)
+        return journal, tail
+
+    def timeline(self) -> Timeline:
+        """Return the folded conversation of the caller. Raises NotFoundError."""
+        journal, tail = self.tail()
+        return self.services.history.load(journal, segment=tail.state.segment, consistent=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redirect:
+    """An answer that sends the client to a short-lived address. Secret."""
+
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """How one method of one path is answered.
+
+    `path` is a template, `/v1/conversations/{conversation}`; the last name may be `{name+}` for the rest of the path.
+    `run` returns a value of type `answer`; without one the answer is empty, or a `Redirect` if it `redirects`. `query` is read from texts, `body` from JSON.
+    `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
+    the docstring of `run` is the summary.
+    """
+
+    method: Method
+    path: str
+    run: Callable[[Call[Any, Any]], Any]
+    answer: Any = None
+    status: HTTPStatus = HTTPStatus.OK
+    query: type[Value] = Nothing
+    body: type[Value] | None = None
+    redirects: bool = False
+    codes: Mapping[HTTPStatus, tuple[str, ...]] = field(default_factory=dict)
+
+
+OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {HTTPStatus.NOT_FOUND: ("not_found",)}
+"""The refusals of an endpoint of one conversation: another user's is not found."""

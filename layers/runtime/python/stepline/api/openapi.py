@@ -1,0 +1,129 @@
+"""The OpenAPI 3.1 description of the HTTP API, made from the table of endpoints.
+
+Source: https://spec.openapis.org/oas/v3.1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from stepline.api.endpoint import Endpoint, Nothing
+from stepline.api.problem import MIME, Problem
+from stepline.api.router import COMMON, JSON, KEY, OF_BODIES
+from stepline.model.ids import SEGMENT, TURN
+
+VERSION: Final = "1"
+_NAME: Final = re.compile(r"\{([a-z_]+)\+?\}")
+_REFERENCE: Final = "#/components/schemas/{name}"
+_PROBLEM: Final = {"$ref": _REFERENCE.format(name="Problem")}
+
+PATTERNS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "conversation": {"type": "string", "pattern": f"^{SEGMENT.pattern}$"},
+    "tenant": {"type": "string", "pattern": f"^{SEGMENT.pattern}$"},
+    "project": {"type": "string", "pattern": f"^{SEGMENT.pattern}$"},
+    "turn": {"type": "string", "pattern": f"^{TURN.pattern}$"},
+    "n": {"type": "string", "pattern": "^[1-9][0-9]{0,11}$"},
+}
+"""The schemas of names in paths; others are any text of one segment."""
+
+
+def render_openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """Return the description of these endpoints as an object for JSON."""
+    types = [
+        Problem,
+        *(kind for row in endpoints for kind in (row.query, row.body, row.answer) if kind is not None),
+    ]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    known = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for row in endpoints:
+        path = paths.setdefault(_NAME.sub(r"{\1}", row.path), {})
+        path[row.method.lower()] = _operation(row, known, components)
+    queries = {row.query.__name__ for row in endpoints}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Stepline", "version": VERSION},
+        "paths": paths,
+        "components": {
+            "schemas": {name: schema for name, schema in sorted(components.items()) if name not in queries},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
+        },
+        "security": [{"bearer": []}],
+    }
+
+
+def codes_of(endpoint: Endpoint) -> dict[HTTPStatus, tuple[str, ...]]:
+    """Return the codes of an endpoint's refusals by status, those of every endpoint included."""
+    groups = [COMMON, endpoint.codes, *([OF_BODIES] if endpoint.body else [])]
+    statuses = sorted({status for group in groups for status in group})
+    return {
+        status: tuple(dict.fromkeys(code for group in groups for code in group.get(status, ())))
+        for status in statuses
+    }
+
+
+def _operation(
+    endpoint: Endpoint, known: Mapping[int, dict[str, Any]], components: Mapping[str, Any]
+) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": endpoint.run.__name__,
+        "tags": [endpoint.run.__module__.rpartition(".")[2]],
+        "summary": _summary(endpoint),
+        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint, components)],
+        "responses": _responses(endpoint, known),
+    }
+    if endpoint.body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": known[id(endpoint.body)]}}}
+    if endpoint.method == "POST":
+        key = {"type": "string", "pattern": f"^{KEY.pattern}$"}
+        operation["parameters"].append({"name": "Idempotency-Key", "in": "header", "schema": key})
+    return operation
+
+
+def _summary(endpoint: Endpoint) -> str:
+    return (endpoint.run.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+
+
+def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": PATTERNS.get(name, {"type": "string"})}
+        for name in _NAME.findall(endpoint.path)
+    ]
+
+
+def _query_parameters(endpoint: Endpoint, components: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if endpoint.query is Nothing:
+        return []
+    schema = components[endpoint.query.__name__]
+    required = schema.get("required", ())
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": of}
+        for name, of in schema["properties"].items()
+    ]
+
+
+def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    if endpoint.redirects:
+        good: dict[str, Any] = {
+            "302": {"description": "Found", "headers": {"Location": {"schema": {"type": "string"}}}}
+        }
+    elif endpoint.answer is None:
+        good = {"204": {"description": "No Content"}}
+    else:
+        content = {JSON: {"schema": known[id(endpoint.answer)]}}
+        good = {str(int(endpoint.status)): {"description": endpoint.status.phrase, "content": content}}
+    refusals = {
+        str(int(status)): {
+            "description": f"{status.phrase}: {', '.join(f'`{code}`' for code in codes)}",
+            "content": {MIME: {"schema": _PROBLEM}},
+        }
+        for status, codes in codes_of(endpoint).items()
+    }
+    # The gateway's own answer, before the function is asked.
+    gate = {"401": {"description": "Unauthorized: the token was not accepted"}}
+    return {**good, **gate, **refusals}

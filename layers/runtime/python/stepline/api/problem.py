@@ -1,0 +1,78 @@
+"""Problems: the one form of a refusal over HTTP, with the same stable codes as on the websocket.
+
+Source: RFC 9457, Problem Details for HTTP APIs.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from stepline.errors import (
+    AuthError,
+    BusyError,
+    DependencyError,
+    Fenced,
+    InputError,
+    LimitError,
+    NotFoundError,
+    PathError,
+    SteplineError,
+    UnknownOutcome,
+)
+from stepline.model.base import Value
+
+MIME: Final = "application/problem+json"
+
+AGAIN: Final = "Please try again in a moment."
+
+_STATUS: Final[dict[type[SteplineError], HTTPStatus]] = {
+    InputError: HTTPStatus.BAD_REQUEST,
+    PathError: HTTPStatus.BAD_REQUEST,
+    AuthError: HTTPStatus.UNAUTHORIZED,
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    LimitError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    BusyError: HTTPStatus.SERVICE_UNAVAILABLE,
+    DependencyError: HTTPStatus.SERVICE_UNAVAILABLE,
+    Fenced: HTTPStatus.SERVICE_UNAVAILABLE,
+    UnknownOutcome: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+_STATUS_OF_CODE: Final = {
+    "rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
+    "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "turn_open": HTTPStatus.CONFLICT,
+}
+
+
+class Problem(Value, omit_defaults=False):
+    """A refusal. `code` is stable; `detail` is a sentence for people; `retryable`: the same request may be taken later."""
+
+    title: str
+    status: int
+    code: str
+    detail: str
+    type: str = "about:blank"
+    retryable: bool = False
+    retry_after_s: int = 0
+
+
+def status_of(error: SteplineError) -> HTTPStatus:
+    """Return the status of an error; of one that is ours alone it is 500."""
+    known = _STATUS_OF_CODE.get(error.reason)
+    return known or _STATUS.get(type(error), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def make_problem(error: SteplineError) -> Problem:
+    """Return the problem of an error. What is ours alone is said without its words."""
+    status = status_of(error)
+    ours = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    wait = error.context.get("retry_after_s", 0)
+    return Problem(
+        title=status.phrase,
+        status=int(status),
+        code=error.reason if status != HTTPStatus.INTERNAL_SERVER_ERROR else SteplineError.code,
+        detail=AGAIN if ours else str(error),
+        retryable=status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS),
+        retry_after_s=int(wait) if isinstance(wait, int | float) else 0,
+    )

@@ -1,0 +1,166 @@
+"""The router: find the endpoint of a request, read what it carries, run it, and write the answer.
+
+What an endpoint refuses becomes a problem; a failure of ours passes, and the edge answers for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from stepline.api.endpoint import Call, Endpoint, Redirect, Services
+from stepline.api.problem import MIME, make_problem, status_of
+from stepline.errors import InputError, LimitError, NotFoundError, SteplineError
+from stepline.ports.channel import Principal
+
+BODY_MAX_BYTES: Final = 256 * 1024
+JSON: Final = "application/json"
+KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
+"""An idempotency key: printable ASCII."""
+
+COMMON: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
+    HTTPStatus.BAD_REQUEST: ("bad_message",),
+    HTTPStatus.INTERNAL_SERVER_ERROR: ("internal",),
+    HTTPStatus.SERVICE_UNAVAILABLE: ("dependency", "busy"),
+}
+"""The refusals that every endpoint has, by status."""
+OF_BODIES: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("limit_exceeded",),
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: ("media_type",),
+}
+"""The further ones of every endpoint that takes a body."""
+
+# No cache may keep what was answered to one user.
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A request as its gateway gives it. `path` is percent-encoded; names of headers are in small letters."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Status, headers and body of an answer; `code` is that of a refusal."""
+
+    status: HTTPStatus
+    headers: Mapping[str, str]
+    body: bytes = b""
+    code: str = ""
+
+
+class Router:
+    """Answers requests by a table of endpoints."""
+
+    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+        """Compile the table; of two templates that match, the first one counts."""
+        self._table = [(_compile(endpoint.path), endpoint) for endpoint in endpoints]
+
+    def answer(self, services: Services, principal: Principal, request: Request) -> Answer:
+        """Answer a request of an authenticated caller. Raises whatever is not a refusal but a failure of ours."""
+        try:
+            endpoint, path = self._find(request)
+            call = Call(
+                services=services,
+                principal=principal,
+                path=path,
+                query=_read_query(endpoint, request.query),
+                body=_read_body(endpoint, request),
+                idempotency_key=_read_key(request.headers),
+            )
+            return _write(endpoint, endpoint.run(call))
+        except SteplineError as error:
+            if status_of(error) == HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            return refuse(error)
+
+    def _find(self, request: Request) -> tuple[Endpoint, dict[str, str]]:
+        allowed = []
+        for pattern, endpoint in self._table:
+            if found := pattern.fullmatch(request.path):
+                if endpoint.method == request.method:
+                    return endpoint, {name: unquote(value) for name, value in found.groupdict().items()}
+                allowed.append(endpoint.method)
+        if allowed:
+            raise InputError(
+                "this address has other methods",
+                code="method_not_allowed",
+                allow=", ".join(sorted(set(allowed))),
+            )
+        raise NotFoundError("there is nothing here")
+
+
+def refuse(error: SteplineError) -> Answer:
+    """Return the answer of an error."""
+    problem = make_problem(error)
+    headers = {"Content-Type": MIME, **_HEADERS}
+    if problem.retry_after_s:
+        headers["Retry-After"] = str(problem.retry_after_s)
+    if isinstance(allow := error.context.get("allow"), str):
+        headers["Allow"] = allow
+    body = msgspec.json.encode(problem)
+    return Answer(status=HTTPStatus(problem.status), headers=headers, body=body, code=problem.code)
+
+
+def _compile(template: str) -> re.Pattern[str]:
+    parts = re.split(r"(\{[a-z_]+\+?\})", template)
+    return re.compile("".join(_expression(part) for part in parts))
+
+
+def _expression(part: str) -> str:
+    if not part.startswith("{"):
+        return re.escape(part)
+    name = part[1:-1]
+    return f"(?P<{name[:-1]}>.+)" if name.endswith("+") else f"(?P<{name}>[^/]+)"
+
+
+def _read_query(endpoint: Endpoint, query: Mapping[str, str]) -> Any:
+    try:
+        return msgspec.convert(dict(query), endpoint.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputError(f"the query is not valid: {error}") from error
+
+
+def _read_body(endpoint: Endpoint, request: Request) -> Any:
+    if endpoint.body is None:
+        return None
+    if len(request.body) > BODY_MAX_BYTES:
+        raise LimitError(f"a body has at most {BODY_MAX_BYTES} bytes", limit=BODY_MAX_BYTES)
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != JSON:
+        raise InputError(f"a body is {JSON}", code="media_type")
+    try:
+        return msgspec.json.decode(request.body, type=endpoint.body)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"the body is not valid: {error}") from error
+
+
+def _read_key(headers: Mapping[str, str]) -> str:
+    key = headers.get("idempotency-key", "")
+    if key and not KEY.fullmatch(key):
+        raise InputError("an idempotency key has 1 to 128 printable characters")
+    return key
+
+
+def _write(endpoint: Endpoint, value: Any) -> Answer:
+    if isinstance(value, Redirect):
+        return Answer(status=HTTPStatus.FOUND, headers={"Location": value.url, **_HEADERS})
+    if endpoint.answer is None:
+        return Answer(status=HTTPStatus.NO_CONTENT, headers=_HEADERS)
+    return Answer(
+        status=endpoint.status,
+        headers={"Content-Type": JSON, **_HEADERS},
+        body=msgspec.json.encode(value),
+    )

@@ -1,0 +1,21 @@
+"""The table of all endpoints."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from stepline.api import tickets
+from stepline.api.endpoint import Call, Endpoint, Nothing
+
+
+def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG001 - the same for all
+    """Read this OpenAPI description."""
+    from stepline.api.openapi import render_openapi  # noqa: PLC0415 - developers ask for it, the page never does
+
+    return render_openapi(ENDPOINTS)
+
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    Endpoint(method="GET", path="/v1/openapi.json", run=read_description, answer=dict),
+    *tickets.ENDPOINTS,
+)

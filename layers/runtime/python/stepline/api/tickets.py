@@ -1,0 +1,26 @@
+"""Tickets, for clients that cannot send a header with a websocket's handshake."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+from stepline.api.endpoint import Call, Endpoint, Nothing
+from stepline.ingress.access import Grant, issue_ticket
+
+
+def make_ticket(call: Call[Nothing, None]) -> Grant:
+    """Make a ticket, which opens a websocket once within its seconds."""
+    return issue_ticket(call.ports, call.principal, call.services.socket_url)
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="POST",
+        path="/v1/socket-tickets",
+        run=make_ticket,
+        answer=Grant,
+        status=HTTPStatus.CREATED,
+        codes={HTTPStatus.UNAUTHORIZED: ("auth_expired",)},
+    ),
+)
