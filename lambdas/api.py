@@ -22,7 +22,10 @@ app = wired(App)
 @once
 def services() -> Services:
     """Return what the endpoints stand on, with the conversations that this environment has folded."""
-    return Services(ports=app().ports, history=History(), socket_url=app().settings.socket_url)
+    settings = app().settings
+    return Services(
+        ports=app().ports, history=History(), socket_url=settings.socket_url, inspect=settings.inspect
+    )
 
 
 @edge

@@ -136,7 +136,11 @@ _OPENS: Final = f"{_LOG} UpdateItem"
 
 ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "authorizer": _rows(TICKET="DeleteItem"),
-    "api": _rows(TICKET="PutItem"),
+    "api": (
+        *_rows(TICKET="PutItem", LOG="GetItem Query"),
+        # What a conversation's log names, and its segments.
+        *_objects(reads="att out seg"),
+    ),
     "socket": (
         *_rows(
             LOG=_OPENS,

@@ -1,6 +1,7 @@
 """The rights that the functions use, call by call, against those they are given: none is missing, none is spare."""
 
 import dataclasses
+from http import HTTPStatus
 
 import boto3
 import msgspec
@@ -12,12 +13,16 @@ from stacks.event_source import PRINCIPAL
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.model import Say
 from stepline.adapters.polling_signals import PollingSignals
+from stepline.api.endpoint import Services
+from stepline.api.inspector import ENDPOINTS
+from stepline.api.router import Request, Router
 from stepline.delivery.program_log import post_log
 from stepline.ingress.access import issue_ticket
+from stepline.log.timeline_cache import History
 from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
 from stepline.loop.sweep import sweep
-from stepline.model.entry import ApprovalRequested
+from stepline.model.entry import ApprovalRequested, Decided
 from stepline.model.ids import execution_name
 from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.model.path import exec_key
@@ -123,6 +128,7 @@ def tell(conversation):
     steer_away_from_a_task(conversation)
     fail_and_go_on(conversation)
     answer(conversation)
+    inspect(conversation)
     run_a_program_here(conversation)
     lose_a_turn(conversation)
     with conversation.acting("socket"):
@@ -273,6 +279,16 @@ def answer(conversation):
     with conversation.acting("close") as step:
         conversation.close(step)
     assert conversation.state.status == "idle"
+
+
+def inspect(conversation):
+    """Its owner sees a request and a reply."""
+    services = Services(ports=conversation.ports, history=History(), inspect="owner")
+    n = next(batch.n for batch in conversation.batches() for e in batch.entries if isinstance(e, Decided))
+    with conversation.acting("api"):
+        for ask in (f"requests/{n}", f"decisions/{n}", "export"):
+            asked = Request(method="GET", path=f"/v1/conversations/{LANE.conversation}/{ask}")
+            assert Router(ENDPOINTS).answer(services, ME, asked).status == HTTPStatus.OK
 
 
 def run_a_program_here(conversation):

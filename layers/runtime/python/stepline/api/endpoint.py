@@ -18,7 +18,7 @@ from stepline.log.timeline_cache import History
 from stepline.model.base import Value
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane, make_lane
-from stepline.ports.channel import Principal
+from stepline.ports.channel import Inspect, Principal
 from stepline.timeline.fold import Timeline
 
 Query = TypeVar("Query")
@@ -37,11 +37,12 @@ class Nothing(Closed):
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """The dependencies of the endpoints: the ports, the conversations folded so far, addresses of this stage."""
+    """The dependencies of the endpoints: the ports, the conversations folded so far, addresses and rules of this stage."""
 
     ports: Ports
     history: History
     socket_url: str = ""
+    inspect: Inspect = "admin"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,7 @@ _STATUS_OF_CODE: Final = {
     "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
     "media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "turn_open": HTTPStatus.CONFLICT,
+    "not_inspectable": HTTPStatus.FORBIDDEN,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepline.api import tickets
+from stepline.api import inspector, tickets
 from stepline.api.endpoint import Call, Endpoint, Nothing
 
 
@@ -18,4 +18,5 @@ def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG0
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint(method="GET", path="/v1/openapi.json", run=read_description, answer=dict),
     *tickets.ENDPOINTS,
+    *inspector.ENDPOINTS,
 )

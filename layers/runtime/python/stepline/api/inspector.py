@@ -1,0 +1,181 @@
+"""The inspector's endpoints: rounds, requests, replies, the log, blocks, receipts and the export of a conversation.
+
+Requests, replies and the log are for those whom the stage lets `inspect`; the rest is the owner's. A token has no roles,
+so nobody is an admin yet, and the system part is shown to nobody.
+Source: docs/concepts/context.md#what-was-sent.
+"""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
+
+from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.errors import NotFoundError
+from stepline.inspection import request_diff, request_view
+from stepline.inspection.documents import (
+    BlocksView,
+    ConversationExport,
+    LogPage,
+    export_documents,
+    page_log,
+    show_blocks,
+)
+from stepline.inspection.model_reply import Reply, show_reply
+from stepline.inspection.permission import check_inspect
+from stepline.inspection.receipt import Receipts, make_receipts
+from stepline.inspection.request_diff import RequestDiff, diff_requests
+from stepline.inspection.request_view import RequestView, read_request
+from stepline.inspection.rounds import Rounds, list_rounds
+from stepline.log.journal import Journal
+from stepline.model.batch import Batch
+
+CONVERSATION: Final = "/v1/conversations/{conversation}"
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
+
+
+class OtherRound(Closed):
+    """The batch that decided another round."""
+
+    to: Annotated[int, Meta(ge=1, le=999_999_999_999)]
+
+
+class LogQuery(Closed):
+    """The batches after a number, at most so many."""
+
+    after: Annotated[int, Meta(ge=0, le=999_999_999_999)] = 0
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class BlockQuery(Closed):
+    """A logical path."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=1_024)]
+
+
+def list_conversation_rounds(call: Call[Nothing, None]) -> Rounds:
+    """List the turns and rounds of a conversation: when they ran, what they used, and what a cache missed."""
+    return list_rounds(_log(call))
+
+
+def get_request(call: Call[Nothing, None]) -> RequestView:
+    """Get the request that a round sent to the model, rendered again from the log."""
+    journal, _ = _inspected(call)
+    return request_view.conceal_system(read_request(journal, _number(call)))
+
+
+def compare_requests(call: Call[OtherRound, None]) -> RequestDiff:
+    """Compare the request of a round with that of another one."""
+    journal, _ = _inspected(call)
+    older, newer = read_request(journal, _number(call)), read_request(journal, call.query.to)
+    return request_diff.conceal_system(diff_requests(older, newer))
+
+
+def get_reply(call: Call[Nothing, None]) -> Reply:
+    """Get the reply of the model in a round: its thinking, its decision and its programs."""
+    journal, _ = _inspected(call)
+    n = _number(call)
+    found = journal.get(n)
+    if found is None:
+        raise NotFoundError(f"this conversation has no batch {n}", code="round_not_found")
+    return show_reply(found)
+
+
+def get_log(call: Call[LogQuery, None]) -> LogPage:
+    """Get a page of the conversation's log."""
+    journal, tail = _inspected(call)
+    after, limit = call.query.after, call.query.limit
+    upto = min(after + limit, tail.n)
+    found = journal.since(after, upto=upto, consistent=True) if upto > after else []
+    return page_log(found, limit=limit, newest=tail.n)
+
+
+def get_blocks(call: Call[BlockQuery, None]) -> BlocksView:
+    """Get the newest blocks at a logical path of the conversation, none if there is nothing."""
+    return show_blocks(call.timeline().resolve(call.query.path), call.ports.artifacts)
+
+
+def get_receipts(call: Call[Nothing, None]) -> Receipts:
+    """Get what each turn and each round took in tokens, time and, where prices are known, dollars."""
+    return make_receipts(_log(call))
+
+
+def export(call: Call[Nothing, None]) -> ConversationExport:
+    """Export the conversation: its timeline, its sources, and every turn with all of its blocks."""
+    timeline = call.timeline()
+    rules = call.ports.of(timeline.state.bundle).policy.context
+    return export_documents(timeline, ttl_s=rules.ttl_s)
+
+
+def _inspected(call: Call[Any, None]) -> tuple[Journal, Batch]:
+    """Return the caller's conversation, if this stage lets its owner inspect it. Raises NotFoundError, AuthError."""
+    found = call.tail()
+    check_inspect(call.services.inspect)
+    return found
+
+
+def _log(call: Call[Nothing, None]) -> list[Batch]:
+    journal, tail = call.tail()
+    return journal.since(0, upto=tail.n, consistent=True)
+
+
+def _number(call: Call[Any, None]) -> int:
+    """Return the number of a batch in the path. Raises NotFoundError."""
+    text = call.path["n"]
+    if not _NUMBER.fullmatch(text):
+        raise NotFoundError("this conversation has no such batch", code="round_not_found")
+    return int(text)
+
+
+_FOUND: Final = {**OWNED, HTTPStatus.SERVICE_UNAVAILABLE: ("body_missing",)}
+_INSPECTED: Final = {**_FOUND, HTTPStatus.FORBIDDEN: ("not_inspectable",)}
+_ROUND: Final = {**_INSPECTED, HTTPStatus.NOT_FOUND: ("not_found", "round_not_found")}
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="GET",
+        path=f"{CONVERSATION}/timeline",
+        run=list_conversation_rounds,
+        answer=Rounds,
+        codes=_FOUND,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{CONVERSATION}/requests/{{n}}",
+        run=get_request,
+        answer=RequestView,
+        codes=_ROUND,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{CONVERSATION}/requests/{{n}}/diff",
+        run=compare_requests,
+        answer=RequestDiff,
+        query=OtherRound,
+        codes=_ROUND,
+    ),
+    Endpoint(method="GET", path=f"{CONVERSATION}/decisions/{{n}}", run=get_reply, answer=Reply, codes=_ROUND),
+    Endpoint(
+        method="GET",
+        path=f"{CONVERSATION}/log",
+        run=get_log,
+        answer=LogPage,
+        query=LogQuery,
+        codes=_INSPECTED,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{CONVERSATION}/blocks",
+        run=get_blocks,
+        answer=BlocksView,
+        query=BlockQuery,
+        codes=_FOUND,
+    ),
+    Endpoint(method="GET", path=f"{CONVERSATION}/receipts", run=get_receipts, answer=Receipts, codes=_FOUND),
+    Endpoint(
+        method="GET", path=f"{CONVERSATION}/export", run=export, answer=ConversationExport, codes=_FOUND
+    ),
+)

@@ -1,0 +1,149 @@
+"""The inspector's endpoints: what they answer the owner, what a stage lets nobody see, and what strangers find."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stepline.api.endpoint import Services
+from stepline.api.inspector import ENDPOINTS
+from stepline.api.router import Request, Router
+from stepline.log.timeline_cache import History
+from stepline.ports.channel import Inspect, Principal
+from stepline.tools.context import ToolOutput
+from tests.support.conversation import FAR, LANE, USER, Conversation, tool
+from tests.support.generation import answered, called
+
+TELL = "test.tell"
+CONV = f"/v1/conversations/{LANE.conversation}"
+ROUTER = Router(ENDPOINTS)
+ASKS = [
+    "timeline",
+    "requests/2",
+    "requests/2/diff?to=4",
+    "decisions/2",
+    "log",
+    "blocks?path=ar:turn.user.prompt",
+    "receipts",
+    "export",
+]
+
+
+class Inspected:
+    """A conversation of one turn with two rounds, and somebody who asks about it."""
+
+    def __init__(self, inspect: Inspect = "owner") -> None:
+        self.conversation = Conversation(called(TELL), answered("Told."))
+        self.conversation.use(
+            tool(TELL, "pure", lambda context: ToolOutput(blocks=(context.result(TELL, "a tale"),)))
+        )
+        self.conversation.send("tell me")
+        self.conversation.run()
+        self.services = Services(ports=self.conversation.ports, history=History(), inspect=inspect)
+
+    def ask(self, what: str, *, base: str = CONV, **who: str) -> tuple[int, Any]:
+        """Return status and body of an answer."""
+        path, _, query = what.partition("?")
+        fields = {"tenant": LANE.tenant, "project": LANE.project, "user": USER, **who}
+        request = Request(
+            method="GET", path=f"{base}/{path}", query=dict(q.split("=") for q in query.split("&") if q)
+        )
+        answer = ROUTER.answer(self.services, Principal(**fields, expires_at=FAR), request)
+        return int(answer.status), json.loads(answer.body)
+
+
+@pytest.fixture(scope="module")
+def inspected() -> Inspected:
+    return Inspected()
+
+
+def test_the_timeline_has_every_round(inspected: Inspected) -> None:
+    status, body = inspected.ask("timeline")
+    (turn,) = body["turns"]
+    assert (status, turn["outcome"]) == (200, "completed")
+    assert [(one["decided_n"], one["rendered_n"]) for one in turn["rounds"]] == [(2, 1), (4, 3)]
+
+
+def test_the_request_of_a_round_is_equal_in_bytes_and_hides_the_system_part(inspected: Inspected) -> None:
+    status, body = inspected.ask("requests/4")
+    assert (status, body["equal"]) == (200, True)
+    system, *rest = body["parts"]
+    assert (system["pieces"][0]["text"], system["pieces"][0]["hidden"]) == ("", True)
+    asked = inspected.conversation.model.requests[1]
+    told = "".join(piece["text"] for part in rest for piece in part["pieces"])
+    assert told == "".join(part.text for part in asked.content)  # type: ignore[union-attr]  # it has no files
+
+
+def test_the_difference_of_two_rounds_is_what_came_between_them(inspected: Inspected) -> None:
+    status, body = inspected.ask("requests/2/diff?to=4")
+    assert status == 200
+    assert [run["op"] for run in body["runs"]] == ["same", "added", "changed"]
+
+
+def test_a_system_part_that_changed_is_hidden_in_the_difference_too() -> None:
+    inspected = Inspected()
+    conversation = inspected.conversation
+    conversation.agent = type(conversation.agent)(
+        system="be secret", registry=conversation.agent.registry, caps=conversation.agent.caps
+    )
+    conversation.model.add(answered("Yes."))
+    conversation.send("and now?", id="m2")
+    conversation.run()
+    status, body = inspected.ask("requests/4/diff?to=7")
+    assert (status, body["first_difference"]["kind"]) == (200, "system")
+    assert "secret" not in json.dumps(body)
+
+
+def test_a_reply_a_page_of_the_log_and_blocks(inspected: Inspected) -> None:
+    turn = inspected.conversation.timeline().turns[0]
+    assert inspected.ask("decisions/2")[1]["decision"]["actions"][0]["tool_id"] == TELL
+    page = inspected.ask("log?after=1&limit=2")[1]
+    assert ([batch["n"] for batch in page["batches"]], page["next"]) == ([2, 3], 3)
+    assert inspected.ask("log?after=99")[1] == {"batches": [], "next": None}
+    (block,) = inspected.ask(f"blocks?path=ar:{turn}.user.prompt")[1]["blocks"]
+    assert (block["type"], block["text"]) == ("user.prompt", "tell me")
+    assert inspected.ask("blocks?path=nothing")[1] == {"blocks": []}
+
+
+def test_receipts_and_the_export_are_the_owners_even_where_nobody_inspects() -> None:
+    inspected = Inspected("none")
+    assert inspected.ask("receipts")[1]["turns"][0]["rounds"]
+    first, *_ = inspected.ask("export")[1]["documents"]
+    assert first["kind"] == "artifact:conv.timeline.v1"
+
+
+@pytest.mark.parametrize("inspect", ["admin", "none"])
+@pytest.mark.parametrize("what", ["requests/2", "requests/2/diff?to=4", "decisions/2", "log"])
+def test_requests_replies_and_the_log_are_for_those_whom_the_stage_lets(what: str, inspect: Inspect) -> None:
+    status, body = Inspected(inspect).ask(what)
+    assert (status, body["code"]) == (403, "not_inspectable")
+
+
+@pytest.mark.parametrize("what", ASKS)
+@pytest.mark.parametrize("who", [{"user": "eve"}, {"tenant": "other"}, {"project": "other"}])
+@pytest.mark.parametrize("inspect", ["owner", "none"])
+def test_a_stranger_finds_what_there_would_be_without_the_conversation(
+    what: str, who: dict[str, str], inspect: Inspect
+) -> None:
+    inspected = Inspected(inspect)
+    absent = inspected.ask(what, base="/v1/conversations/none", **who)
+    assert inspected.ask(what, **who) == absent
+    assert absent[0] == 404
+
+
+@pytest.mark.parametrize(
+    "what", ["requests/1", "requests/3", "requests/99", "requests/x", "decisions/0", "decisions/3"]
+)
+def test_a_batch_that_decides_no_round_is_not_found(inspected: Inspected, what: str) -> None:
+    status, body = inspected.ask(what)
+    assert (status, body["code"]) == (404, "round_not_found")
+
+
+@pytest.mark.parametrize(
+    "what", ["log?after=-1", "log?limit=0", "log?limit=1000", "log?x=1", "blocks", "requests/2/diff"]
+)
+def test_a_query_that_is_not_valid_is_refused(inspected: Inspected, what: str) -> None:
+    status, body = inspected.ask(what)
+    assert (status, body["code"]) == (400, "bad_message")
