@@ -37,6 +37,7 @@ _SOCKET, _ACT, _CLOSE, _DECIDE, _OUTPUT, _SWEEPER = (
     f"{function}/Role" for function in ("ingress/Socket", *_LOOP)
 )
 _EVENTS: Final = "loop/EventSource/Role"
+_API: Final = "ingress/Api/Role"
 
 ACKNOWLEDGED: Final = (
     # --- would cost more than it is worth
@@ -113,12 +114,12 @@ ACKNOWLEDGED: Final = (
     # --- cannot be named before it exists
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/att/*]",
-        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Attachments: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/out/*]",
-        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
     ),
     Acknowledgement(
@@ -128,7 +129,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/seg/*]",
-        places=_policies(_ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Segments of folded logs: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(
