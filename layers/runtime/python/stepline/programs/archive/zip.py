@@ -68,8 +68,9 @@ BROKEN: Final = (
 class BoundedFile(io.FileIO):
     """A zip file with bounded reads: the standard library reads the directory at once, at its stated size."""
 
-    def __init__(self, path: Path, piece_max_bytes: int) -> None:
-        super().__init__(path, "rb")
+    def __init__(self, path: Path | int, piece_max_bytes: int) -> None:
+        """Open a path; or read from an open descriptor, which stays open."""
+        super().__init__(path, "rb", closefd=not isinstance(path, int))
         self._piece_max_bytes = piece_max_bytes
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -78,7 +79,7 @@ class BoundedFile(io.FileIO):
         return super().read(self._piece_max_bytes if size is None or size < 0 else size) or b""
 
 
-def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[ArchiveProblem]:
+def inspect_zip(path: Path | int, budget: Budget, limits: ArchiveLimits) -> Iterator[ArchiveProblem]:
     """Yield the problem of each member that has one. Raises Unfit, OSError."""
     with BoundedFile(path, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * CHUNK_BYTES)) as file:
         try:

@@ -34,13 +34,13 @@ def count_pages(data: bytes) -> int:
     if _ENCRYPTED.search(data):
         raise ToolError("it is encrypted, and a model takes no password", code="pdf_encrypted")
     pages = sum(1 for _ in _PAGE.finditer(data))
-    pages += sum(1 for text in _object_streams(data) for _ in _PAGE.finditer(text))
+    pages += sum(1 for text in object_streams(data) for _ in _PAGE.finditer(text))
     if not pages:
         raise ToolError("no page is found in it", code="pdf_unreadable")
     return pages
 
 
-def _object_streams(data: bytes) -> Iterator[bytes]:
+def object_streams(data: bytes) -> Iterator[bytes]:
     """Yield the object streams, unpacked, up to the limit; a damaged one as far as it goes."""
     start, room = -1, UNPACKED_BYTES
     for found in _STREAM.finditer(data):

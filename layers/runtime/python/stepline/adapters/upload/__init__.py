@@ -1,0 +1,1 @@
+"""What judges uploads: a process for parsers, and scanners for malware."""

@@ -1,0 +1,57 @@
+"""GuardDuty's malware protection: it scans each new object of the quarantine, and tags it with what it found.
+
+Source: docs.aws.amazon.com/guardduty, "Using tag-based access control with Malware Protection for S3".
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.aws.error import mapped
+from stepline.errors import DependencyError, NotFoundError
+from stepline.ports.quarantine import Infection
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+    from stepline.ports.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+TAG: Final = "GuardDutyMalwareScanStatus"
+FINDINGS: Final[dict[str, Infection]] = {"NO_THREATS_FOUND": "clean", "THREATS_FOUND": "infected"}
+"""Every other status says that the object was not scanned."""
+POLL_S: Final = 1.0
+
+
+class GuardDutyScanner:
+    """Implements `Scanner`. The tag is waited for, since the object's own event may come before it."""
+
+    def __init__(self, bucket: str, clock: Clock, *, timeout_s: float) -> None:
+        """Read tags of objects of `bucket`, for at most `timeout_s` a file."""
+        self._bucket, self._clock, self._timeout_s = bucket, clock, timeout_s
+
+    @cached_property
+    def client(self) -> S3Client:
+        """The client, created on first use."""
+        client: S3Client = connect("s3", read_timeout_s=5, signature="s3v4")
+        return client
+
+    def scan(self, path: Path, key: str) -> Infection:
+        until_s = self._clock.monotonic_s() + self._timeout_s
+        try:
+            while not (status := self._status(key)) and self._clock.monotonic_s() < until_s:
+                self._clock.pause(POLL_S)
+        except (DependencyError, NotFoundError) as error:
+            logger.warning("file not scanned", extra={"code": error.reason})
+            return "unknown"
+        return FINDINGS.get(status, "unknown")
+
+    def _status(self, key: str) -> str:
+        with mapped():
+            tags = self.client.get_object_tagging(Bucket=self._bucket, Key=key)["TagSet"]
+        return next((tag["Value"] for tag in tags if tag["Key"] == TAG), "")

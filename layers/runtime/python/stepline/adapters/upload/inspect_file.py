@@ -1,0 +1,55 @@
+"""A program: judge the file on standard input by its bytes, write the verdict as JSON.
+
+Decoders and parsers of foreign files run here alone: with limits on time and memory, without the parent's
+environment, and, before the first byte is read, without the right to open anything, be it a file or a socket, or to
+start another process. Arguments: the folders of modules, joined by colons, and the claim as JSON.
+"""
+
+from __future__ import annotations
+
+import codecs
+import resource
+import sys
+from typing import Final
+
+CPU_S: Final = 20
+MEMORY_BYTES: Final = 800 * 1024 * 1024
+"""Address space: 170 MB for the largest picture, twice the largest text, and the interpreter with its libraries."""
+CODECS: Final = ("ascii", "cp437", "latin-1", "utf-8", "utf-16")
+"""Of texts, and of the names in an archive."""
+
+
+def main() -> None:
+    """Judge one file."""
+    sys.path.extend(sys.argv[1].split(":"))
+    for limit, value in (
+        (resource.RLIMIT_CPU, CPU_S),
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(limit, (value, value))
+    import msgspec  # noqa: PLC0415 - its place is an argument
+    from PIL import Image, ImageOps  # noqa: PLC0415 - as above
+
+    from stepline.adapters.upload.claim import Claim  # noqa: PLC0415 - as above
+    from stepline.preflight.judge_file import judge_file  # noqa: PLC0415 - as above
+
+    Image.init()  # nothing can be imported later
+    assert ImageOps
+    for name in CODECS:
+        codecs.lookup(name)
+    claim = msgspec.json.decode(sys.argv[2], type=Claim)
+    close_off()
+    verdict = judge_file(sys.stdin.fileno(), filename=claim.filename, mime=claim.mime, limits=claim.limits)
+    sys.stdout.buffer.write(msgspec.json.encode(verdict))
+
+
+def close_off() -> None:
+    """Let this process open nothing more, be it a file, a socket or a pipe, and start no other."""
+    for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
+        resource.setrlimit(limit, (0, 0))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Files judged in a process of its own, which can neither open nor reach anything."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from stepline.adapters.upload.claim import Claim
+from stepline.model.file.file_verdict import FileLimits, FileVerdict
+
+JUDGE_S: Final = 30.0
+"""For the process; of CPU time it has two thirds as much."""
+FAILED: Final = FileVerdict(code="preflight_error", message="the file could not be judged within its limits")
+
+_PROGRAM: Final = Path(__file__).with_name("inspect_file.py")
+_PACKAGES: Final = ("stepline", "msgspec", "PIL")
+_KEPT: Final = ("LD_LIBRARY_PATH",)
+"""The part of the environment that an interpreter needs to start."""
+
+
+class JailedPreflight:
+    """Implements `Preflight`."""
+
+    def judge(self, path: Path, *, filename: str, mime: str, limits: FileLimits) -> FileVerdict:
+        claim = msgspec.json.encode(Claim(filename=filename, mime=mime, limits=limits)).decode()
+        command = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), _folders(), claim]
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}  # noqa: TID251 - no setting: see _KEPT
+        try:
+            with path.open("rb") as file:
+                done = subprocess.run(  # noqa: S603 - our own program; of the file it is given the bytes and its name
+                    command,
+                    stdin=file,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=kept,
+                    timeout=JUDGE_S,
+                    check=True,
+                )
+            return msgspec.json.decode(done.stdout, type=FileVerdict)
+        except (subprocess.SubprocessError, msgspec.DecodeError):
+            return FAILED
+
+
+def _folders() -> str:
+    """Return the folders from which the program imports."""
+    found = (importlib.util.find_spec(name) for name in _PACKAGES)
+    return ":".join(
+        dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec and spec.origin)
+    )

@@ -1,0 +1,48 @@
+"""The verdict about a file that somebody uploads: it is taken, or refused with a code and its reasons."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepline.model.base import Value
+from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
+
+REJECTED: Final = "preflight_rejected"
+SIZE: Final = "size_limit"
+EMPTY: Final = "empty"
+MALWARE: Final = "malware"
+
+PICTURE_MAX_BYTES: Final = 5 * 1024 * 1024
+DOCUMENT_MAX_BYTES: Final = 10 * 1024 * 1024
+
+
+class FileLimits(Value):
+    """The largest picture, PDF and other file that is taken, in bytes."""
+
+    picture_max_bytes: int = PICTURE_MAX_BYTES
+    document_max_bytes: int = DOCUMENT_MAX_BYTES
+    file_max_bytes: int = ATTACHMENT_MAX_BYTES
+
+
+class FileVerdict(Value):
+    """A file is taken if `code` is empty. `reasons` are stable codes of the rules that refuse it, the first one first.
+
+    `message` is a sentence for people about the first reason.
+    """
+
+    code: str = ""
+    reasons: tuple[str, ...] = ()
+    message: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        """True for a file that is taken."""
+        return not self.code
+
+
+TAKEN: Final = FileVerdict()
+
+
+def rejected(reason: str, message: str) -> FileVerdict:
+    """Return the verdict of the one rule that refuses a file."""
+    return FileVerdict(code=REJECTED, reasons=(reason,), message=message)

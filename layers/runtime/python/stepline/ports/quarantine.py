@@ -1,0 +1,76 @@
+"""Uploads: the slots that clients post files to, what is known of each, and who judges the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from stepline.model.base import Value
+from stepline.model.file.file_verdict import FileLimits, FileVerdict
+from stepline.model.file.upload_slot import Upload
+from stepline.model.ids import Lane
+
+Infection: TypeAlias = Literal["clean", "infected", "unknown"]
+"""What a scanner says about a file; `unknown`: it cannot say anything now."""
+
+
+class PostGrant(Value):
+    """The right to post one file: the form's address, and its fields, which come before the file. Secret."""
+
+    url: str
+    fields: Mapping[str, str]
+
+
+class Quarantine(Protocol):
+    """The part of the object store that clients post to, under keys of `quarantine_key`."""
+
+    def allow(self, key: str, *, mime: str, size_bytes: int, ttl_s: int) -> PostGrant:
+        """Return the right to post an object of exactly this type and size, for `ttl_s` seconds."""
+        ...
+
+    def fetch(self, key: str, into: Path, *, max_bytes: int) -> int | None:
+        """Write an object to a file, and return its size; None if it is not there.
+
+        It ends behind `max_bytes`. Raises DependencyError.
+        """
+        ...
+
+    def remove(self, key: str) -> None:
+        """Delete an object; do nothing if it is not there. Raises DependencyError."""
+        ...
+
+
+class Uploads(Protocol):
+    """The rows of uploads, each for a day."""
+
+    def begin(self, lane: Lane, upload: Upload) -> None:
+        """Keep a new upload. Raises DependencyError."""
+        ...
+
+    def get(self, lane: Lane, upload_id: str) -> Upload | None:
+        """Return an upload, by a strong read; None if the conversation has none of this id."""
+        ...
+
+    def settle(self, lane: Lane, upload: Upload) -> Upload:
+        """Replace an upload that has no final state yet; return what is kept now: the first final state stays.
+
+        Raises NotFoundError: the row is gone; DependencyError.
+        """
+        ...
+
+
+class Preflight(Protocol):
+    """Judges files by their bytes, where a parser that goes wrong can do no harm."""
+
+    def judge(self, path: Path, *, filename: str, mime: str, limits: FileLimits) -> FileVerdict:
+        """Return the verdict; a file on which the judge fails, or takes too long, is refused: `preflight_error`."""
+        ...
+
+
+class Scanner(Protocol):
+    """Looks for malware."""
+
+    def scan(self, path: Path, key: str) -> Infection:
+        """Return the finding about a file, and the object it was fetched from."""
+        ...

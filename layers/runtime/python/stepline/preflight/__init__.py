@@ -1,0 +1,1 @@
+"""Files from outside, judged before anything else reads them."""

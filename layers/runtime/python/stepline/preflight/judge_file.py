@@ -1,0 +1,97 @@
+"""A file from outside: the type that is stated, the one of its name and the one of its bytes agree, and its parser's rules hold.
+
+    picture, PDF, document of Office, text      taken, if nothing speaks against it
+    anything else                               refused
+
+Source: docs/how-to/uploads.md#what-is-taken.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from stepline.model.file.file_verdict import EMPTY, SIZE, TAKEN, FileLimits, FileVerdict, rejected
+from stepline.model.file.magic_bytes import HEAD_BYTES, MISMATCH, find_mismatch
+from stepline.model.file.mime import DOCX, PDF, PICTURES, PPTX, UNKNOWN, XLSX, guess_mime, is_text
+from stepline.preflight.judge_office import judge_office
+from stepline.preflight.judge_pdf import judge_pdf
+from stepline.preflight.judge_picture import judge_picture
+from stepline.preflight.judge_text import judge_text
+from stepline.programs.archive.zip import BoundedFile
+
+OFFICE: Final = frozenset({DOCX, PPTX, XLSX})
+POLYGLOT: Final = "polyglot"
+_PDF_READERS_LOOK_BYTES: Final = 1024
+_ARCHIVE_END_BYTES: Final = 128 * 1024
+"""The end of an archive with the longest comment that one may have."""
+_PDF_HEAD: Final = re.compile(rb"%PDF-[0-9]")
+
+
+def agreed_mime(filename: str, mime: str) -> str:
+    """Return the type of a file as it is stated, in lower case and without parameters; by its name if none is stated."""
+    kind = mime.partition(";")[0].strip().lower()
+    return guess_mime(filename) if kind in ("", UNKNOWN) else kind
+
+
+def judge_claim(filename: str, mime: str, size_bytes: int, limits: FileLimits) -> FileVerdict:
+    """Judge what is said about a file, before there are bytes. Pure."""
+    if not _is_taken(mime):
+        return rejected("type_not_allowed", f"files of the type {mime[:80]} are not taken")
+    named = guess_mime(filename)
+    if named != UNKNOWN and named != mime and not (is_text(named) and is_text(mime)):
+        return rejected(MISMATCH, f"its type is {mime}, and its name is one of {named}")
+    if not size_bytes:
+        return FileVerdict(code=EMPTY, message="it is empty")
+    if size_bytes > (most := _max_bytes(mime, limits)):
+        return FileVerdict(code=SIZE, message=f"it has {size_bytes} bytes; {most} are taken")
+    return TAKEN
+
+
+def judge_file(file: Path | int, *, filename: str, mime: str, limits: FileLimits) -> FileVerdict:
+    """Judge a file at a path, or behind an open descriptor; any bytes get a verdict. Raises OSError.
+
+    `mime` is as `agreed_mime` returns it.
+    """
+    verdict = judge_claim(filename, mime, os.stat(file).st_size, limits)
+    if not verdict.accepted:
+        return verdict
+    with BoundedFile(file, limits.file_max_bytes) as opened:
+        opened.seek(0)
+        data = opened.read()
+    if mismatch := find_mismatch(data[:HEAD_BYTES], mime):
+        return rejected(MISMATCH, mismatch)
+    if mime in OFFICE:
+        return judge_office(file, mime)
+    if mime != PDF and _PDF_HEAD.search(data[:_PDF_READERS_LOOK_BYTES]) and b"startxref" in data:
+        return rejected(POLYGLOT, "it is a PDF as well")
+    if mime == PDF:
+        verdict = judge_pdf(data)
+    elif mime in PICTURES:
+        verdict = judge_picture(data, mime, max_bytes=limits.picture_max_bytes)
+    else:
+        verdict = judge_text(data)
+    if verdict.accepted and _is_archive(file):
+        return rejected(POLYGLOT, "it is an archive as well")
+    return verdict
+
+
+def _is_taken(mime: str) -> bool:
+    return (
+        mime in PICTURES or mime == PDF or mime in OFFICE or (is_text(mime) and not mime.startswith("image/"))
+    )
+
+
+def _max_bytes(mime: str, limits: FileLimits) -> int:
+    if mime in PICTURES:
+        return limits.picture_max_bytes
+    return limits.document_max_bytes if mime == PDF else limits.file_max_bytes
+
+
+def _is_archive(file: Path | int) -> bool:
+    """Return True if a reader of archives, which begins at the end, would find one in the file."""
+    with BoundedFile(file, _ARCHIVE_END_BYTES) as opened:
+        return zipfile.is_zipfile(opened)

@@ -1,0 +1,82 @@
+"""The process in which files are judged: the same verdicts, and nothing else that it could do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stepline.adapters.memory.preflight import MemoryPreflight
+from stepline.adapters.upload import inspect_file, preflight
+from stepline.adapters.upload.preflight import FAILED, JailedPreflight
+from stepline.model.file.file_verdict import FileLimits
+from stepline.model.file.mime import DOCX
+from tests.support.files import GIF, JPEG, PDF, PNG, WEBP, bomb, film, noise, pdf, picture
+from tests.support.office import document
+
+FILES = [
+    ("a.png", PNG, picture()),
+    ("a.png", PNG, noise(PNG, (1200, 1200))),
+    ("a.jpg", JPEG, picture(JPEG, (4000, 3000))),
+    ("a.gif", GIF, film(GIF)),
+    ("a.webp", WEBP, picture(WEBP)),
+    ("a.png", PNG, bomb()),
+    ("a.pdf", PDF, pdf(501, packed=True)),
+    ("a.docx", DOCX, document()),
+    ("a.docx", DOCX, document(parts={"word/vbaProject.bin": "x"})),
+    ("ä.txt", "text/plain", b"hi"),
+    ("a.txt", "text/plain", "hi".encode("utf-16")),
+    ("a.txt", "text/plain", "für".encode("latin-1") + b"." * 20),
+]
+
+
+@pytest.mark.parametrize(("filename", "mime", "data"), FILES)
+def test_the_verdict_is_the_one_without_a_jail(tmp_path: Path, filename: str, mime: str, data: bytes) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(data)
+    jailed, free = (
+        one.judge(path, filename=filename, mime=mime, limits=FileLimits())
+        for one in (JailedPreflight(), MemoryPreflight())
+    )
+    assert jailed == free
+
+
+TRIES = {
+    "a file": "open('/etc/passwd')",
+    "a socket": "import socket; socket.socket()",
+    "another process": "import subprocess; subprocess.run(['true'])",
+    "a pipe": "import os; os.pipe()",
+}
+
+
+@pytest.mark.parametrize("attempt", TRIES.values(), ids=TRIES)
+def test_nothing_can_be_opened_once_the_process_is_closed_off(attempt: str) -> None:
+    program = f"""
+import socket, subprocess, sys
+sys.path.insert(0, {str(Path(inspect_file.__file__).parent)!r})
+import inspect_file
+inspect_file.close_off()
+try:
+    {attempt}
+except OSError as error:
+    print(error.errno)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "24", done.stderr
+
+
+def test_a_judge_that_fails_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "judge.py"
+    program.write_text("raise SystemExit(1)")
+    monkeypatch.setattr(preflight, "_PROGRAM", program)
+    assert JailedPreflight().judge(program, filename="a", mime="text/plain", limits=FileLimits()) == FAILED
+
+
+def test_a_judge_without_an_end_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "judge.py"
+    program.write_text("while True: pass")
+    monkeypatch.setattr(preflight, "_PROGRAM", program)
+    monkeypatch.setattr(preflight, "JUDGE_S", 0.5)
+    assert JailedPreflight().judge(program, filename="a", mime="text/plain", limits=FileLimits()) == FAILED

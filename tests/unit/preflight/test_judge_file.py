@@ -1,0 +1,309 @@
+"""Files from outside, each with the verdict that it gets and the code of the first rule that refuses it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.model.file.file_verdict import FileLimits, FileVerdict
+from stepline.model.file.mime import DOCX, PPTX, XLSX
+from stepline.preflight.judge_file import agreed_mime, judge_claim, judge_file
+from tests.support.files import GIF, JPEG, PDF, PNG, WEBP, bomb, film, pdf, picture
+from tests.support.office import archive, document, relations, types
+
+MIB = 1024 * 1024
+LIMITS = FileLimits()
+NAMES = {
+    **{PNG: "a.png", JPEG: "a.jpg", GIF: "a.gif", WEBP: "a.webp", PDF: "a.pdf"},
+    **{DOCX: "a.docx", PPTX: "a.pptx", XLSX: "a.xlsx", "text/plain": "a.txt", "application/json": "a.json"},
+}
+EICAR = b"X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"
+
+
+@pytest.fixture
+def judge(tmp_path: Path):
+    def run(data: bytes, mime: str, filename: str = "") -> FileVerdict:
+        path = tmp_path / "file"
+        path.write_bytes(data)
+        return judge_file(path, filename=filename or NAMES.get(mime, "a"), mime=mime, limits=LIMITS)
+
+    return run
+
+
+def with_text(text: bytes, data: bytes | None = None) -> bytes:
+    """Return a PDF with more objects before its end."""
+    return (data or pdf()).replace(b"trailer\n", text + b"\ntrailer\n")
+
+
+TAKEN = {
+    "PNG": (picture(), PNG),
+    "JPEG": (picture(JPEG), JPEG),
+    "GIF": (picture(GIF), GIF),
+    "GIF of several frames": (film(GIF), GIF),
+    "WebP": (picture(WEBP), WEBP),
+    "JPEG with a camera's preview behind it": (picture(JPEG) + picture(JPEG, (8, 8)), JPEG),
+    "PDF": (pdf(), PDF),
+    "PDF of packed objects": (pdf(3, packed=True), PDF),
+    "PDF of 500 pages": (pdf(500), PDF),
+    "PDF of 500 packed pages": (pdf(500, packed=True), PDF),
+    "DOCX": (document(DOCX), DOCX),
+    "PPTX": (document(PPTX), PPTX),
+    "XLSX": (document(XLSX), XLSX),
+    "DOCX with a link to follow": (
+        document(
+            parts={"word/_rels/document.xml.rels": relations(("hyperlink", "https://example.org/", True))}
+        ),
+        DOCX,
+    ),
+    "DOCX of 25 MiB": (
+        document(parts={"word/media/a.bin": b"\1" + os.urandom(25 * MIB - 1024)}, stored=True),
+        DOCX,
+    ),
+    "text": (b"hello", "text/plain"),
+    "text with a mark of its order": ("hällo".encode("utf-16"), "text/plain"),
+    "text of one byte a character": ("Größe;Stück\n".encode("latin-1") * 20, "text/csv"),
+    "JSON": (b'{"a": 1}', "application/json"),
+    "JSON that is not whole": (b'{"a": ', "application/json"),
+    "YAML": (b"a: 1\n", "application/yaml"),
+    "TOML": (b"a = 1\n", "application/toml"),
+    "XML": (b"<a/>", "application/xml"),
+    "rows of JSON": (b"{}\n{}\n", "application/x-ndjson"),
+    "script": (b"alert(1)", "text/javascript"),
+    "page": (b"<!doctype html><p>hi", "text/html"),
+    "text of 10 MiB": (b"a" * 10 * MIB, "text/plain"),
+    "text that begins with a scanner's test": (EICAR, "text/plain"),
+}
+
+
+@pytest.mark.parametrize(("data", "mime"), TAKEN.values(), ids=TAKEN)
+def test_it_is_taken(judge, data: bytes, mime: str) -> None:
+    assert judge(data, mime) == FileVerdict()
+
+
+def macro(part: str = "word/vbaProject.bin") -> bytes:
+    return document(parts={part: b"\1\2"})
+
+
+REFUSED = {
+    # stated, named and found
+    "a program that says it is a text": (b"\x7fELF" + bytes(60), "text/plain", "content_type_mismatch"),
+    "a program that says it is a picture": (b"\x7fELF" + bytes(60), PNG, "content_type_mismatch"),
+    "a PNG that says it is a JPEG": (picture(), JPEG, "content_type_mismatch"),
+    "a PNG that says it is a PDF": (picture(), PDF, "content_type_mismatch"),
+    "a DOCX that says it is an XLSX": (document(DOCX), XLSX, "content_type_mismatch"),
+    "a picture of curves": (b"<svg/>", "image/svg+xml", "type_not_allowed"),
+    "a program": (b"MZ", "application/x-msdownload", "type_not_allowed"),
+    "an old document": (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/msword", "type_not_allowed"),
+    "a document made for macros": (
+        document(),
+        "application/vnd.ms-word.document.macroenabled.12",
+        "type_not_allowed",
+    ),
+    # archives
+    "an archive": (archive({"a": "b"}), "application/zip", "type_not_allowed"),
+    "an archive that says it is a DOCX": (archive({"a": "b"}), DOCX, "archive_not_allowed"),
+    "a tar archive": (b"a", "application/x-tar", "type_not_allowed"),
+    "an archive of no members": (archive({}), DOCX, "content_type_mismatch"),
+    "a DOCX of 2,001 members": (
+        document(parts={f"a{n}": "" for n in range(1998)}),
+        DOCX,
+        "archive_too_many_entries",
+    ),
+    "a DOCX that grows": (document(parts={"a": bytes(5 * MIB)}), DOCX, "archive_ratio_too_high"),
+    "a DOCX with one part that grows": (
+        document(parts={"a": bytes(MIB), "b": os.urandom(MIB)}),
+        DOCX,
+        "archive_ratio_too_high",
+    ),
+    "a DOCX that inflates to 121 MiB": (
+        document(parts={f"a{n}": (os.urandom(16 * 1024) * 704) for n in range(11)}),
+        DOCX,
+        "archive_too_large",
+    ),
+    "a DOCX with an archive": (document(parts={"word/a.zip": "x"}), DOCX, "archive_nested"),
+    "a DOCX with an archive under another name": (
+        document(parts={"word/a.dat": archive({"a": "b"})}),
+        DOCX,
+        "archive_nested",
+    ),
+    "a DOCX that breaks off": (document()[:-40], DOCX, "archive_unreadable"),
+    "a DOCX whose parts lie": (document(stored=True).replace(b"<w/>", b"<x/>"), DOCX, "archive_unreadable"),
+    "a DOCX with a way out": (document(parts={"../a": "x"}), DOCX, "archive_path_escape"),
+    # documents of Office
+    "macros of Word": (macro(), DOCX, "ooxml_macros"),
+    "macros of Excel with clean types": (
+        document(XLSX, {"xl/vbaProject.bin": b"\1"}),
+        XLSX,
+        "ooxml_macros",
+    ),
+    "macros by their type": (
+        document(
+            parts={
+                "[Content_Types].xml": types(
+                    DOCX, '<Override PartName="/a" ContentType="application/vnd.ms-office.vbaProject"/>'
+                )
+            }
+        ),
+        DOCX,
+        "ooxml_macros",
+    ),
+    "sheets of macros": (document(XLSX, {"xl/macrosheets/sheet1.xml": "<a/>"}), XLSX, "ooxml_macros"),
+    "macros by their relation": (
+        document(parts={"word/_rels/document.xml.rels": relations(("vbaProject", "a.bin", False))}),
+        DOCX,
+        "ooxml_macros",
+    ),
+    "a template from outside": (
+        document(
+            parts={
+                "word/_rels/settings.xml.rels": relations(("attachedTemplate", "https://e.org/a.dotm", True))
+            }
+        ),
+        DOCX,
+        "ooxml_external",
+    ),
+    "a picture from outside": (
+        document(parts={"word/_rels/document.xml.rels": relations(("image", "https://e.org/a.png", True))}),
+        DOCX,
+        "ooxml_external",
+    ),
+    "a link to a file": (
+        document(
+            parts={"word/_rels/document.xml.rels": relations(("hyperlink", "file:///etc/passwd", True))}
+        ),
+        DOCX,
+        "ooxml_external",
+    ),
+    "a link to another workbook": (
+        document(XLSX, {"xl/externalLinks/externalLink1.xml": "<a/>"}),
+        XLSX,
+        "ooxml_external",
+    ),
+    "an object": (document(parts={"word/embeddings/oleObject1.bin": b"\1"}), DOCX, "ooxml_embedded_object"),
+    "an object under another name": (
+        document(parts={"word/media/a.png": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"}),
+        DOCX,
+        "ooxml_embedded_object",
+    ),
+    "a control": (document(parts={"word/activeX/activeX1.xml": "<a/>"}), DOCX, "ooxml_embedded_object"),
+    "an entity": (
+        document(parts={"word/document.xml": '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'}),
+        DOCX,
+        "ooxml_document_type",
+    ),
+    "an entity in UTF-16": (
+        document(parts={"word/document.xml": "<!DOCTYPE a><a/>".encode("utf-16")}),
+        DOCX,
+        "ooxml_document_type",
+    ),
+    "no main part": (document(parts={"[Content_Types].xml": "<Types/>"}), DOCX, "ooxml_unreadable"),
+    "types that are no XML": (document(parts={"[Content_Types].xml": "<Types"}), DOCX, "ooxml_unreadable"),
+    "something behind a DOCX": (document(comment=b"%PDF-1.7"), DOCX, "trailing_data"),
+    "something before a DOCX": (b"#!/bin/sh\n" + document(), DOCX, "content_type_mismatch"),
+    # PDFs
+    "an encrypted PDF": (pdf(encrypted=True), PDF, "pdf_encrypted"),
+    "a PDF of 501 pages": (pdf(501), PDF, "pdf_too_many_pages"),
+    "a PDF of 501 packed pages": (pdf(501, packed=True), PDF, "pdf_too_many_pages"),
+    "a PDF of no pages": (pdf(0), PDF, "pdf_unreadable"),
+    "a PDF that breaks off": (pdf()[:-40], PDF, "pdf_unreadable"),
+    "a PDF changed six times": (with_text(b"startxref\n" * 5), PDF, "pdf_too_many_updates"),
+    "a PDF of 100,001 objects": (with_text(b"1 0 obj\nendobj\n" * 100_001), PDF, "pdf_too_many_objects"),
+    "a PDF of 2,001 packed streams": (with_text(b"/ObjStm " * 2_001), PDF, "pdf_too_many_object_streams"),
+    "a PDF that says it is large": (with_text(b"<< /Length 104857601 >>"), PDF, "pdf_too_large"),
+    "a PDF with a script": (with_text(b"<< /S /JavaScript /JS (app.alert) >>"), PDF, "pdf_active_content"),
+    "a PDF that starts a program": (with_text(b"<< /S /Launch /F (cmd) >>"), PDF, "pdf_active_content"),
+    "a PDF with a script under another spelling": (
+        with_text(b"<< /S /J#61vaScript >>"),
+        PDF,
+        "pdf_obfuscated",
+    ),
+    "a PDF with a file": (with_text(b"<< /Type /EmbeddedFile >>"), PDF, "pdf_embedded_file"),
+    "a PDF whose objects are packed in another way": (
+        with_text(b"9 0 obj << /Type /ObjStm /Filter /LZWDecode >>\nstream\nabc\nendstream"),
+        PDF,
+        "pdf_unreadable",
+    ),
+    "a page behind a PDF": (pdf() + b"<script>" + b" " * 2000, PDF, "trailing_data"),
+    # pictures
+    "a picture of too many pixels": (bomb(), PNG, "image_too_large"),
+    "a picture that breaks off": (picture()[:-20], PNG, "image_unreadable"),
+    "a picture with something behind it": (picture() + b"more", PNG, "trailing_data"),
+    "a film with something behind it": (film(GIF) + b"more", GIF, "trailing_data"),
+    "a WebP with something behind it": (picture(WEBP) + b"more", WEBP, "trailing_data"),
+    # two files in one
+    "a JPEG that is an archive": (picture(JPEG) + archive({"a": "b"}), JPEG, "polyglot"),
+    "a PDF that is an archive": (pdf() + archive({"a": "b"}), PDF, "polyglot"),
+    "a JPEG that is a PDF": (
+        picture(JPEG, comment=pdf()),
+        JPEG,
+        "polyglot",
+    ),
+    "a text that is a PDF": (b"\n" + pdf(), "text/plain", "polyglot"),
+    # texts
+    "a text of more than 10 MiB": (b"a" * (10 * MIB + 1), "text/plain", "text_too_large"),
+    "a text with zeros": (b"a\0b", "text/plain", "text_binary"),
+    "bytes that say they are a text": (bytes(range(128, 256)) * 4, "text/plain", "text_undecodable"),
+}
+
+
+@pytest.mark.parametrize(("data", "mime", "reason"), REFUSED.values(), ids=REFUSED)
+def test_it_is_refused(judge, data: bytes, mime: str, reason: str) -> None:
+    verdict = judge(data, mime)
+    assert (verdict.code, verdict.reasons[0]) == ("preflight_rejected", reason)
+    assert verdict.message
+
+
+SIZES = {
+    "picture": (PNG, 5 * MIB),
+    "PDF": (PDF, 10 * MIB),
+    "document": (DOCX, 25 * MIB),
+}
+
+
+@pytest.mark.parametrize(("mime", "most"), SIZES.values(), ids=SIZES)
+def test_a_file_of_the_largest_size_is_taken_and_one_byte_more_is_not(mime: str, most: int) -> None:
+    assert judge_claim(NAMES[mime], mime, most, LIMITS).accepted
+    assert judge_claim(NAMES[mime], mime, most + 1, LIMITS).code == "size_limit"
+
+
+def test_an_empty_file_says_that_it_is_empty(judge) -> None:
+    assert judge(b"", "text/plain").code == "empty"
+
+
+def test_a_name_of_another_type_is_refused(judge) -> None:
+    assert judge(picture(), PNG, "a.pdf").reasons == ("content_type_mismatch",)
+    assert judge(b"a,b", "text/csv", "a.txt").accepted
+
+
+@pytest.mark.parametrize(
+    ("filename", "mime", "agreed"),
+    [
+        ("a.md", "", "text/markdown"),
+        ("a.md", "application/octet-stream", "text/markdown"),
+        ("a.md", "Text/Plain; charset=utf-8", "text/plain"),
+        ("a", "", "application/octet-stream"),
+    ],
+)
+def test_a_type_that_is_not_stated_is_that_of_the_name(filename: str, mime: str, agreed: str) -> None:
+    assert agreed_mime(filename, mime) == agreed
+
+
+SAMPLES = [data for data, *_ in [*TAKEN.values(), *REFUSED.values()] if len(data) < 100_000]
+SPOILT = st.builds(
+    lambda data, at, put: data[: at % len(data)] + put + data[at % len(data) + len(put) :],
+    st.sampled_from([data for data in SAMPLES if data]),
+    st.integers(0, 100_000),
+    st.binary(max_size=8),
+)
+
+
+@given(data=st.one_of(st.binary(max_size=300), SPOILT), mime=st.sampled_from([*NAMES]))
+def test_any_bytes_get_a_verdict(tmp_path_factory, data: bytes, mime: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "any"
+    path.write_bytes(data)
+    verdict = judge_file(path, filename=NAMES[mime], mime=mime, limits=LIMITS)
+    assert verdict.accepted or (verdict.code and verdict.message)
