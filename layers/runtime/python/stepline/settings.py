@@ -25,6 +25,12 @@ from stepline.ports.model import RoleChoice
 ModelProvider: TypeAlias = Literal["anthropic", "bedrock"]
 SearchProvider: TypeAlias = Literal["collection", "brave", "tavily", "searxng"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
+AvScan: TypeAlias = Literal["none", "clamd", "guardduty"]
+AV_SCANS: Final[Mapping[str, AvScan]] = {
+    **{mode: mode for mode in get_args(AvScan)},
+    **{"0": "none", "false": "none", "1": "clamd", "true": "clamd"},
+}
+"""Each word for the scanner of uploads."""
 ExecMode: TypeAlias = Literal["none", "process", "docker", "fargate"]
 EXEC_MODES: Final[Mapping[str, ExecMode]] = {
     **{mode: mode for mode in get_args(ExecMode)},
@@ -410,16 +416,46 @@ class Settings(Value):
     max_image_bytes: int = setting(
         "MODALITY_MAX_IMAGE_BYTES",
         5_242_880,
-        "Largest picture in a request, as it is sent: in base64. A larger one is scaled down by `react.read`.",
+        "Largest picture that is uploaded; and in a request, as it is sent: in base64. There a larger one is scaled down by `react.read`.",
         unit="bytes",
         minimum=1,
     )
     max_doc_bytes: int = setting(
         "MODALITY_MAX_DOC_BYTES",
         10_485_760,
-        "Largest PDF that `react.read` attaches.",
+        "Largest PDF that is uploaded, and that `react.read` attaches.",
         unit="bytes",
         minimum=1,
+    )
+    message_max_bytes: int = setting(
+        "MESSAGE_MAX_BYTES",
+        26_214_400,
+        "Largest file that is uploaded; at most what an event may have with its attachments.",
+        unit="bytes",
+        minimum=1,
+        maximum=26_214_400,
+        handed_on=False,
+    )
+    av_scan: AvScan = setting(
+        "APP_AV_SCAN",
+        "none",
+        "The scanner that uploads must pass: `clamd`, or `1`, by ClamAV's daemon; `guardduty`, by the account's malware protection; `none`, or `0`. A scanner that does not answer refuses every file.",
+        choices=AV_SCANS,
+        handed_on=False,
+    )
+    av_timeout_s: float = setting(
+        "APP_AV_TIMEOUT_S",
+        30.0,
+        "How long each step of a scan may take.",
+        unit="s",
+        minimum=0.1,
+        handed_on=False,
+    )
+    clamav_host: str = setting(
+        "CLAMAV_HOST", "localhost", "Host of ClamAV's daemon, or the path of its unix socket.", handed_on=False
+    )
+    clamav_port: int = setting(
+        "CLAMAV_PORT", 3310, "Its port.", minimum=1, maximum=65_535, handed_on=False
     )
     workspace: WorkspaceMode = setting(
         "AI_REACT_WORKSPACE",

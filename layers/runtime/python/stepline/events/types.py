@@ -686,6 +686,41 @@ class FilesOffered(EventData):
     items: Annotated[list[OfferedFile], "a file each"]
 
 
+class UploadedFile(AttachedFile):
+    """A file that was uploaded: what a message says to attach it."""
+
+    sha256: Annotated[str, "of its bytes"]
+
+
+class UploadTaken(EventData):
+    """An uploaded file may be attached. A [notice](messages.md#notice): it has no number and is not replayed."""
+
+    EVENT = "chat.attachments"
+    ROUTE = "chat_service"
+    STEP = "attachments"
+
+    upload: Annotated[str, "the slot it was posted to"]
+    count: Annotated[int, "how many"]
+    items: Annotated[list[UploadedFile], "a file each"]
+
+
+class UploadRefused(EventData):
+    """An uploaded file was refused; the turn goes on. A [notice](messages.md#notice): it has no number and is not replayed."""
+
+    EVENT = "rate_limit.attachment_failure"
+    ROUTE = "chat_service"
+    STEP = "rate_limit"
+
+    upload: Annotated[str, "the slot it was posted to"]
+    reason: Annotated[str, "the code ([errors](errors.md#uploads))"]
+    message: Annotated[str, "a sentence for people"]
+    filename: Annotated[str, "its own name"]
+    mime: Annotated[str, "its stated type"]
+    size_bytes: Annotated[int, "its stated size"]
+    show_in_timeline: Annotated[bool, "always true"]
+    reasons: Annotated[list[str], "codes of the rules that refuse it, for `preflight_rejected`"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+
+
 class CompactionTold(EventData):
     """The conversation outgrew its budget, and a compaction of its older parts begins or has ended.
 
@@ -736,6 +771,8 @@ class EventType(NamedTuple):
 
 MODELS: Final[tuple[Model, ...]] = (
     ConversationStatus,
+    UploadTaken,
+    UploadRefused,
     Accepted,
     TitleGiven,
     ContinuationAccepted,

@@ -128,6 +128,10 @@ def rate_pk(tenant: str, project: str, user: str) -> str:
     return f"RATE#{hashlib.sha256(f'{tenant}/{project}/{user}'.encode()).hexdigest()[:32]}"
 
 
+def upload_pk(lane: Lane) -> str:
+    return f"UPLOAD#{lane.key()}"
+
+
 def exec_pk(ref: str) -> str:
     return f"EXEC#{ref}"
 

@@ -39,6 +39,7 @@ from stepline.model.wire.event import (
     ErrorFrame,
     EventFrame,
     Frame,
+    NoticeFrame,
     PongFrame,
     SyncFrame,
     join_pieces,
@@ -83,8 +84,8 @@ def fold_frame(state: ClientState, frame: Frame) -> Folded:
             return _fold_ack(state, frame)
         case ErrorFrame() if frame.conversation in ("", state.conversation):
             return _fold_refusal(state, frame)
-        case AuthFrame() | ErrorFrame():
-            return state, ()  # of the connection, or of another conversation
+        case AuthFrame() | ErrorFrame() | NoticeFrame():
+            return state, ()  # of the connection, of another conversation, or of no batch
         case _ if frame.conversation == state.conversation:
             return _fold_progress(state, frame)
         case _:

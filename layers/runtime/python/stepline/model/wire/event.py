@@ -123,7 +123,17 @@ class AuthFrame(Value, tag="auth", tag_field="frame"):
     expires_at: int
 
 
-Frame = EventFrame | DeltaFrame | SyncFrame | AckFrame | ErrorFrame | PongFrame | AuthFrame
+class NoticeFrame(Value, tag="notice", tag_field="frame"):
+    """An event about a conversation that is not in its log, so it has no number and is never replayed.
+
+    It is sent once or more: what it tells can be asked for over HTTP.
+    """
+
+    conversation: str
+    event: ClientEvent
+
+
+Frame = EventFrame | DeltaFrame | SyncFrame | AckFrame | ErrorFrame | PongFrame | AuthFrame | NoticeFrame
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)

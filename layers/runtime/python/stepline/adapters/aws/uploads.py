@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepline.adapters.aws.error import mapped
+from stepline.adapters.aws.error import CONDITION_FAILED, mapped, tolerated
 from stepline.adapters.aws.table import Table, key, upload_pk
 from stepline.errors import NotFoundError
 from stepline.model.file.upload_slot import Upload

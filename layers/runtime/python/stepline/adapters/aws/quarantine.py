@@ -1,0 +1,72 @@
+"""Quarantine: a prefix of the bucket that clients post to, one object a slot.
+
+Source: docs.aws.amazon.com/AmazonS3, "POST Object" and "POST policy".
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.aws.error import mapped
+from stepline.errors import NotFoundError
+from stepline.ports.quarantine import PostGrant
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+PIECE_BYTES = 1024 * 1024
+
+
+class S3Quarantine:
+    """Implements `Quarantine`. A grant ends with the credentials that signed it, if they expire first."""
+
+    def __init__(self, bucket: str) -> None:
+        """Let clients post to `bucket`."""
+        self._bucket = bucket
+
+    @cached_property
+    def client(self) -> S3Client:
+        """The client, created on first use.
+
+        The region's endpoint is named explicitly: the global one answers for a new bucket with a redirect, which no
+        browser follows with a form.
+        """
+        regional = connect("s3", read_timeout_s=20, signature="s3v4").meta.endpoint_url
+        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", endpoint=regional)
+        return client
+
+    def allow(self, key: str, *, mime: str, size_bytes: int, ttl_s: int) -> PostGrant:
+        """Return the right; what it does not state, S3 refuses."""
+        with mapped():
+            grant = self.client.generate_presigned_post(
+                Bucket=self._bucket,
+                Key=key,
+                Fields={"Content-Type": mime},
+                Conditions=[
+                    {"Content-Type": mime},
+                    ["content-length-range", size_bytes, size_bytes],  # type: ignore[list-item]
+                ],
+                ExpiresIn=ttl_s,
+            )
+        return PostGrant(url=grant["url"], fields=grant["fields"])
+
+    def fetch(self, key: str, into: Path, *, max_bytes: int) -> int | None:
+        try:
+            with mapped():
+                body = self.client.get_object(Bucket=self._bucket, Key=key)["Body"]
+                with into.open("wb") as file:
+                    for piece in body.iter_chunks(PIECE_BYTES):
+                        file.write(piece)
+                        if file.tell() > max_bytes:
+                            break
+                    body.close()
+                    return file.tell()
+        except NotFoundError:
+            return None
+
+    def remove(self, key: str) -> None:
+        with mapped():
+            self.client.delete_object(Bucket=self._bucket, Key=key)

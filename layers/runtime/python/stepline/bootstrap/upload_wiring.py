@@ -1,0 +1,58 @@
+"""What uploads need, over AWS or over their memory twins; only the functions that serve them load it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepline.adapters.aws.quarantine import S3Quarantine
+from stepline.adapters.aws.table import Table
+from stepline.adapters.aws.uploads import DynamoUploads
+from stepline.adapters.upload.clamd import ClamdScanner
+from stepline.adapters.upload.guard_duty import GuardDutyScanner
+from stepline.adapters.upload.preflight import JailedPreflight
+from stepline.errors import InputError
+from stepline.ingress.upload import UploadPorts
+from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
+from stepline.model.file.file_verdict import FileLimits
+
+if TYPE_CHECKING:
+    from stepline.log.bindings import Ports
+    from stepline.ports.quarantine import Scanner
+    from stepline.settings import Settings
+
+
+def uploads_on_aws(settings: Settings, ports: Ports) -> UploadPorts:
+    """Wire uploads beside the loop's ports; nothing is connected before its first use. Raises InputError `bad_setting`."""
+    return UploadPorts(
+        ports=ports,
+        quarantine=S3Quarantine(settings.bucket),
+        uploads=DynamoUploads(Table(settings.table)),
+        preflight=JailedPreflight(),
+        scanner=scanner_of(settings, ports),
+        limits=file_limits(settings),
+    )
+
+
+def scanner_of(settings: Settings, ports: Ports) -> Scanner | None:
+    """Return the scanner for malware; None where none is asked for. Raises InputError `bad_setting`."""
+    match settings.av_scan:
+        case "clamd":
+            if not settings.clamav_host:
+                raise InputError("CLAMAV_HOST names no scanner", code="bad_setting")
+            return ClamdScanner(
+                settings.clamav_host, settings.clamav_port, timeout_s=settings.av_timeout_s
+            )
+        case "guardduty":
+            return GuardDutyScanner(settings.bucket, ports.clock, timeout_s=settings.av_timeout_s)
+        case _:
+            return None
+
+
+def file_limits(settings: Settings) -> FileLimits:
+    """Return the largest sizes that are taken; none is larger than an attachment may be."""
+    most = min(settings.message_max_bytes, ATTACHMENT_MAX_BYTES)
+    return FileLimits(
+        picture_max_bytes=min(settings.max_image_bytes, most),
+        document_max_bytes=min(settings.max_doc_bytes, most),
+        file_max_bytes=most,
+    )

@@ -1,0 +1,250 @@
+"""Uploads: a client asks for a slot, posts one file to it, and is told the verdict.
+
+    waiting   → checking   the bucket says that the file is there
+    checking  → ready      it is stored under its content's hash, and may be attached
+    checking  → refused    with a code, and the codes of the rules; nothing else changes
+    waiting   → refused    `upload_expired`, nothing was posted in time
+
+The row is the truth: its first final state stays. The file is stored before the row says so, and leaves quarantine after it.
+What is done twice changes nothing. Source: docs/how-to/uploads.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import asdict, replace
+
+from stepline.errors import InputError, LimitError, NotFoundError
+from stepline.events.types import EventData, UploadedFile, UploadRefused, UploadTaken, make_event
+from stepline.ingress.access import check_rate
+from stepline.log.bindings import Ports
+from stepline.log.fence import check_owner
+from stepline.model.base import Value
+from stepline.model.batch import EMPTY, Batch
+from stepline.model.file.attachment import Attachment, attachment_key, check_attachment
+from stepline.model.file.file_verdict import MALWARE, SIZE, FileLimits, FileVerdict, rejected
+from stepline.model.file.upload_slot import Upload, UploadState, check_upload_id, quarantine_key
+from stepline.model.ids import Lane, make_lane, utc
+from stepline.model.wire.event import NoticeFrame, encode_frame
+from stepline.ports.channel import Principal
+from stepline.ports.quarantine import Preflight, Quarantine, Scanner, Uploads
+from stepline.preflight.judge_file import agreed_mime, judge_claim
+
+SLOT_S: Final = 600
+"""How long a slot can be posted to; no longer than credentials of a function last."""
+LATE_S: Final = 60
+"""How late the bucket may tell of a file that was posted at the last moment."""
+CHECK_S: Final = 900
+"""How long a check may take, with every time that it is tried again."""
+HASH: Final = "hash_mismatch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadPorts:
+    """What uploads need beside the loop's ports; without a scanner no file is scanned."""
+
+    ports: Ports
+    quarantine: Quarantine
+    uploads: Uploads
+    preflight: Preflight
+    scanner: Scanner | None = None
+    limits: FileLimits = FileLimits()
+
+
+class UploadRequest(Value, forbid_unknown_fields=True):
+    """One file, as the client describes it; without a type it is that of its name."""
+
+    filename: str
+    size_bytes: int
+    sha256: str
+    mime: str = ""
+
+
+class UploadGrant(Value):
+    """A slot: the address of a form, its fields, and how long it can be posted. The file is the form's last field. Secret."""
+
+    upload: str
+    url: str
+    fields: Mapping[str, str]
+    expires_in_s: int
+
+
+class UploadStatus(Value):
+    """The state of an upload. `file` is what a message says to attach it, once it is ready."""
+
+    state: UploadState
+    file: Attachment | None = None
+    reason: str = ""
+    reasons: tuple[str, ...] = ()
+    message: str = ""
+
+
+def start_upload(
+    desk: UploadPorts, principal: Principal, conversation: str, request: UploadRequest
+) -> UploadGrant:
+    """Return a slot for one file of a conversation of the user's own, or of one that is still to begin.
+
+    Raises:
+        InputError: `bad_attachment`, `empty`, `type_not_allowed`, `content_type_mismatch`, `bad_conversation`.
+        LimitError: `size_limit`, `rate_limited`.
+        NotFoundError: the conversation belongs to another user.
+        DependencyError: a service does not answer.
+    """
+    ports, lane = desk.ports, make_lane(principal.tenant, principal.project, conversation)
+    check_rate(ports, principal)
+    file = Attachment(
+        filename=request.filename,
+        mime=agreed_mime(request.filename, request.mime),
+        size_bytes=request.size_bytes,
+        sha256=request.sha256,
+    )
+    _check_claim(file, desk.limits)
+    check_owner(_tail(ports, lane), principal.user)
+    upload = Upload(
+        upload_id=f"up_{secrets.token_hex(16)}",
+        user=principal.user,
+        file=file,
+        until_s=int(ports.clock.now().timestamp()) + SLOT_S,
+    )
+    desk.uploads.begin(lane, upload)
+    grant = desk.quarantine.allow(
+        quarantine_key(lane, upload.upload_id), mime=file.mime, size_bytes=file.size_bytes, ttl_s=SLOT_S
+    )
+    return UploadGrant(upload=upload.upload_id, url=grant.url, fields=grant.fields, expires_in_s=SLOT_S)
+
+
+def _check_claim(file: Attachment, limits: FileLimits) -> None:
+    verdict = judge_claim(file.filename, file.mime, file.size_bytes, limits)
+    if verdict.code == SIZE:
+        raise LimitError(verdict.message, code=SIZE)
+    check_attachment(file)
+    if not verdict.accepted:
+        raise InputError(verdict.message, code=next(iter(verdict.reasons), verdict.code))
+
+
+def read_upload(desk: UploadPorts, principal: Principal, conversation: str, upload_id: str) -> UploadStatus:
+    """Return the state of an upload of the user's own.
+
+    Raises:
+        InputError: `bad_upload`, `bad_conversation`.
+        NotFoundError: the conversation has no such upload, or it is another user's.
+        DependencyError: the table does not answer.
+    """
+    lane = make_lane(principal.tenant, principal.project, conversation)
+    upload = desk.uploads.get(lane, check_upload_id(upload_id))
+    if upload is None or upload.user != principal.user:
+        raise NotFoundError("no such upload")
+    waits_s = LATE_S if upload.state == "waiting" else CHECK_S
+    if not upload.is_final and desk.ports.clock.now().timestamp() > upload.until_s + waits_s:
+        verdict = FileVerdict(code="upload_expired", message="nothing was posted in time, or it was never judged")
+        upload = desk.uploads.settle(lane, _settled(upload, verdict))
+    return UploadStatus(
+        state=upload.state,
+        file=upload.file if upload.state == "ready" else None,
+        reason=upload.code,
+        reasons=upload.reasons,
+        message=upload.message,
+    )
+
+
+def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None:
+    """Judge the file of a slot, store it if it is taken, and tell who listens; None for a slot that nobody asked for.
+
+    Done again, it ends at the first verdict. Raises DependencyError.
+    """
+    key = quarantine_key(lane, upload_id)
+    upload = desk.uploads.get(lane, upload_id)
+    if upload is None:
+        desk.quarantine.remove(key)
+        return None
+    if not upload.is_final:
+        upload = desk.uploads.settle(lane, replace(upload, state="checking"))
+    tail = _tail(desk.ports, lane)
+    if not upload.is_final:
+        upload = desk.uploads.settle(lane, _settled(upload, _judge(desk, lane, upload, tail)))
+    desk.quarantine.remove(key)
+    _tell(desk.ports, lane, upload, tail)
+    return upload
+
+
+def _judge(desk: UploadPorts, lane: Lane, upload: Upload, tail: Batch) -> FileVerdict:
+    """Return the verdict about the posted file, which is stored if it is taken."""
+    try:
+        check_owner(tail, upload.user)
+    except NotFoundError as error:  # somebody else has begun the conversation meanwhile
+        return FileVerdict(code=error.reason, message=str(error))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        verdict = _judge_bytes(desk, quarantine_key(lane, upload.upload_id), upload.file, path)
+        if verdict.accepted:
+            body = path.read_bytes()
+            desk.ports.artifacts.put(attachment_key(lane, upload.file.sha256), body, mime=upload.file.mime)
+        return verdict
+
+
+def _judge_bytes(desk: UploadPorts, key: str, file: Attachment, path: Path) -> FileVerdict:
+    found_bytes = desk.quarantine.fetch(key, path, max_bytes=file.size_bytes)
+    if found_bytes is None:
+        return FileVerdict(code="upload_missing", message="nothing is there that was posted")
+    with path.open("rb") as opened:
+        found = hashlib.file_digest(opened, "sha256").hexdigest()
+    if (found_bytes, found) != (file.size_bytes, file.sha256):
+        return rejected(HASH, "its size or its hash is not the one that was stated")
+    match desk.scanner.scan(path, key) if desk.scanner else "clean":
+        case "infected":
+            return FileVerdict(code=MALWARE, message="malware was found in it")
+        case "unknown":
+            return FileVerdict(code="av_unavailable", message="it could not be scanned for malware; try again later")
+        case _:
+            return desk.preflight.judge(path, filename=file.filename, mime=file.mime, limits=desk.limits)
+
+
+def _settled(upload: Upload, verdict: FileVerdict) -> Upload:
+    state: UploadState = "ready" if verdict.accepted else "refused"
+    return replace(upload, state=state, **asdict(verdict))
+
+
+def _tell(ports: Ports, lane: Lane, upload: Upload, tail: Batch) -> None:
+    """Post the verdict to who listens to the conversation, if that is the one who uploaded."""
+    if tail.n and tail.state.owner != upload.user:
+        return
+    event = make_event(
+        verdict_event(upload), utc(ports.clock.now()), "", "completed" if upload.state == "ready" else "error"
+    )
+    sifted = ports.of(tail.state.bundle).outward.sift([event])
+    frames = [
+        encode_frame(NoticeFrame(conversation=lane.conversation, event=one)) for one in sifted.events
+    ]
+    if frames:
+        ports.broadcast.send(lane, frames)
+
+
+def verdict_event(upload: Upload) -> EventData:
+    """Return the client event of a verdict."""
+    file = upload.file
+    if upload.state == "ready":
+        item = UploadedFile(
+            filename=file.filename, mime=file.mime, size_bytes=file.size_bytes, sha256=file.sha256
+        )
+        return UploadTaken(upload=upload.upload_id, count=1, items=[item])
+    return UploadRefused(
+        upload=upload.upload_id,
+        reason=upload.code,
+        message=upload.message,
+        filename=file.filename,
+        mime=file.mime,
+        size_bytes=file.size_bytes,
+        show_in_timeline=True,
+        reasons=list(upload.reasons),
+    )
+
+
+def _tail(ports: Ports, lane: Lane) -> Batch:
+    return ports.log.tail(lane, consistent=True) or EMPTY
