@@ -25,5 +25,7 @@ def handler(event: Event) -> Event:
         return {"state": ""}
     ready = upload.state == "ready"
     app().ports.meter.count(UPLOADS_READY if ready else UPLOADS_REFUSED, reason="" if ready else upload.code)
-    logger.info("upload judged", extra={"state": upload.state, "code": upload.code, "reasons": upload.reasons})
+    logger.info(
+        "upload judged", extra={"state": upload.state, "code": upload.code, "reasons": upload.reasons}
+    )
     return {"state": upload.state}

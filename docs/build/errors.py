@@ -54,6 +54,38 @@ EVENT_SOURCE = {
     "attachment_too_large": "a file is larger than an attachment may be",
     "another_role": "the process acts under another role already, and takes one only",
 }
+UPLOADS = {
+    "bad_upload": "the id is none that a grant of a slot named",
+    "empty": "the file has no bytes",
+    "size_limit": "the file is larger than one of its type may be",
+    "upload_expired": "nothing was posted while the slot was open, or what was posted was never judged: ask for another one",
+    "upload_missing": "nothing is in quarantine that was posted",
+    "malware": "the scanner found malware",
+    "av_unavailable": "the scanner did not say that the file is clean: upload it again later",
+    "preflight_error": "the file could not be judged within the limits on time and memory",
+    "preflight_rejected": "a rule refuses the file; `reasons` has its code, which is one of those below",
+    "hash_mismatch": "size or hash are not those that were stated",
+    "type_not_allowed": "files of this type are not taken",
+    "trailing_data": "something stands behind the end of the file",
+    "polyglot": "the file is one of two types at once",
+    "text_too_large": "a text of more than 10 MiB",
+    "text_undecodable": "a text in no encoding that is known",
+    "text_binary": "a text with control characters",
+    "pdf_too_many_updates": "a PDF that was changed more than 5 times",
+    "pdf_too_many_objects": "a PDF of more than 100,000 objects",
+    "pdf_too_many_object_streams": "a PDF of more than 2,000 streams of objects",
+    "pdf_too_large": "a PDF whose streams are larger than 100 MiB as stated, or whose objects are larger than 32 MiB unpacked",
+    "pdf_obfuscated": "a PDF that spells names in another way",
+    "pdf_active_content": "a PDF with a script, or that starts something",
+    "pdf_embedded_file": "a PDF with a file in it",
+    "archive_not_allowed": "an archive that is no document of Office",
+    "archive_nested": "a document with an archive in it",
+    "ooxml_unreadable": "a document that states no type, or several, or whose structure cannot be read",
+    "ooxml_macros": "a document with macros",
+    "ooxml_embedded_object": "a document with a file, an object or a control in it",
+    "ooxml_external": "a document that fetches something from outside; links to follow by hand are no such thing",
+    "ooxml_document_type": "a document whose XML declares a document type",
+}
 TERMINAL = {
     "context_limit": "the conversation does not fit into the model's window",
     "model_refused": "the provider refuses the request for good: credentials, billing, an unknown model",
@@ -367,6 +399,13 @@ def render() -> str:
                 "What a service is told",
                 "As the `code` of an error that [submitting an event](../how-to/send-events.md) raises, besides the codes above.",
                 EVENT_SOURCE,
+            ),
+            *_group(
+                "Uploads",
+                "As `reason` and `reasons` of [an upload](../how-to/uploads.md), besides `not_found` and the codes of "
+                "[archives](execution.md#archives), `content_type_mismatch`, and those of pictures and PDFs "
+                "[that the model reads](#what-the-model-reads).",
+                UPLOADS,
             ),
             *_group(
                 "How a turn fails",

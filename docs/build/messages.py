@@ -118,6 +118,26 @@ SAMPLES: dict[str, event.Frame] = {
         code="not_found", message="no such conversation", conversation=_CONVERSATION, message_id="m_1"
     ),
     "pong": event.PongFrame(conversation=_CONVERSATION, n=13),
+    "notice": event.NoticeFrame(
+        conversation=_CONVERSATION,
+        event=event.ClientEvent(
+            type="rate_limit.attachment_failure",
+            route="chat_service",
+            ts="2026-11-21T10:15:00.000Z",
+            step="rate_limit",
+            status="error",
+            data={
+                "upload": "up_0f8fad5bd9cb469fa16570867728950e",
+                "reason": "preflight_rejected",
+                "message": "it has macros",
+                "filename": "a.docx",
+                "mime": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+                "size_bytes": 18_220,
+                "show_in_timeline": True,
+                "reasons": ["ooxml_macros"],
+            },
+        ),
+    ),
     "auth": event.AuthFrame(expires_at=1_795_256_100),
 }
 

@@ -24,6 +24,7 @@ def listed_codes() -> set[str]:
     groups = (
         errors.CLIENT,
         errors.EVENT_SOURCE,
+        errors.UPLOADS,
         errors.TERMINAL,
         errors.AUTHORIZER,
         errors.MODEL_SERVICE,
@@ -55,7 +56,7 @@ def source_codes() -> dict[str, str]:
     return found
 
 
-FIRST: Final = {"refuse", "Refusal", "Unfit", "_broken"}
+FIRST: Final = {"refuse", "rejected", "Refusal", "Unfit", "_Unfit", "_broken"}
 SECOND: Final = {"notice", "_failed", "_left", "_refuse"}
 """What takes a code as its first argument, or as its second."""
 

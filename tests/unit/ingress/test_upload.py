@@ -130,9 +130,7 @@ def test_a_slot_allows_one_size_for_a_short_time(desk: Desk):
         desk.quarantine.post(form, TEXT)
 
 
-@pytest.mark.parametrize(
-    ("finding", "code"), [("infected", "malware"), ("unknown", "av_unavailable")]
-)
+@pytest.mark.parametrize(("finding", "code"), [("infected", "malware"), ("unknown", "av_unavailable")])
 def test_what_the_scanner_does_not_call_clean_is_refused(desk: Desk, finding, code: str):
     desk.use(scanner=MemoryScanner(finding))
     upload = desk.post()
@@ -286,5 +284,11 @@ def test_an_id_that_is_none_is_refused(desk: Desk, upload: str):
 def test_only_the_key_of_a_slot_names_one():
     key = quarantine_key(LANE, "up_" + "a" * 32)
     assert read_quarantine_key(key) == (LANE, "up_" + "a" * 32)
-    for other in (f"{key}/x", f"x{key}", key.replace("up_", "up-"), key.replace("quarantine", "att"), f"{key}\n"):
+    for other in (
+        f"{key}/x",
+        f"x{key}",
+        key.replace("up_", "up-"),
+        key.replace("quarantine", "att"),
+        f"{key}\n",
+    ):
         assert read_quarantine_key(other) is None

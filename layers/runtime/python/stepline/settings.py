@@ -28,7 +28,7 @@ Protocol: TypeAlias = Literal["strict", "tolerant"]
 AvScan: TypeAlias = Literal["none", "clamd", "guardduty"]
 AV_SCANS: Final[Mapping[str, AvScan]] = {
     **{mode: mode for mode in get_args(AvScan)},
-    **{"0": "none", "false": "none", "1": "clamd", "true": "clamd"},
+    "0": "none", "false": "none", "1": "clamd", "true": "clamd",
 }
 """Each word for the scanner of uploads."""
 ExecMode: TypeAlias = Literal["none", "process", "docker", "fargate"]
@@ -452,11 +452,12 @@ class Settings(Value):
         handed_on=False,
     )
     clamav_host: str = setting(
-        "CLAMAV_HOST", "localhost", "Host of ClamAV's daemon, or the path of its unix socket.", handed_on=False
+        "CLAMAV_HOST",
+        "localhost",
+        "Host of ClamAV's daemon, or the path of its unix socket.",
+        handed_on=False,
     )
-    clamav_port: int = setting(
-        "CLAMAV_PORT", 3310, "Its port.", minimum=1, maximum=65_535, handed_on=False
-    )
+    clamav_port: int = setting("CLAMAV_PORT", 3310, "Its port.", minimum=1, maximum=65_535, handed_on=False)
     workspace: WorkspaceMode = setting(
         "AI_REACT_WORKSPACE",
         "custom",

@@ -39,9 +39,7 @@ def scanner_of(settings: Settings, ports: Ports) -> Scanner | None:
         case "clamd":
             if not settings.clamav_host:
                 raise InputError("CLAMAV_HOST names no scanner", code="bad_setting")
-            return ClamdScanner(
-                settings.clamav_host, settings.clamav_port, timeout_s=settings.av_timeout_s
-            )
+            return ClamdScanner(settings.clamav_host, settings.clamav_port, timeout_s=settings.av_timeout_s)
         case "guardduty":
             return GuardDutyScanner(settings.bucket, ports.clock, timeout_s=settings.av_timeout_s)
         case _:

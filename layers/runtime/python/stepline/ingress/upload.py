@@ -15,7 +15,7 @@ import hashlib
 import secrets
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -55,7 +55,7 @@ class UploadPorts:
     uploads: Uploads
     preflight: Preflight
     scanner: Scanner | None = None
-    limits: FileLimits = FileLimits()
+    limits: FileLimits = field(default_factory=FileLimits)
 
 
 class UploadRequest(Value, forbid_unknown_fields=True):
@@ -143,7 +143,9 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
         raise NotFoundError("no such upload")
     waits_s = LATE_S if upload.state == "waiting" else CHECK_S
     if not upload.is_final and desk.ports.clock.now().timestamp() > upload.until_s + waits_s:
-        verdict = FileVerdict(code="upload_expired", message="nothing was posted in time, or it was never judged")
+        verdict = FileVerdict(
+            code="upload_expired", message="nothing was posted in time, or it was never judged"
+        )
         upload = desk.uploads.settle(lane, _settled(upload, verdict))
     return UploadStatus(
         state=upload.state,
@@ -201,7 +203,9 @@ def _judge_bytes(desk: UploadPorts, key: str, file: Attachment, path: Path) -> F
         case "infected":
             return FileVerdict(code=MALWARE, message="malware was found in it")
         case "unknown":
-            return FileVerdict(code="av_unavailable", message="it could not be scanned for malware; try again later")
+            return FileVerdict(
+                code="av_unavailable", message="it could not be scanned for malware; try again later"
+            )
         case _:
             return desk.preflight.judge(path, filename=file.filename, mime=file.mime, limits=desk.limits)
 
@@ -219,9 +223,7 @@ def _tell(ports: Ports, lane: Lane, upload: Upload, tail: Batch) -> None:
         verdict_event(upload), utc(ports.clock.now()), "", "completed" if upload.state == "ready" else "error"
     )
     sifted = ports.of(tail.state.bundle).outward.sift([event])
-    frames = [
-        encode_frame(NoticeFrame(conversation=lane.conversation, event=one)) for one in sifted.events
-    ]
+    frames = [encode_frame(NoticeFrame(conversation=lane.conversation, event=one)) for one in sifted.events]
     if frames:
         ports.broadcast.send(lane, frames)
 

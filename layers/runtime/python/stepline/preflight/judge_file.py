@@ -42,7 +42,7 @@ def judge_claim(filename: str, mime: str, size_bytes: int, limits: FileLimits) -
     if not _is_taken(mime):
         return rejected("type_not_allowed", f"files of the type {mime[:80]} are not taken")
     named = guess_mime(filename)
-    if named != UNKNOWN and named != mime and not (is_text(named) and is_text(mime)):
+    if named not in (UNKNOWN, mime) and not (is_text(named) and is_text(mime)):
         return rejected(MISMATCH, f"its type is {mime}, and its name is one of {named}")
     if not size_bytes:
         return FileVerdict(code=EMPTY, message="it is empty")
@@ -56,7 +56,7 @@ def judge_file(file: Path | int, *, filename: str, mime: str, limits: FileLimits
 
     `mime` is as `agreed_mime` returns it.
     """
-    verdict = judge_claim(filename, mime, os.stat(file).st_size, limits)
+    verdict = judge_claim(filename, mime, os.stat(file).st_size, limits)  # noqa: PTH116 - it may be a descriptor
     if not verdict.accepted:
         return verdict
     with BoundedFile(file, limits.file_max_bytes) as opened:

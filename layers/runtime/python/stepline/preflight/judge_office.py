@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
-from xml.parsers import expat  # noqa: S407 - a document type, and so any entity, is refused
+from xml.parsers import expat
 
 from stepline.model.file.file_verdict import REJECTED, TAKEN, FileVerdict, rejected
 from stepline.model.file.mime import DOCX, PPTX, XLSX
@@ -78,7 +78,7 @@ def judge_office(path: Path | int, mime: str) -> FileVerdict:
 
 def _inspect(path: Path | int) -> list[ArchiveProblem]:
     """Return the problems of the document as an archive, the first of them."""
-    budget = Budget(LIMITS, os.stat(path).st_size)
+    budget = Budget(LIMITS, os.stat(path).st_size)  # noqa: PTH116 - it may be a descriptor
     try:
         return list(islice(inspect_zip(path, budget, LIMITS), PROBLEMS_MAX))
     except Unfit as unfit:

@@ -36,7 +36,7 @@ class DynamoUploads:
         return _UPLOAD.decode(row["body"]["B"]) if row else None
 
     def settle(self, lane: Lane, upload: Upload) -> Upload:
-        final = ", final = :yes" if upload.is_final else ""
+        final = ", is_final = :yes" if upload.is_final else ""
         values = {":body": _body(upload)["body"], **({":yes": {"BOOL": True}} if final else {})}
         with mapped(), tolerated(CONDITION_FAILED):
             self._table.call(
@@ -44,7 +44,7 @@ class DynamoUploads:
                 TableName=self._table.name,
                 Key=key(upload_pk(lane), upload.upload_id),
                 UpdateExpression=f"SET body = :body{final}",
-                ConditionExpression="attribute_exists(pk) AND attribute_not_exists(final)",
+                ConditionExpression="attribute_exists(pk) AND attribute_not_exists(is_final)",
                 ExpressionAttributeValues=values,
             )
             return upload

@@ -1,0 +1,122 @@
+"""Quarantine, rows of uploads and the tag of a scan: the twin and the services do the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import requests
+from msgspec.structs import replace
+
+from stepline.adapters.aws.quarantine import S3Quarantine
+from stepline.adapters.aws.uploads import DynamoUploads
+from stepline.adapters.memory.quarantine import MemoryQuarantine, MemoryUploads
+from stepline.adapters.upload.guard_duty import TAG, GuardDutyScanner
+from stepline.errors import NotFoundError
+from stepline.model.file.attachment import Attachment
+from stepline.model.file.upload_slot import Upload, quarantine_key
+
+from .conftest import Memory
+
+ID = "up_" + "0" * 32
+UPLOAD = Upload(
+    upload_id=ID,
+    user="ada",
+    file=Attachment(filename="a.txt", mime="text/plain", size_bytes=2, sha256="0" * 64),
+    until_s=2_000_000_000,
+)
+
+
+@pytest.fixture
+def quarantine(backend):
+    return MemoryQuarantine(backend.clock) if isinstance(backend, Memory) else S3Quarantine(backend.name)
+
+
+@pytest.fixture
+def uploads(backend):
+    return MemoryUploads() if isinstance(backend, Memory) else DynamoUploads(backend.table)
+
+
+def post(quarantine, grant, data: bytes) -> None:
+    if isinstance(quarantine, MemoryQuarantine):
+        quarantine.post(grant, data)
+        return
+    requests.post(grant.url, data=grant.fields, files={"file": data}, timeout=5).raise_for_status()
+
+
+def test_a_posted_file_is_fetched_and_removed(quarantine, lane, tmp_path: Path):
+    key = quarantine_key(lane, ID)
+    grant = quarantine.allow(key, mime="text/plain", size_bytes=2, ttl_s=60)
+    assert quarantine.fetch(key, tmp_path / "f", max_bytes=2) is None
+    post(quarantine, grant, b"hi")
+    assert quarantine.fetch(key, tmp_path / "f", max_bytes=2) == 2
+    assert (tmp_path / "f").read_bytes() == b"hi"
+    quarantine.remove(key)
+    quarantine.remove(key)
+    assert quarantine.fetch(key, tmp_path / "f", max_bytes=2) is None
+
+
+def test_a_file_that_is_too_large_is_not_fetched_whole(quarantine, lane, tmp_path: Path):
+    key = quarantine_key(lane, ID)
+    size_bytes = 5 * 1024 * 1024
+    post(quarantine, quarantine.allow(key, mime="a/b", size_bytes=size_bytes, ttl_s=60), bytes(size_bytes))
+    assert 10 < quarantine.fetch(key, tmp_path / "f", max_bytes=10) < size_bytes
+
+
+def test_a_right_to_post_names_key_type_and_size(moto_aws, lane):
+    grant = S3Quarantine(moto_aws.name).allow(
+        quarantine_key(lane, ID), mime="text/plain", size_bytes=7, ttl_s=60
+    )
+    assert grant.fields["key"] == quarantine_key(lane, ID)
+    assert grant.fields["Content-Type"] == "text/plain"
+    assert grant.fields["x-amz-algorithm"] == "AWS4-HMAC-SHA256"
+    assert moto_aws.name in grant.url
+
+
+def test_the_first_final_state_stays(uploads, lane):
+    assert uploads.get(lane, ID) is None
+    with pytest.raises(NotFoundError):
+        uploads.settle(lane, UPLOAD)
+    uploads.begin(lane, UPLOAD)
+    assert uploads.get(lane, ID) == UPLOAD
+    checking, ready = replace(UPLOAD, state="checking"), replace(UPLOAD, state="ready")
+    assert uploads.settle(lane, checking) == checking
+    assert uploads.settle(lane, ready) == ready
+    assert uploads.settle(lane, replace(UPLOAD, state="refused", code="malware")) == ready
+    assert uploads.settle(lane, checking) == ready
+    assert uploads.get(lane, ID) == ready
+
+
+def test_an_upload_belongs_to_one_conversation(uploads, lane):
+    uploads.begin(lane, UPLOAD)
+    for field in ("tenant", "project", "conversation"):
+        assert uploads.get(replace(lane, **{field: "other"}), ID) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "finding"),
+    [
+        ("NO_THREATS_FOUND", "clean"),
+        ("THREATS_FOUND", "infected"),
+        ("UNSUPPORTED", "unknown"),
+        ("ACCESS_DENIED", "unknown"),
+        ("FAILED", "unknown"),
+    ],
+)
+def test_the_tag_of_a_scan_is_what_counts(aws, lane, tmp_path: Path, status: str, finding: str):
+    key = quarantine_key(lane, ID)
+    aws.artifacts.put(key, b"hi", mime="text/plain")
+    aws.artifacts.client.put_object_tagging(
+        Bucket=aws.name, Key=key, Tagging={"TagSet": [{"Key": TAG, "Value": status}]}
+    )
+    assert GuardDutyScanner(aws.name, aws.clock, timeout_s=3).scan(tmp_path, key) == finding
+
+
+def test_an_object_that_nobody_scanned_is_waited_for_and_then_not_clean(aws, lane, tmp_path: Path):
+    key = quarantine_key(lane, ID)
+    aws.artifacts.put(key, b"hi", mime="text/plain")
+    before = aws.clock.monotonic_s()
+    scanner = GuardDutyScanner(aws.name, aws.clock, timeout_s=3)
+    assert scanner.scan(tmp_path, key) == "unknown"
+    assert aws.clock.monotonic_s() - before >= 3
+    assert scanner.scan(tmp_path, f"{key}x") == "unknown"
