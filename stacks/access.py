@@ -84,12 +84,13 @@ def _rows(only: str = "", /, **actions: str) -> tuple[Right, ...]:
     return tuple(_right("dynamodb", " ".join(names), "rows", *of, only=only) for of, names in groups.items())
 
 
-def _objects(*, reads: str = "", writes: str = "", finds: str = "") -> tuple[Right, ...]:
+def _objects(*, reads: str = "", writes: str = "", deletes: str = "", finds: str = "") -> tuple[Right, ...]:
     return tuple(
         _right("s3", action, on, *classes.split())
         for action, on, classes in (
             ("GetObject", "objects", reads),
             ("PutObject", "objects", writes),
+            ("DeleteObject", "objects", deletes),
             ("ListBucket", "absence", finds),
         )
         if classes
@@ -204,6 +205,15 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
     ),
+    # A file that a client has posted: it is judged, moved to the attachments or deleted, and the verdict is posted.
+    "preflight": (
+        *_rows(LOG="Query", UPLOAD="GetItem UpdateItem", CONV="Query DeleteItem", SOCKET="DeleteItem"),
+        *_objects(reads="quarantine", writes="att", deletes="quarantine", finds="quarantine"),
+        # The tag that GuardDuty's malware protection leaves.
+        _right("s3", "GetObjectTagging", "objects", "quarantine"),
+        _POSTS,
+        _TELLS,
+    ),
     "close": (
         *_rows(LOG=_OPENS, CONV="Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
         *_objects(reads="att out git seg store", writes="out git store", finds="git store"),
@@ -240,7 +250,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
 TELLING: Final = frozenset(name for name, rights in ACCESS.items() if _TELLS in rights)
 """The principals that get the URL of Redis."""
 INGRESS: Final = ("authorizer", "socket", "api")
-LOOP: Final = ("decide", "act", "execute", "output", "close", "sweeper")
+LOOP: Final = ("decide", "act", "execute", "output", "preflight", "close", "sweeper")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,8 +32,8 @@ def _policies(*roles: str) -> tuple[str, ...]:
 
 
 _INGRESS: Final = ("ingress/Api", "ingress/Authorizer", "ingress/Socket")
-_LOOP: Final = ("loop/Act", "loop/Close", "loop/Decide", "loop/Output", "loop/Sweeper")
-_SOCKET, _ACT, _CLOSE, _DECIDE, _OUTPUT, _SWEEPER = (
+_LOOP: Final = ("loop/Act", "loop/Close", "loop/Decide", "loop/Output", "loop/Preflight", "loop/Sweeper")
+_SOCKET, _ACT, _CLOSE, _DECIDE, _OUTPUT, _PREFLIGHT, _SWEEPER = (
     f"{function}/Role" for function in ("ingress/Socket", *_LOOP)
 )
 _EVENTS: Final = "loop/EventSource/Role"
@@ -114,13 +114,18 @@ ACKNOWLEDGED: Final = (
     # --- cannot be named before it exists
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/att/*]",
-        places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _PREFLIGHT, _SWEEPER),
         reason="Attachments: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/out/*]",
         places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…/quarantine/*]",
+        places=_policies(_PREFLIGHT),
+        reason="Files that clients post: keys are made for each slot, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/git/*]",
@@ -154,7 +159,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:execute-api:…/live/POST/@connections/*]",
-        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _OUTPUT, _SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _OUTPUT, _PREFLIGHT, _SWEEPER),
         reason="Connections get their ids when they open; one method on one stage of one API.",
     ),
     Acknowledgement(

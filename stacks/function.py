@@ -42,6 +42,7 @@ SIZES: Final[Mapping[str, Size]] = {
     "act": Size(STEP_TIMEOUTS_S["act"], 512, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),
     "output": Size(30, 256),
+    "preflight": Size(120, 1024),
     "close": Size(STEP_TIMEOUTS_S["close"], 512),
     "sweeper": Size(120, 512),
 }

@@ -26,6 +26,7 @@ from stacks.ingress import STAGE_NAME, IngressStack
 from stacks.stage import Stage
 from stacks.state import StateStack
 from stepline.loop.graph import TASKS
+from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.program.running_log import LOG
 
 ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
@@ -62,6 +63,7 @@ class LoopStack(cdk.Stack):
         self.functions = self._make_functions(stage, code, environment, resources)
         self.machine = self._make_machine(stage, resources)
         self._sweep(stage)
+        self._judge_uploads(state.bucket.bucket_name)
         if stage.runs_programs:
             self._show_output(state.bucket.bucket_name)
         if stage.event_source_principals:
@@ -170,6 +172,22 @@ class LoopStack(cdk.Stack):
                     self.functions["output"].live, retry_attempts=0, max_event_age=cdk.Duration.minutes(1)
                 )
             ],
+        )
+
+    def _judge_uploads(self, bucket: str) -> None:
+        """Trigger `preflight` on each file that a client posted; Lambda tries again what fails."""
+        events.Rule(
+            self,
+            "FilePosted",
+            event_pattern=events.EventPattern(
+                source=["aws.s3"],
+                detail_type=["Object Created"],
+                detail={
+                    "bucket": {"name": [bucket]},
+                    "object": {"key": [{"prefix": f"{QUARANTINE}/"}]},
+                },
+            ),
+            targets=[targets.LambdaFunction(self.functions["preflight"].live, retry_attempts=2)],
         )
 
     def _sweep(self, stage: Stage) -> None:

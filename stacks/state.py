@@ -61,9 +61,19 @@ class StateStack(cdk.Stack):
             enforce_ssl=not stage.is_local,
             removal_policy=stage.removal_policy,
             lifecycle_rules=_expiries(),
+            # A browser posts files to the slots that it was given.
+            cors=[
+                s3.CorsRule(
+                    allowed_methods=[s3.HttpMethods.POST],
+                    allowed_origins=list(stage.allowed_origins),
+                    allowed_headers=["*"],
+                    max_age=600,
+                )
+            ]
+            if stage.allowed_origins
+            else None,
         )
-        if stage.runs_programs:
-            _announce_objects(self.bucket)
+        _announce_objects(self.bucket)
         self.memory_arn = _memory_bucket(self, stage) if stage.memory == "s3_vectors" else ""
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)
         cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)

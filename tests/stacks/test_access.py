@@ -137,7 +137,7 @@ def test_only_act_which_searches_reads_the_key_of_the_search_engine(prod):
 
 def test_only_those_who_have_something_to_tell_read_the_url_of_redis(prod, dev):
     assert readers(prod, "redis-AbCdEf") == {
-        *("socket", "decide", "act", "output", "close", "sweeper"),
+        *("socket", "decide", "act", "output", "preflight", "close", "sweeper"),
     }
     assert holders(dev, "secretsmanager:GetSecretValue") == set()
 

@@ -54,20 +54,29 @@ def test_programs_run_where_the_stage_says(prod, dev, local):
 
 def test_where_programs_run_a_copy_of_a_log_is_told_of(prod, dev, local):
     for stage in (prod, local):
-        (rule,) = [rule for rule in rules(stage) if "aws.s3" in str(rule)]
+        (rule,) = [rule for rule in rules(stage) if "log.json" in str(rule)]
         detail = rule["EventPattern"]["detail"]
         assert rule["EventPattern"]["detail-type"] == ["Object Created"]
         assert detail["object"] == {"key": [{"wildcard": "exec/*/log.json"}]}
         assert [stage.roles.text("loop", name) for name in detail["bucket"]["name"]] == ["<Artifacts>"]
         (target,) = rule["Targets"]
         assert target["RetryPolicy"] == {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
-        (bucket,) = stage.resources("AWS::S3::Bucket").values()
-        told = {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
-        assert bucket["NotificationConfiguration"] == told
         assert "output" in stage.functions
-    assert "aws.s3" not in str(list(rules(dev)))
+    assert "log.json" not in str(list(rules(dev)))
     assert "output" not in dev.functions
-    assert not any("NotificationConfiguration" in one for one in dev.resources("AWS::S3::Bucket").values())
+
+
+def test_a_file_in_quarantine_starts_its_judge(any_stage):
+    (bucket,) = any_stage.resources("AWS::S3::Bucket").values()
+    assert bucket["NotificationConfiguration"] == {
+        "EventBridgeConfiguration": {"EventBridgeEnabled": True}
+    }
+    (rule,) = [rule for rule in rules(any_stage) if "quarantine/" in str(rule)]
+    detail = rule["EventPattern"]["detail"]
+    assert detail["object"] == {"key": [{"prefix": "quarantine/"}]}
+    assert [any_stage.roles.text("loop", name) for name in detail["bucket"]["name"]] == ["<Artifacts>"]
+    (target,) = rule["Targets"]
+    assert target["RetryPolicy"] == {"MaximumRetryAttempts": 2}
 
 
 def test_a_state_outlasts_its_function(any_stage):

@@ -46,7 +46,7 @@ def test_only_the_loop_hears_of_the_bucket(bedrock):
         for properties in bedrock.resources("AWS::Lambda::Function").values()
         if properties.get("Environment", {}).get("Variables", {}).get(VARIABLE)
     }
-    assert told == {"decide", "act", "output", "close", "sweeper"} & set(bedrock.functions)
+    assert told == {"decide", "act", "output", "preflight", "close", "sweeper"} & set(bedrock.functions)
 
 
 def test_without_the_choice_there_is_no_bucket_no_right_and_no_name_of_one(prod):

@@ -18,8 +18,16 @@ from tests.support.office import archive, document, relations, types
 MIB = 1024 * 1024
 LIMITS = FileLimits()
 NAMES = {
-    PNG: "a.png", JPEG: "a.jpg", GIF: "a.gif", WEBP: "a.webp", PDF: "a.pdf",
-    DOCX: "a.docx", PPTX: "a.pptx", XLSX: "a.xlsx", "text/plain": "a.txt", "application/json": "a.json",
+    PNG: "a.png",
+    JPEG: "a.jpg",
+    GIF: "a.gif",
+    WEBP: "a.webp",
+    PDF: "a.pdf",
+    DOCX: "a.docx",
+    PPTX: "a.pptx",
+    XLSX: "a.xlsx",
+    "text/plain": "a.txt",
+    "application/json": "a.json",
 }
 EICAR = b"X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"
 

@@ -28,7 +28,10 @@ Protocol: TypeAlias = Literal["strict", "tolerant"]
 AvScan: TypeAlias = Literal["none", "clamd", "guardduty"]
 AV_SCANS: Final[Mapping[str, AvScan]] = {
     **{mode: mode for mode in get_args(AvScan)},
-    "0": "none", "false": "none", "1": "clamd", "true": "clamd",
+    "0": "none",
+    "false": "none",
+    "1": "clamd",
+    "true": "clamd",
 }
 """Each word for the scanner of uploads."""
 ExecMode: TypeAlias = Literal["none", "process", "docker", "fargate"]

@@ -54,8 +54,8 @@ def _end_of(data: bytes, mime: str) -> int:
 def _png_end(data: bytes) -> int:
     at, kind = _PNG_HEAD, b""
     while kind != b"IEND":
-        length, kind = struct.unpack_from(">I4s", data, at)
-        at += length + _PNG_CHUNK
+        (length,), kind = struct.unpack_from(">I", data, at), data[at + 4 : at + 8]
+        at += int(length) + _PNG_CHUNK
     return at
 
 

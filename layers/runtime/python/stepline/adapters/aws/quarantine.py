@@ -47,7 +47,7 @@ class S3Quarantine:
                 Fields={"Content-Type": mime},
                 Conditions=[
                     {"Content-Type": mime},
-                    ["content-length-range", size_bytes, size_bytes],  # type: ignore[list-item]
+                    ["content-length-range", size_bytes, size_bytes],
                 ],
                 ExpiresIn=ttl_s,
             )

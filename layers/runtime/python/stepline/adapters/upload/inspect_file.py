@@ -30,13 +30,13 @@ def main() -> None:
     ):
         resource.setrlimit(limit, (value, value))
     import msgspec  # noqa: PLC0415 - its place is an argument
-    from PIL import Image, ImageOps  # noqa: PLC0415 - as above
+    import PIL.ImageOps  # noqa: PLC0415 - as above
+    from PIL import Image  # noqa: PLC0415 - as above
 
     from stepline.adapters.upload.claim import Claim  # noqa: PLC0415 - as above
     from stepline.preflight.judge_file import judge_file  # noqa: PLC0415 - as above
 
     Image.init()  # nothing can be imported later
-    assert ImageOps
     for name in CODECS:
         codecs.lookup(name)
     claim = msgspec.json.decode(sys.argv[2], type=Claim)
