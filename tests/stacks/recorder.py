@@ -14,6 +14,7 @@ from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
+from stepline.adapters.aws.quarantine import S3Quarantine
 from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
@@ -120,6 +121,20 @@ class Artifacts(S3Artifacts):
         except NotFoundError:
             self.calls.note("s3:ListBucket", key.partition("/")[0])
             raise
+
+
+class Slots(S3Quarantine):
+    """Says what S3 asks for besides, where an object is not there."""
+
+    def __init__(self, bucket, calls):
+        super().__init__(bucket)
+        self.calls = calls
+
+    def fetch(self, key, into, *, max_bytes):
+        found = super().fetch(key, into, max_bytes=max_bytes)
+        if found is None:
+            self.calls.note("s3:ListBucket", key.partition("/")[0])
+        return found
 
 
 class Log(DynamoLog):

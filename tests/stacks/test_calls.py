@@ -1,6 +1,7 @@
 """The rights that the functions use, call by call, against those they are given: none is missing, none is spare."""
 
 import dataclasses
+import hashlib
 from http import HTTPStatus
 
 import boto3
@@ -10,19 +11,25 @@ from msgspec.structs import replace
 
 from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.event_source import PRINCIPAL
+from stepline.adapters.aws.table import Table
+from stepline.adapters.aws.uploads import DynamoUploads
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.model import Say
+from stepline.adapters.memory.preflight import MemoryPreflight
 from stepline.adapters.polling_signals import PollingSignals
+from stepline.adapters.upload.guard_duty import TAG, GuardDutyScanner
 from stepline.api.endpoint import Services
 from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router
 from stepline.delivery.program_log import post_log
 from stepline.ingress.access import issue_ticket
+from stepline.ingress.upload import UploadPorts, UploadRequest, judge_upload, start_upload
 from stepline.log.timeline_cache import History
 from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.entry import ApprovalRequested, Decided
+from stepline.model.file.upload_slot import quarantine_key
 from stepline.model.ids import execution_name
 from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.model.path import exec_key
@@ -32,11 +39,12 @@ from stepline.model.program.running_log import RunningLog, log_key, read_log_key
 from stepline.ports.channel import Principal
 from stepline.ports.memory_index import MemoryQuery
 from stepline.tools.context import Store
-from tests.stacks.recorder import Calls, Cloud
+from tests.stacks.recorder import NAME, Calls, Cloud, Slots
 from tests.support.aws import moto
 from tests.support.conversation import FAR, LANE, USER
 from tests.support.generation import answered, called, coded
 
+CLEAN = {"Key": TAG, "Value": "NO_THREATS_FOUND"}
 BIG = "x" * 40_000
 ROW = MemoryRow(
     conversation=LANE.conversation,
@@ -131,6 +139,7 @@ def tell(conversation):
     inspect(conversation)
     run_a_program_here(conversation)
     lose_a_turn(conversation)
+    take_files(conversation)
     with conversation.acting("socket"):
         conversation.ports.subscriptions.disconnect("k1")
 
@@ -329,6 +338,32 @@ def hear_of_its_output(conversation):
     with conversation.acting("output"):
         post_log(conversation.ports, *read_log_key(key))
     conversation.say(action="resume")
+
+
+def take_files(conversation):
+    """A file is posted and judged, and its event comes again; another slot stays empty."""
+    name = f"{NAME}-{conversation.ingress}"
+    quarantine = Slots(name, conversation.calls)
+    desk = UploadPorts(
+        ports=conversation.ports,
+        quarantine=quarantine,
+        uploads=DynamoUploads(Table(name)),
+        preflight=MemoryPreflight(),
+        scanner=GuardDutyScanner(name, conversation.clock, timeout_s=1),
+    )
+    for data in (b"a,b", b""):
+        stated = hashlib.sha256(b"a,b").hexdigest()
+        file = UploadRequest(filename="a.csv", size_bytes=3, sha256=stated)
+        with conversation.calls.by(""):
+            upload = start_upload(desk, ME, LANE.conversation, file).upload
+            key = quarantine_key(LANE, upload)
+            if data:
+                conversation.ports.artifacts.put(key, data, mime="text/csv")
+                quarantine.client.put_object_tagging(Bucket=name, Key=key, Tagging={"TagSet": [CLEAN]})
+        with conversation.acting("preflight"):
+            lose_a_listener(conversation)
+            judge_upload(desk, LANE, upload)
+            judge_upload(desk, LANE, upload)
 
 
 def lose_a_turn(conversation):

@@ -68,9 +68,7 @@ def test_where_programs_run_a_copy_of_a_log_is_told_of(prod, dev, local):
 
 def test_a_file_in_quarantine_starts_its_judge(any_stage):
     (bucket,) = any_stage.resources("AWS::S3::Bucket").values()
-    assert bucket["NotificationConfiguration"] == {
-        "EventBridgeConfiguration": {"EventBridgeEnabled": True}
-    }
+    assert bucket["NotificationConfiguration"] == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
     (rule,) = [rule for rule in rules(any_stage) if "quarantine/" in str(rule)]
     detail = rule["EventPattern"]["detail"]
     assert detail["object"] == {"key": [{"prefix": "quarantine/"}]}

@@ -44,7 +44,7 @@ def _end_of(data: bytes, mime: str) -> int:
                 return _gif_end(data)
             case "image/webp":
                 (size_bytes,) = struct.unpack_from("<I", data, 4)
-                return 8 + int(size_bytes) + size_bytes % 2
+                return 8 + int(size_bytes) + int(size_bytes) % 2
             case _:
                 return len(data)
     except (struct.error, IndexError):
@@ -54,8 +54,10 @@ def _end_of(data: bytes, mime: str) -> int:
 def _png_end(data: bytes) -> int:
     at, kind = _PNG_HEAD, b""
     while kind != b"IEND":
-        (length,), kind = struct.unpack_from(">I", data, at), data[at + 4 : at + 8]
-        at += int(length) + _PNG_CHUNK
+        length = int.from_bytes(data[at : at + 4])
+        if not (kind := data[at + 4 : at + 8]):
+            return -1
+        at += length + _PNG_CHUNK
     return at
 
 

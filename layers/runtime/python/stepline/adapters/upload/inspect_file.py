@@ -30,13 +30,12 @@ def main() -> None:
     ):
         resource.setrlimit(limit, (value, value))
     import msgspec  # noqa: PLC0415 - its place is an argument
-    import PIL.ImageOps  # noqa: PLC0415 - as above
-    from PIL import Image  # noqa: PLC0415 - as above
+    from PIL import Image, ImageOps  # noqa: F401, PLC0415 - as above; nothing can be imported later
 
     from stepline.adapters.upload.claim import Claim  # noqa: PLC0415 - as above
     from stepline.preflight.judge_file import judge_file  # noqa: PLC0415 - as above
 
-    Image.init()  # nothing can be imported later
+    Image.init()
     for name in CODECS:
         codecs.lookup(name)
     claim = msgspec.json.decode(sys.argv[2], type=Claim)
