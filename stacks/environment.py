@@ -58,6 +58,8 @@ def loop_environment(
         search_url=stage.search_url,
         search_secret_arn=stage.search_secret_arn,
         memory_bucket_arn=state.memory_arn,
+        av_scan=stage.av,
+        clamav_host=stage.clamav_host,
         steer_poll_ms=stage.steer_poll_ms,
         mcp_timeout_s=stage.mcp_timeout_s,
         mcp_list_ttl_s=stage.mcp_list_ttl_s,

@@ -63,7 +63,7 @@ class LoopStack(cdk.Stack):
         self.functions = self._make_functions(stage, code, environment, resources)
         self.machine = self._make_machine(stage, resources)
         self._sweep(stage)
-        self._judge_uploads(state.bucket.bucket_name)
+        self._judge_uploads(stage, state.bucket.bucket_name)
         if stage.runs_programs:
             self._show_output(state.bucket.bucket_name)
         if stage.event_source_principals:
@@ -174,21 +174,22 @@ class LoopStack(cdk.Stack):
             ],
         )
 
-    def _judge_uploads(self, bucket: str) -> None:
-        """Trigger `preflight` on each file that a client posted; Lambda tries again what fails."""
-        events.Rule(
-            self,
-            "FilePosted",
-            event_pattern=events.EventPattern(
-                source=["aws.s3"],
-                detail_type=["Object Created"],
-                detail={
-                    "bucket": {"name": [bucket]},
-                    "object": {"key": [{"prefix": f"{QUARANTINE}/"}]},
-                },
-            ),
-            targets=[targets.LambdaFunction(self.functions["preflight"].live, retry_attempts=2)],
+    def _judge_uploads(self, stage: Stage, bucket: str) -> None:
+        """Trigger `preflight` on each file that a client posted, or on the end of its scan; Lambda tries again what fails."""
+        key = [{"prefix": f"{QUARANTINE}/"}]
+        pattern = events.EventPattern(
+            source=["aws.s3"],
+            detail_type=["Object Created"],
+            detail={"bucket": {"name": [bucket]}, "object": {"key": key}},
         )
+        if stage.av == "guardduty":
+            pattern = events.EventPattern(
+                source=["aws.guardduty"],
+                detail_type=["GuardDuty Malware Protection Object Scan Result"],
+                detail={"s3ObjectDetails": {"bucketName": [bucket], "objectKey": key}},
+            )
+        target = targets.LambdaFunction(self.functions["preflight"].live, retry_attempts=2)
+        events.Rule(self, "FilePosted", event_pattern=pattern, targets=[target])
 
     def _sweep(self, stage: Stage) -> None:
         """Trigger the sweeper on failed executions and ended tasks, and every five minutes for missed events."""

@@ -18,7 +18,7 @@ from stepline.model.program.execution import WorkspaceMode
 from stepline.model.program.handover import secret_name
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
-from stepline.settings import TABLE, BundleChoice, SearchProvider
+from stepline.settings import TABLE, AvScan, BundleChoice, SearchProvider
 
 LOCAL = "local"
 HOST_MODES = ("process", "docker")
@@ -39,6 +39,7 @@ _WORDS: Mapping[str, Collection[str]] = {
     "agent_version": ("v2", "v3"),
     "inspect": get_args(Inspect),
     "memory": ("embedded", "s3_vectors"),
+    "av": get_args(AvScan),
     "search_provider": get_args(SearchProvider),
     "python": MAGIC,
 }
@@ -92,6 +93,8 @@ class Stage:
     search_url: str = ""
     search_secret_arn: str = ""
     memory: str = "embedded"
+    av: str = "none"
+    clamav_host: str = ""
     steer_poll_ms: int = 300
     mcp_timeout_s: int = 60
     mcp_list_ttl_s: int = 3600
@@ -157,6 +160,8 @@ class Stage:
         """Refuse services outside that could not be reached."""
         if self.search_provider == "searxng" and not self.search_url:
             raise ValueError("search_url: search_provider searxng needs the address of its instance")
+        if self.av == "clamd" and not self.clamav_host:
+            raise ValueError("clamav_host: av clamd needs the host of its daemon")
         if self.search_secret_arn and not self.search_secret_arn.startswith("arn:"):
             raise ValueError("search_secret_arn: not the ARN of a secret; the key itself belongs into one")
         if self.redis_secret_arn and not self.redis_secret_arn.startswith("arn:"):

@@ -111,7 +111,9 @@ def local(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def bedrock(tmp_path_factory):
-    return synthesise(tmp_path_factory, name="rocks", model_provider="bedrock", memory="s3_vectors")
+    return synthesise(
+        tmp_path_factory, name="rocks", model_provider="bedrock", memory="s3_vectors", av="guardduty"
+    )
 
 
 @pytest.fixture(params=["prod", "dev", "local", "bedrock"])

@@ -1,5 +1,6 @@
 import json
 
+import pytest
 from aws_cdk.assertions import Match
 
 from stacks.access import ACCESS
@@ -66,7 +67,15 @@ def test_where_programs_run_a_copy_of_a_log_is_told_of(prod, dev, local):
     assert "output" not in dev.functions
 
 
-def test_a_file_in_quarantine_starts_its_judge(any_stage):
+def test_the_end_of_a_scan_starts_the_judge_where_guardduty_scans(bedrock):
+    (rule,) = [rule for rule in rules(bedrock) if "quarantine/" in str(rule)]
+    assert rule["EventPattern"]["source"] == ["aws.guardduty"]
+    assert rule["EventPattern"]["detail"]["s3ObjectDetails"]["objectKey"] == [{"prefix": "quarantine/"}]
+
+
+@pytest.mark.parametrize("name", ["prod", "dev", "local"])
+def test_a_file_in_quarantine_starts_its_judge(request, name):
+    any_stage = request.getfixturevalue(name)
     (bucket,) = any_stage.resources("AWS::S3::Bucket").values()
     assert bucket["NotificationConfiguration"] == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
     (rule,) = [rule for rule in rules(any_stage) if "quarantine/" in str(rule)]

@@ -204,6 +204,12 @@ def test_a_url_where_the_arn_of_its_secret_belongs_is_refused_and_not_repeated()
     assert "s3cret" not in str(refused.value)
 
 
+def test_a_scanner_without_a_host_is_refused_before_it_is_deployed():
+    assert read(av="clamd", clamav_host="scan.example").av == "clamd"
+    with pytest.raises(ValueError, match=r"^clamav_host"):
+        read(av="clamd")
+
+
 def test_a_search_engine_that_cannot_be_asked_is_refused_before_it_is_deployed():
     assert read(search_provider="searxng", search_url="https://search.example").search_url
     for given in ({"search_provider": "searxng"}, {"search_provider": "altavista"}):

@@ -456,7 +456,7 @@ class Settings(Value):
     )
     clamav_host: str = setting(
         "CLAMAV_HOST",
-        "localhost",
+        "",
         "Host of ClamAV's daemon, or the path of its unix socket.",
         handed_on=False,
     )
