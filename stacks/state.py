@@ -61,17 +61,7 @@ class StateStack(cdk.Stack):
             enforce_ssl=not stage.is_local,
             removal_policy=stage.removal_policy,
             lifecycle_rules=_expiries(),
-            # A browser posts files to the slots that it was given.
-            cors=[
-                s3.CorsRule(
-                    allowed_methods=[s3.HttpMethods.POST],
-                    allowed_origins=list(stage.allowed_origins),
-                    allowed_headers=["*"],
-                    max_age=600,
-                )
-            ]
-            if stage.allowed_origins
-            else None,
+            cors=_post_rules(stage),
         )
         _announce_objects(self.bucket)
         self.memory_arn = _memory_bucket(self, stage) if stage.memory == "s3_vectors" else ""
@@ -84,6 +74,20 @@ class StateStack(cdk.Stack):
             self.trust = users.trust(stage)
             cdk.CfnOutput(self, "UserPoolId", value=users.pool.user_pool_id)
             cdk.CfnOutput(self, "UserPoolClientId", value=users.client.user_pool_client_id)
+
+
+def _post_rules(stage: Stage) -> list[s3.CorsRule] | None:
+    """Let browsers of the allowed origins post files to the slots that they were given."""
+    if not stage.allowed_origins:
+        return None
+    return [
+        s3.CorsRule(
+            allowed_methods=[s3.HttpMethods.POST],
+            allowed_origins=list(stage.allowed_origins),
+            allowed_headers=["*"],
+            max_age=600,
+        )
+    ]
 
 
 def _expiries() -> list[s3.LifecycleRule]:

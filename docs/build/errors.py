@@ -54,6 +54,11 @@ EVENT_SOURCE = {
     "attachment_too_large": "a file is larger than an attachment may be",
     "another_role": "the process acts under another role already, and takes one only",
 }
+OF_UPLOADS = (
+    "As `reason` and `reasons` of [an upload](../how-to/uploads.md), besides `not_found` and the codes of "
+    "[archives](execution.md#archives), `content_type_mismatch`, and those of pictures and PDFs "
+    "[that the model reads](#what-the-model-reads)."
+)
 UPLOADS = {
     "bad_upload": "the id is none that a grant of a slot named",
     "empty": "the file has no bytes",
@@ -400,13 +405,7 @@ def render() -> str:
                 "As the `code` of an error that [submitting an event](../how-to/send-events.md) raises, besides the codes above.",
                 EVENT_SOURCE,
             ),
-            *_group(
-                "Uploads",
-                "As `reason` and `reasons` of [an upload](../how-to/uploads.md), besides `not_found` and the codes of "
-                "[archives](execution.md#archives), `content_type_mismatch`, and those of pictures and PDFs "
-                "[that the model reads](#what-the-model-reads).",
-                UPLOADS,
-            ),
+            *_group("Uploads", OF_UPLOADS, UPLOADS),
             *_group(
                 "How a turn fails",
                 "In the terminal event [`chat.error`](events.md). The prompt stays in the conversation; a client offers to send "

@@ -8,10 +8,10 @@ import pytest
 import requests
 from msgspec.structs import replace
 
-from stepline.adapters.aws.quarantine import S3Quarantine
-from stepline.adapters.aws.uploads import DynamoUploads
-from stepline.adapters.memory.quarantine import MemoryQuarantine, MemoryUploads
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryUploads
 from stepline.adapters.upload.guard_duty import TAG, GuardDutyScanner
+from stepline.adapters.upload.quarantine import S3Quarantine
+from stepline.adapters.upload.upload_rows import DynamoUploads
 from stepline.errors import NotFoundError
 from stepline.model.file.attachment import Attachment
 from stepline.model.file.upload_slot import Upload, quarantine_key

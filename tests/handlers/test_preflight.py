@@ -7,8 +7,8 @@ import hashlib
 import pytest
 
 from lambdas import preflight
-from stepline.adapters.memory.preflight import MemoryPreflight
-from stepline.adapters.memory.quarantine import MemoryQuarantine, MemoryUploads
+from stepline.adapters.memory.upload.preflight import MemoryPreflight
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryUploads
 from stepline.ingress.upload import UploadPorts, UploadRequest, start_upload
 from stepline.model.file.upload_slot import quarantine_key
 from stepline.model.ids import Lane

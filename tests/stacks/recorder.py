@@ -14,7 +14,6 @@ from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
-from stepline.adapters.aws.quarantine import S3Quarantine
 from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
@@ -22,6 +21,7 @@ from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.upload.quarantine import S3Quarantine
 from stepline.bootstrap.event_source import EventSource
 from stepline.bundle.assembly import build_agent
 from stepline.delivery.posting import Posting

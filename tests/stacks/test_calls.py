@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.event_source import PRINCIPAL
 from stepline.adapters.aws.table import Table
-from stepline.adapters.aws.uploads import DynamoUploads
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.model import Say
-from stepline.adapters.memory.preflight import MemoryPreflight
+from stepline.adapters.memory.upload.preflight import MemoryPreflight
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.adapters.upload.guard_duty import TAG, GuardDutyScanner
+from stepline.adapters.upload.upload_rows import DynamoUploads
 from stepline.api.endpoint import Services
 from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router

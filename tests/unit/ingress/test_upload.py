@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as changed
 
-from stepline.adapters.memory.preflight import MemoryPreflight
-from stepline.adapters.memory.quarantine import MemoryQuarantine, MemoryScanner, MemoryUploads
+from stepline.adapters.memory.upload.preflight import MemoryPreflight
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryScanner, MemoryUploads
 from stepline.errors import DependencyError, InputError, LimitError, NotFoundError
 from stepline.ingress.upload import (
     CHECK_S,
@@ -25,7 +25,7 @@ from stepline.model.file.attachment import attachment_key
 from stepline.model.file.upload_slot import quarantine_key, read_quarantine_key
 from stepline.model.wire.event import NoticeFrame
 from stepline.ports.channel import Principal
-from stepline.ports.quarantine import PostGrant
+from stepline.ports.upload.quarantine import PostGrant
 from tests.support.conversation import FAR, LANE, USER, Conversation, of
 from tests.support.generation import answered
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepline.adapters.memory.preflight import MemoryPreflight
+from stepline.adapters.memory.upload.preflight import MemoryPreflight
 from stepline.adapters.upload import inspect_file, preflight
 from stepline.adapters.upload.preflight import FAILED, JailedPreflight
 from stepline.model.file.file_verdict import FileLimits

@@ -1,15 +1,15 @@
-"""What uploads need, over AWS or over their memory twins; only the functions that serve them load it."""
+"""The ports of uploads over AWS; only the functions that serve them load it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepline.adapters.aws.quarantine import S3Quarantine
 from stepline.adapters.aws.table import Table
-from stepline.adapters.aws.uploads import DynamoUploads
 from stepline.adapters.upload.clamd import ClamdScanner
 from stepline.adapters.upload.guard_duty import GuardDutyScanner
 from stepline.adapters.upload.preflight import JailedPreflight
+from stepline.adapters.upload.quarantine import S3Quarantine
+from stepline.adapters.upload.upload_rows import DynamoUploads
 from stepline.errors import InputError
 from stepline.ingress.upload import UploadPorts
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
@@ -17,7 +17,7 @@ from stepline.model.file.file_verdict import FileLimits
 
 if TYPE_CHECKING:
     from stepline.log.bindings import Ports
-    from stepline.ports.quarantine import Scanner
+    from stepline.ports.upload.quarantine import Scanner
     from stepline.settings import Settings
 
 

@@ -34,7 +34,7 @@ from stepline.model.file.upload_slot import Upload, UploadState, check_upload_id
 from stepline.model.ids import Lane, make_lane, utc
 from stepline.model.wire.event import NoticeFrame, encode_frame
 from stepline.ports.channel import Principal
-from stepline.ports.quarantine import Preflight, Quarantine, Scanner, Uploads
+from stepline.ports.upload.quarantine import Preflight, Quarantine, Scanner, Uploads
 from stepline.preflight.judge_file import agreed_mime, judge_claim
 
 SLOT_S: Final = 600
@@ -48,7 +48,7 @@ HASH: Final = "hash_mismatch"
 
 @dataclass(frozen=True, kw_only=True)
 class UploadPorts:
-    """What uploads need beside the loop's ports; without a scanner no file is scanned."""
+    """The ports of uploads beside the loop's; without a scanner no file is scanned."""
 
     ports: Ports
     quarantine: Quarantine

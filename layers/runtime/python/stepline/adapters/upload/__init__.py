@@ -1,1 +1,1 @@
-"""What judges uploads: a process for parsers, and scanners for malware."""
+"""Uploads: quarantine and its rows, a process for parsers, and scanners for malware."""

@@ -1,4 +1,4 @@
-"""What the process that judges a file is told of it."""
+"""The claim about a file: all that the process which judges it is told."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from stepline.ports.quarantine import Infection
+from stepline.ports.upload.quarantine import Infection
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import mapped
 from stepline.errors import DependencyError, NotFoundError
-from stepline.ports.quarantine import Infection
+from stepline.ports.upload.quarantine import Infection
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client

@@ -9,7 +9,7 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError, NotFoundError
 from stepline.model.file.upload_slot import Upload
 from stepline.model.ids import Lane
-from stepline.ports.quarantine import Infection, PostGrant
+from stepline.ports.upload.quarantine import Infection, PostGrant
 
 
 class MemoryQuarantine:

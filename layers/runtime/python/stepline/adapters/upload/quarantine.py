@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import mapped
 from stepline.errors import NotFoundError
-from stepline.ports.quarantine import PostGrant
+from stepline.ports.upload.quarantine import PostGrant
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client

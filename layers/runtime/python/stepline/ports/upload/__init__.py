@@ -1,0 +1,1 @@
+"""Uploads: quarantine, verdicts and scanners."""
