@@ -12,7 +12,7 @@ from stepline.model.file.upload_slot import Upload
 from stepline.model.ids import Lane
 
 Infection: TypeAlias = Literal["clean", "infected", "unknown"]
-"""What a scanner says about a file; `unknown`: it cannot say anything now."""
+"""The finding of a scanner; `unknown`: it cannot say anything now."""
 
 
 class PostGrant(Value):
