@@ -10,6 +10,7 @@ from stepline.api.endpoint import Services
 from stepline.api.router import Request, Router, refuse
 from stepline.api.table import ENDPOINTS
 from stepline.bootstrap.app import App
+from stepline.bootstrap.upload_wiring import uploads_on_aws
 from stepline.errors import SteplineError
 from stepline.log.timeline_cache import History
 from stepline.metrics import EDGE_ERRORS
@@ -24,7 +25,11 @@ def services() -> Services:
     """Return what the endpoints stand on, with the conversations that this environment has folded."""
     settings = app().settings
     return Services(
-        ports=app().ports, history=History(), socket_url=settings.socket_url, inspect=settings.inspect
+        ports=app().ports,
+        history=History(),
+        socket_url=settings.socket_url,
+        inspect=settings.inspect,
+        uploads=uploads_on_aws(settings, app().ports),
     )
 
 

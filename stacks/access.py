@@ -138,9 +138,9 @@ _OPENS: Final = f"{_LOG} UpdateItem"
 ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "authorizer": _rows(TICKET="DeleteItem"),
     "api": (
-        *_rows(TICKET="PutItem", LOG="GetItem Query"),
-        # What a conversation's log names, and its segments.
-        *_objects(reads="att out seg"),
+        *_rows(TICKET="PutItem", LOG="GetItem Query", RATE="UpdateItem", UPLOAD="GetItem PutItem UpdateItem"),
+        # What a conversation's log names, and its segments. A client posts files with a signature of this role.
+        *_objects(reads="att out seg", writes="quarantine"),
     ),
     "socket": (
         *_rows(

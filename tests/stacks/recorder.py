@@ -124,11 +124,15 @@ class Artifacts(S3Artifacts):
 
 
 class Slots(S3Quarantine):
-    """Says what S3 asks for besides, where an object is not there."""
+    """Says what S3 asks for besides, where an object is not there, and of whoever signed the form of a post."""
 
     def __init__(self, bucket, calls):
         super().__init__(bucket)
         self.calls = calls
+
+    def allow(self, key, **asked):
+        self.calls.note("s3:PutObject", key.partition("/")[0])
+        return super().allow(key, **asked)
 
     def fetch(self, key, into, *, max_bytes):
         found = super().fetch(key, into, max_bytes=max_bytes)

@@ -23,7 +23,15 @@ from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router
 from stepline.delivery.program_log import post_log
 from stepline.ingress.access import issue_ticket
-from stepline.ingress.upload import UploadPorts, UploadRequest, judge_upload, start_upload
+from stepline.ingress.upload import (
+    LATE_S,
+    SLOT_S,
+    UploadPorts,
+    UploadRequest,
+    judge_upload,
+    read_upload,
+    start_upload,
+)
 from stepline.log.timeline_cache import History
 from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
@@ -351,11 +359,17 @@ def take_files(conversation):
         preflight=MemoryPreflight(),
         scanner=GuardDutyScanner(name, conversation.clock, timeout_s=1),
     )
-    for data in (b"a,b", b""):
+    for sent, data in (("one", b"a,b"), ("two", b""), ("late", b"")):
         stated = hashlib.sha256(b"a,b").hexdigest()
         file = UploadRequest(filename="a.csv", size_bytes=3, sha256=stated)
+        with conversation.acting("api"):
+            upload = start_upload(desk, ME, LANE.conversation, file, key=sent).upload
+            start_upload(desk, ME, LANE.conversation, file, key=sent)
+            if sent == "late":
+                conversation.clock.pause(SLOT_S + LATE_S + 1)
+                assert read_upload(desk, ME, LANE.conversation, upload).reason == "upload_expired"
+                break
         with conversation.calls.by(""):
-            upload = start_upload(desk, ME, LANE.conversation, file).upload
             key = quarantine_key(LANE, upload)
             if data:
                 conversation.ports.artifacts.put(key, data, mime="text/csv")

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from stepline.errors import NotFoundError
+from stepline.ingress.upload import UploadPorts
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Journal
@@ -37,12 +38,16 @@ class Nothing(Closed):
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """The dependencies of the endpoints: the ports, the conversations folded so far, addresses and rules of this stage."""
+    """The dependencies of the endpoints: the ports, the conversations folded so far, addresses and rules of this stage.
+
+    Without `uploads` nobody uploads.
+    """
 
     ports: Ports
     history: History
     socket_url: str = ""
     inspect: Inspect = "admin"
+    uploads: UploadPorts | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,12 @@ class Call(Generic[Query, Body]):
     def ports(self) -> Ports:
         """The ports of the deployment."""
         return self.services.ports
+
+    def uploads(self) -> UploadPorts:
+        """Return the ports of uploads. Raises NotFoundError where nobody uploads."""
+        if self.services.uploads is None:
+            raise NotFoundError("there is nothing here")
+        return self.services.uploads
 
     def lane(self) -> Lane:
         """Return the lane of the conversation in the path; a tenant or project there must be the caller's own.

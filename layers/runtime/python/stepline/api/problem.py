@@ -41,6 +41,7 @@ _STATUS_OF_CODE: Final = {
     "rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
     "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
     "media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "idempotency_key_reused": HTTPStatus.UNPROCESSABLE_ENTITY,
     "turn_open": HTTPStatus.CONFLICT,
     "not_inspectable": HTTPStatus.FORBIDDEN,
 }

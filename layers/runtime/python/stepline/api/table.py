@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepline.api import inspector, tickets
+from stepline.api import inspector, tickets, uploads
 from stepline.api.endpoint import Call, Endpoint, Nothing
 
 
@@ -19,4 +19,5 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint(method="GET", path="/v1/openapi.json", run=read_description, answer=dict),
     *tickets.ENDPOINTS,
     *inspector.ENDPOINTS,
+    *uploads.ENDPOINTS,
 )

@@ -87,12 +87,15 @@ class UploadStatus(Value):
 
 
 def start_upload(
-    desk: UploadPorts, principal: Principal, conversation: str, request: UploadRequest
+    desk: UploadPorts, principal: Principal, conversation: str, request: UploadRequest, *, key: str = ""
 ) -> UploadGrant:
     """Return a slot for one file of a conversation of the user's own, or of one that is still to begin.
 
+    The same file under the same idempotency `key` has the same slot, as long as it can be posted to.
+
     Raises:
-        InputError: `bad_attachment`, `empty`, `type_not_allowed`, `content_type_mismatch`, `bad_conversation`.
+        InputError: `bad_attachment`, `empty`, `type_not_allowed`, `content_type_mismatch`, `bad_conversation`;
+            `idempotency_key_reused`, the key is that of another file; `upload_expired`, that of a slot which has ended.
         LimitError: `size_limit`, `rate_limited`.
         NotFoundError: the conversation belongs to another user.
         DependencyError: a service does not answer.
@@ -107,17 +110,26 @@ def start_upload(
     )
     _check_claim(file, desk.limits)
     check_owner(_tail(ports, lane), principal.user)
-    upload = Upload(
-        upload_id=f"up_{secrets.token_hex(16)}",
-        user=principal.user,
-        file=file,
-        until_s=int(ports.clock.now().timestamp()) + SLOT_S,
-    )
-    desk.uploads.begin(lane, upload)
+    upload_id, now_s = _name_upload(lane, principal.user, key), int(ports.clock.now().timestamp())
+    upload = desk.uploads.get(lane, upload_id) if key else None
+    if upload is None:
+        upload = Upload(upload_id=upload_id, user=principal.user, file=file, until_s=now_s + SLOT_S)
+        desk.uploads.begin(lane, upload)
+    elif upload.file != file:
+        raise InputError("this key was used for another file", code="idempotency_key_reused")
+    left_s = upload.until_s - now_s
+    if left_s <= 0:
+        raise InputError("the slot of this key has ended", code="upload_expired")
     grant = desk.quarantine.allow(
-        quarantine_key(lane, upload.upload_id), mime=file.mime, size_bytes=file.size_bytes, ttl_s=SLOT_S
+        quarantine_key(lane, upload_id), mime=file.mime, size_bytes=file.size_bytes, ttl_s=left_s
     )
-    return UploadGrant(upload=upload.upload_id, url=grant.url, fields=grant.fields, expires_in_s=SLOT_S)
+    return UploadGrant(upload=upload_id, url=grant.url, fields=grant.fields, expires_in_s=left_s)
+
+
+def _name_upload(lane: Lane, user: str, key: str) -> str:
+    if not key:
+        return f"up_{secrets.token_hex(16)}"
+    return f"up_{hashlib.sha256(chr(0).join((lane.key(), user, key)).encode()).hexdigest()[:32]}"
 
 
 def _check_claim(file: Attachment, limits: FileLimits) -> None:
