@@ -1,6 +1,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec.structs import replace
 
 from stepline.model.batch import Batch, State, encode_batch
 from stepline.model.entry import Inbound
@@ -229,5 +230,63 @@ def test_the_listing_and_the_open_mark_do_not_disturb_each_other(log, lane):
     assert log.conversations(lane.tenant, lane.project, lane.conversation) == []
     log.project(listing)
     assert [mark.n for mark in marks(log, lane)] == [1]
+    assert log.listing(lane) == replace(listing, open=True)
     log.clear_open(lane, 2)
     assert log.conversations(lane.tenant, lane.project, lane.conversation) == [listing]
+
+
+def make_row(lane: Lane, name: str, last_at: str) -> Listing:
+    other = Lane(tenant="acme", project="docs", conversation=f"{lane.conversation}{name}")
+    return Listing(lane=other, owner=lane.conversation, title=name, last_at=last_at, applied_n=1)
+
+
+def test_a_page_of_conversations_begins_behind_a_place(log, lane):
+    rows = [make_row(lane, str(i), f"2026-11-21T10:15:0{i}.000Z") for i in range(5)]
+    for row in rows:
+        log.project(row)
+    rows.reverse()
+    first = log.conversations("acme", "docs", lane.conversation, most=2)
+    assert first == rows[:2]
+    assert log.conversations("acme", "docs", lane.conversation, after=first[-1].place, most=2) == rows[2:4]
+    assert log.conversations("acme", "docs", lane.conversation, after=rows[3].place) == rows[4:]
+    assert log.conversations("acme", "docs", lane.conversation, after=rows[4].place, most=2) == []
+
+
+def test_rows_of_one_time_are_each_on_one_page(log, lane):
+    rows = [make_row(lane, str(i), AT) for i in range(4)]
+    for row in rows:
+        log.project(row)
+    found, place = [], None
+    while page := log.conversations("acme", "docs", lane.conversation, after=place, most=1):
+        found += page
+        place = page[-1].place
+    assert sorted(row.title for row in found) == ["0", "1", "2", "3"]
+
+
+def test_a_place_that_no_row_has_any_more_is_a_place_all_the_same(log, lane):
+    old, new = make_row(lane, "old", AT), make_row(lane, "new", LATER)
+    log.project(old)
+    log.project(new)
+    between = ("2026-11-21T10:15:30.000Z", lane.conversation)
+    assert log.conversations("acme", "docs", lane.conversation, after=between) == [old]
+
+
+def test_a_conversations_row_is_found_by_its_lane(log, lane):
+    listing = make_listing(lane, 2)
+    assert log.listing(lane) is None
+    log.put(lane, make_batch(1), marks_open=True)
+    assert log.listing(lane) is None
+    log.project(listing)
+    assert log.listing(lane) == replace(listing, open=True)
+
+
+def test_what_was_read_never_becomes_less_and_survives_a_projection(log, lane):
+    log.mark_read(lane, 3)
+    assert log.conversations(lane.tenant, lane.project, lane.conversation) == []
+    log.project(make_listing(lane, 4))
+    log.mark_read(lane, 2)
+    assert log.listing(lane).read_n == 3
+    log.mark_read(lane, 5)
+    log.project(make_listing(lane, 6))
+    (row,) = log.conversations(lane.tenant, lane.project, lane.conversation)
+    assert (row.read_n, row.applied_n) == (5, 6)

@@ -238,6 +238,8 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         primed=9999,
         bundle="b" * 32,
         parked=large,
+        turns=99_999_999,
+        begun_ms=2 * large,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

@@ -19,7 +19,13 @@ from stepline.timeline.segment import APART, FORMAT, decode_segment, encode_segm
 from tests.support.log_builder import LANE, LogBuilder, logs, patient
 
 AT_HAND = ("base", "batches", "load")
-SHAPES = {1: "23363335e75bc4a5", 2: "9aed5cde71e9217a", 3: "8fbf745c99e04e4c", 4: "551aab8d0f8eb6ea"}
+SHAPES = {
+    1: "23363335e75bc4a5",
+    2: "9aed5cde71e9217a",
+    3: "8fbf745c99e04e4c",
+    4: "551aab8d0f8eb6ea",
+    5: "5b659d8584084e4e",
+}
 """Of each format, a digest of the fields that are stored: an old format in a new shape would say something else."""
 
 

@@ -19,7 +19,7 @@ from stepline.errors import BusyError, SteplineError, UnknownOutcome
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
 from stepline.log.spill import hydrate, spill
-from stepline.log.transition import count_entries
+from stepline.log.transition import count_entries, epoch_ms
 from stepline.metrics import LOG_CONFLICTS
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
@@ -108,6 +108,7 @@ class Journal:
             draft.state,
             prev=newest_event(tail),
             tally=count_entries(draft.state.tally, draft.entries, at),
+            begun_ms=draft.state.begun_ms if tail.n else epoch_ms(at),
         )
         batch = Batch(n=tail.n + 1, by=self.by, at=at, step=self._step, entries=draft.entries, state=state)
         small = spill(self.ports.artifacts, self.lane, batch)

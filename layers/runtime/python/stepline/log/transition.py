@@ -39,7 +39,10 @@ from stepline.rendering.result import is_offered
 
 def opened(state: State, n: int, turn: str) -> State:
     """Open a turn in batch n: a new epoch, a new claim, nothing rendered beyond this batch."""
-    return replace(closed(state), status="open", turn=turn, opened=n, epoch=n, claim=n, rendered=n)
+    idle = closed(state)
+    return replace(
+        idle, status="open", turn=turn, opened=n, epoch=n, claim=n, rendered=n, turns=idle.turns + 1
+    )
 
 
 def reopened(state: State, n: int, attempt: int) -> State:
@@ -189,6 +192,8 @@ def closed(state: State) -> State:
         segment=state.segment,
         titled=state.titled,
         bundle=state.bundle,
+        turns=state.turns,
+        begun_ms=state.begun_ms,
     )
 
 

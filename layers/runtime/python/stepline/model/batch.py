@@ -14,7 +14,7 @@ from stepline.model.usage import Tally
 FORMAT = 1
 """The version of the format of batches and their states; a batch without a version has the first one."""
 
-STATE_MAX_BYTES = 1024
+STATE_MAX_BYTES = 1_056
 BATCH_MAX_BYTES = 32 * 1024
 
 
@@ -42,6 +42,8 @@ class State(Row):
     the number, from 1, of the newest round whose `before_round` did; 0 if none did. `running` names a running hook, too.
     `bundle` is the name of the conversation's bundle, "" for the stage's default; like `owner` it never changes.
     `parked` is the batch that asked a person for an approval, as long as nobody has answered; 0 if none is awaited.
+    `turns` are those of the conversation, the open one included, and `begun_ms` is when it began, in milliseconds since the
+    Unix epoch; both are 0 in a log that began before they were recorded.
 
     Source: docs/concepts/log.md.
     """
@@ -79,6 +81,8 @@ class State(Row):
     primed: int = 0
     bundle: str = ""
     parked: int = 0
+    turns: int = 0
+    begun_ms: int = 0
 
     def route(self) -> str:
         """Return the state machine's next state."""

@@ -36,8 +36,16 @@ class OpenLane(Value):
     since: str
 
 
+Place: TypeAlias = tuple[str, str]
+"""The place of a row in its owner's list: the time of its last activity, and its conversation."""
+
+
 class Listing(Value):
-    """A row of a conversation listing. `applied_n` orders writers; a late one loses."""
+    """A row of a conversation listing. `applied_n` orders writers; a late one loses.
+
+    `active_n` is the newest batch with something to read, at `last_at`, and `read_n` the newest one that the user has read.
+    `open`: the conversation is marked open. No projection changes these two.
+    """
 
     lane: Lane
     owner: str
@@ -48,6 +56,16 @@ class Listing(Value):
     outcome: str = ""
     input_tokens: int = 0
     output_tokens: int = 0
+    open: bool = False
+    started_at: str = ""
+    turns: int = 0
+    active_n: int = 0
+    read_n: int = 0
+
+    @property
+    def place(self) -> Place:
+        """Its place in the list of its owner."""
+        return (self.last_at, self.lane.conversation)
 
 
 class Log(Protocol):
@@ -96,6 +114,22 @@ class Log(Protocol):
         """Write the listing row if `applied_n` is newer than the stored one."""
         ...
 
-    def conversations(self, tenant: str, project: str, user: str) -> list[Listing]:
-        """Return a user's conversations, newest activity first."""
+    def listing(self, lane: Lane) -> Listing | None:
+        """Return a conversation's row, by a strong read; None if none was written."""
+        ...
+
+    def mark_read(self, lane: Lane, n: int) -> None:
+        """Record that the owner has read the conversation up to batch n, unless they have read further."""
+        ...
+
+    def conversations(
+        self,
+        tenant: str,
+        project: str,
+        user: str,
+        *,
+        after: Place | None = None,
+        most: int | None = None,
+    ) -> list[Listing]:
+        """Return a user's conversations, newest activity first: the `most` first ones behind the place `after`."""
         ...

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.adapters.aws.error import (
     AWS_ERRORS,
@@ -30,7 +32,7 @@ from stepline.adapters.aws.table import (
 )
 from stepline.model.batch import Batch, decode_batch, encode_batch
 from stepline.model.ids import Lane, make_lane
-from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Put, Written
+from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Place, Put, Written
 
 MESSAGE_TTL_S: Final = 14 * 24 * 3600
 USER_INDEX: Final = "GSI1"
@@ -168,19 +170,58 @@ class DynamoLog:
                 },
             )
 
-    def conversations(self, tenant: str, project: str, user: str) -> list[Listing]:
+    def listing(self, lane: Lane) -> Listing | None:
+        item = self._table.get(conversation_pk(lane), HEAD, consistent=True)
+        return _read_listing(item) if item and "body" in item else None
+
+    def mark_read(self, lane: Lane, n: int) -> None:
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._table.call(
+                "update_item",
+                TableName=self._table.name,
+                Key=key(conversation_pk(lane), HEAD),
+                UpdateExpression="SET read_n = :n",
+                ConditionExpression="attribute_not_exists(read_n) OR read_n < :n",
+                ExpressionAttributeValues={":n": {"N": str(n)}},
+            )
+
+    def conversations(
+        self,
+        tenant: str,
+        project: str,
+        user: str,
+        *,
+        after: Place | None = None,
+        most: int | None = None,
+    ) -> list[Listing]:
+        owner = user_pk(tenant, project, user)
+        asked: dict[str, Any] = {}
+        if after is not None:
+            last_at, conversation = after
+            lane = Lane(tenant=tenant, project=project, conversation=conversation)
+            place = {"gsi1pk": {"S": owner}, "gsi1sk": {"S": last_at}}
+            asked["ExclusiveStartKey"] = key(conversation_pk(lane), HEAD) | place
+        if most is not None:
+            asked["Limit"] = most
         items = self._table.query(
             "gsi1pk = :user",
-            {":user": {"S": user_pk(tenant, project, user)}},
+            {":user": {"S": owner}},
             IndexName=USER_INDEX,
             ScanIndexForward=False,
+            **asked,
         )
-        return [_LISTING.decode(item["body"]["B"]) for item in items]
+        return [_read_listing(item) for item in islice(items, most)]
 
 
 def _read_batch(item: Item) -> Batch:
     body: bytes = item["body"]["B"]
     return decode_batch(body)
+
+
+def _read_listing(item: Item) -> Listing:
+    row = _LISTING.decode(item["body"]["B"])
+    read_n = int(item["read_n"]["N"]) if "read_n" in item else 0
+    return replace(row, read_n=read_n, open="lane_open" in item)
 
 
 def _refusal(error: AwsError, batch: Batch, *, has_message: bool) -> Put:

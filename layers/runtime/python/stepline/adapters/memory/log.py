@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from threading import Lock
 
+from msgspec.structs import replace
+
 from stepline.model.batch import Batch, decode_batch, encode_batch
 from stepline.model.ids import Lane
-from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Put, Written
+from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Place, Put, Written
 
 
 class MemoryLog:
@@ -19,6 +21,7 @@ class MemoryLog:
         self._messages: dict[tuple[str, str], int] = {}
         self._open: dict[str, OpenLane] = {}
         self._listings: dict[str, Listing] = {}
+        self._read: dict[str, int] = {}
 
     def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
         with self._lock:
@@ -69,12 +72,34 @@ class MemoryLog:
             if there is None or there.applied_n < listing.applied_n:
                 self._listings[listing.lane.key()] = listing
 
-    def conversations(self, tenant: str, project: str, user: str) -> list[Listing]:
+    def listing(self, lane: Lane) -> Listing | None:
+        with self._lock:
+            row = self._listings.get(lane.key())
+            return row and self._with_marks(row)
+
+    def mark_read(self, lane: Lane, n: int) -> None:
+        with self._lock:
+            self._read[lane.key()] = max(n, self._read.get(lane.key(), 0))
+
+    def conversations(
+        self,
+        tenant: str,
+        project: str,
+        user: str,
+        *,
+        after: Place | None = None,
+        most: int | None = None,
+    ) -> list[Listing]:
         with self._lock:
             listings = list(self._listings.values())
         theirs = [
-            listing
+            self._with_marks(listing)
             for listing in listings
             if (listing.lane.tenant, listing.lane.project, listing.owner) == (tenant, project, user)
         ]
-        return sorted(theirs, key=lambda listing: listing.last_at, reverse=True)
+        rows = sorted(theirs, key=lambda listing: listing.place, reverse=True)
+        return [row for row in rows if after is None or row.place < after][:most]
+
+    def _with_marks(self, row: Listing) -> Listing:
+        name = row.lane.key()
+        return replace(row, read_n=self._read.get(name, 0), open=name in self._open)
