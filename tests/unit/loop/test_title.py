@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from bundles.default import WORKFLOW
-from stepline.adapters.memory.model import Fail
+from stepline.adapters.memory.model import Fail, MemoryModelClient
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused, ModelStreamBroken
+from stepline.ingress.rename import rename
 from stepline.loop.title import ROLE
 from stepline.metrics import INPUT_TOKENS
 from stepline.model.entry import Closed, Decided, Titled
@@ -230,3 +231,44 @@ def test_a_turn_that_fails_names_nothing():
     conversation.run()
     assert conversation.entries(Titled) == []
     assert title(conversation) == "first words"
+
+
+# --- a user's own title
+
+
+class Interrupted(MemoryModelClient):
+    """The user names the conversation while the first call is under way."""
+
+    def __init__(self, conversation: Conversation, *script: str) -> None:
+        super().__init__(*script)
+        self.conversation = conversation
+
+    def stream(self, request):
+        if not self.requests:
+            rename(self.conversation.ports, LANE, "Mine", user=USER)
+        return super().stream(request)
+
+
+def test_a_title_that_the_model_made_meanwhile_does_not_replace_the_users():
+    conversation = Gated()
+    conversation.model = Interrupted(conversation, GATE, answered("done"))
+    inbox = conversation.listen()
+    conversation.send("a packing list, please")
+    conversation.run()
+    conversation.model.assert_read()
+    assert [named.title for named in conversation.entries(Titled)] == ["Mine", "Mine"]
+    assert title(conversation) == conversation.timeline().title == "Mine"
+    told = [event for _, events in durable(inbox) for event in events]
+    assert [one.data["title"] for one in told if one.type == "chat.conversation.title"][1:] == [
+        "Mine",
+        "Mine",
+    ]
+
+
+def test_a_conversation_that_its_user_named_is_not_named_by_a_turns_summary():
+    conversation = Conversation(summed("done", "Title: a list"))
+    conversation.send("a packing list, please")
+    rename(conversation.ports, LANE, "Mine", user=USER)
+    conversation.run()
+    assert [named.title for named in conversation.entries(Titled)] == ["Mine"]
+    assert title(conversation) == "Mine"

@@ -9,7 +9,10 @@ The listing row of a conversation is such an effect: it carries the batch's n, s
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError, SteplineError
@@ -20,10 +23,10 @@ from stepline.log.spill import LOST, hydrate
 from stepline.metrics import EVENT_RULE_FAILURES, MEMORY_UNWRITTEN, WORKSPACES_UNSAVED
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import ApprovalAnswered, Closed, Inbound, Opened, TakenOver, Titled
-from stepline.model.ids import Lane, execution_name
+from stepline.model.ids import Lane, execution_name, utc
 from stepline.model.memory_row import MemoryScope
 from stepline.model.step import Step
-from stepline.model.wire.event import encode_frame, frame_events
+from stepline.model.wire.event import EventFrame, encode_frame, frame_events
 from stepline.ports.log import Listing
 
 logger = logging.getLogger(__name__)
@@ -71,6 +74,11 @@ def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
+    """Return the frames of the batch's events that may leave, as JSON; none if it has no events."""
+    return [encode_frame(frame) for frame in frame_batch(ports, lane, batch)]
+
+
+def frame_batch(ports: Ports, lane: Lane, batch: Batch) -> list[EventFrame]:
     """Return the frames of the batch's events that may leave; none if it has no events.
 
     Every frame, live or replayed, comes from here, so it is here that a batch is hydrated: a tail, as the
@@ -84,10 +92,9 @@ def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
     sifted = ports.of(batch.state.bundle).outward.sift(events)
     if sifted.failures:
         ports.meter.count(EVENT_RULE_FAILURES, sifted.failures)
-    framed = frame_events(
+    return frame_events(
         lane.conversation, n=batch.n, prev=batch.state.prev, claim=batch.state.claim, events=sifted.events
     )
-    return [encode_frame(frame) for frame in framed]
 
 
 def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> None:
@@ -100,19 +107,37 @@ def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> N
 
 def project(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Update the conversation's listing row to this batch."""
+    ports.log.project(make_listing(ports, lane, batch))
+
+
+def make_listing(ports: Ports, lane: Lane, batch: Batch) -> Listing:
+    """Return the listing row of a conversation whose newest batch is this one; a mere title is no activity."""
+    state = batch.state
+    row = Listing(
+        lane=lane,
+        owner=state.owner,
+        title=_title(ports, lane, batch),
+        last_at=batch.at,
+        applied_n=batch.n,
+        turn=state.turn,
+        input_tokens=state.input_tokens,
+        output_tokens=state.output_tokens,
+        started_at=utc(datetime.fromtimestamp(state.begun_ms / 1000, UTC)) if state.begun_ms else "",
+        turns=state.turns,
+        active_n=batch.n,
+    )
     closing = next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
-    ports.log.project(
-        Listing(
-            lane=lane,
-            owner=batch.state.owner,
-            title=_title(ports, lane, batch),
-            last_at=batch.at,
-            applied_n=batch.n,
-            turn=closing.turn if closing else batch.state.turn,
-            outcome=closing.outcome if closing else "",
-            input_tokens=batch.state.input_tokens,
-            output_tokens=batch.state.output_tokens,
-        )
+    if closing:
+        return replace(row, turn=closing.turn, outcome=closing.outcome)
+    before = ports.log.listing(lane) if all(isinstance(entry, Titled) for entry in batch.entries) else None
+    if before is None:
+        return row
+    return replace(
+        row,
+        last_at=before.last_at,
+        turn=before.turn,
+        outcome=before.outcome,
+        active_n=before.active_n,
     )
 
 

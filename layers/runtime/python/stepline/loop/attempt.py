@@ -16,7 +16,7 @@ from stepline.log.timeline_cache import History
 from stepline.log.transition import billed, epoch_ms, steered, titled
 from stepline.loop.agent import Agent
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
-from stepline.model.batch import Batch
+from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
 from stepline.model.entry import Entry, Steered, Titled
 from stepline.model.ids import utc
@@ -90,12 +90,13 @@ class Attempt:
             if any(isinstance(entry, Steered) and entry.n <= at.state.steered for entry in entries):
                 return at  # already recorded: our own put, whose answer was lost
             state = billed(at.state, usage)
-            if any(isinstance(entry, Titled) for entry in entries):
+            put = tuple(self._with_standing_title(entry, at.state) for entry in entries)
+            if any(isinstance(entry, Titled) for entry in put):
                 state = titled(state, at.n + 1)
-            for entry in entries:
+            for entry in put:
                 if isinstance(entry, Steered):
                     state = steered(state, entry.n, finalize=entry.finalize)
-            return Draft(entries=entries, state=state)
+            return Draft(entries=put, state=state)
 
         batch: Batch | Step = self.journal.commit(plan, tail=timeline.tail)
         if isinstance(batch, Step):
@@ -103,6 +104,16 @@ class Attempt:
         publish(self.ports, self.journal.lane, batch)
         count_usage(self.ports.meter, usage)
         return self.follow(batch)
+
+    def _with_standing_title(self, entry: Entry, state: State) -> Entry:
+        """Return the entry; if it is a title, and the user gave one meanwhile, with that one."""
+        if not (isinstance(entry, Titled) and state.titled):
+            return entry
+        standing = self.journal.get(state.titled)
+        given = standing.entries if standing else ()
+        return replace(
+            entry, title=next((one.title for one in given if isinstance(one, Titled)), entry.title)
+        )
 
     def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
         """Return the context for the action's tool; only a cancellable tool gets a way to be cancelled."""

@@ -1,0 +1,50 @@
+"""A user names a conversation: the title enters the log, and every client hears of it.
+
+The model gives a title only to a conversation that has none, so this one stays.
+Source: docs/concepts/http-api.md#titles.
+"""
+
+from __future__ import annotations
+
+from stepline.delivery.effect import project, publish
+from stepline.errors import InputError, LimitError, NotFoundError
+from stepline.events.derive import render_title
+from stepline.log.bindings import Ports
+from stepline.log.fence import check_owner
+from stepline.log.journal import Draft, Journal
+from stepline.log.transition import titled
+from stepline.model.batch import Batch
+from stepline.model.entry import TITLE_CHARS, Titled
+from stepline.model.ids import Lane, utc
+
+
+def rename(ports: Ports, lane: Lane, title: str, *, user: str) -> Batch:
+    """Put the title, on one line; return its batch, or the one that gave this very title before.
+
+    Raises:
+        NotFoundError: the conversation is absent or foreign.
+        InputError: `bad_title`, it is empty.
+        LimitError: it is longer than TITLE_CHARS.
+        BusyError: the lane is contended.
+    """
+    line = " ".join(title.split())
+    if not line:
+        raise InputError("a title has at least one character", code="bad_title")
+    if len(line) > TITLE_CHARS:
+        raise LimitError(f"a title has at most {TITLE_CHARS} characters", limit=TITLE_CHARS)
+    journal = Journal(ports, lane, "rename")
+    entry = Titled(title=render_title(line), at=utc(ports.clock.now()))
+
+    def plan(tail: Batch) -> Draft | Batch:
+        if not tail.n:
+            raise NotFoundError("no such conversation")
+        check_owner(tail, user)
+        standing = journal.get(tail.state.titled) if tail.state.titled else None
+        if standing and any(isinstance(one, Titled) and one.title == entry.title for one in standing.entries):
+            return standing
+        return Draft(entries=(entry,), state=titled(tail.state, tail.n + 1))
+
+    batch = journal.commit(plan, tail=journal.tail(consistent=True))
+    publish(ports, lane, batch)
+    project(ports, lane, batch)
+    return batch
