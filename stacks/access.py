@@ -138,9 +138,20 @@ _OPENS: Final = f"{_LOG} UpdateItem"
 ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "authorizer": _rows(TICKET="DeleteItem"),
     "api": (
-        *_rows(TICKET="PutItem", LOG="GetItem Query", RATE="UpdateItem", UPLOAD="GetItem PutItem UpdateItem"),
+        # A title is a batch; the list and the mark of what was read are in the row beside the log.
+        *_rows(
+            LOG="GetItem Query PutItem",
+            CONV="GetItem Query UpdateItem DeleteItem",
+            SOCKET="DeleteItem",
+            TICKET="PutItem",
+            RATE="UpdateItem",
+            UPLOAD="GetItem PutItem UpdateItem",
+        ),
+        _right("dynamodb", "Query", "users", "USER#*"),
         # What a conversation's log names, and its segments. A client posts files with a signature of this role.
         *_objects(reads="att out seg", writes="quarantine"),
+        _POSTS,
+        _TELLS,
     ),
     "socket": (
         *_rows(

@@ -37,7 +37,7 @@ class Size(NamedTuple):
 SIZES: Final[Mapping[str, Size]] = {
     "authorizer": Size(10, 256, is_waited_for=True),
     "socket": Size(25, 512, is_waited_for=True),
-    "api": Size(10, 256),
+    "api": Size(25, 512),
     "decide": Size(STEP_TIMEOUTS_S["decide"], 512, is_waited_for=True),
     "act": Size(STEP_TIMEOUTS_S["act"], 512, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),

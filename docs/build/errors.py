@@ -17,6 +17,8 @@ CLIENT = {
     "unknown_action": "`action` is none of `send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping`, `auth`",
     "bad_message": "a field is missing, unknown or malformed; the message names the first one",
     "message_too_large": "more than 131,072 bytes of UTF-8, of a message or of an event's text",
+    "bad_title": "a title has at least one character that is no white space",
+    "bad_cursor": "`after` is no cursor of this list, or another user's: begin again without one",
     "bad_event": "the event cannot be one: its kind, whether that is reactive, its text, or a payload that JSON would not bring back",
     "bad_timezone": "the `timezone` is no name of the IANA time zone database",
     "payload_too_large": "an event says more beside its text than may stand in the log",

@@ -48,6 +48,7 @@ from stepline.ports.channel import Principal
 from stepline.ports.memory_index import MemoryQuery
 from stepline.tools.context import Store
 from tests.stacks.recorder import NAME, Calls, Cloud, Slots
+from tests.support.api_caller import Caller
 from tests.support.aws import moto
 from tests.support.conversation import FAR, LANE, USER
 from tests.support.generation import answered, called, coded
@@ -147,6 +148,7 @@ def tell(conversation):
     inspect(conversation)
     run_a_program_here(conversation)
     lose_a_turn(conversation)
+    call_the_api(conversation)
     take_files(conversation)
     with conversation.acting("socket"):
         conversation.ports.subscriptions.disconnect("k1")
@@ -163,6 +165,20 @@ def come_in(conversation):
         conversation.ports.subscriptions.connect("k1", who)
         conversation.ports.subscriptions.subscribe(LANE, "k1", FAR)
     conversation.say(action="auth", ticket=second)
+
+
+def call_the_api(conversation):
+    """A client lists, reads, names and marks the conversation, which is in a segment, with its long texts elsewhere."""
+    lose_a_listener(conversation)
+    with conversation.acting("api"):
+        caller = Caller(conversation.ports)
+        url = f"/v1/conversations/{LANE.conversation}"
+        caller.get("/v1/conversations")
+        caller.get(url)
+        caller.get(f"{url}/events")
+        caller.ask("PUT", f"{url}/read", {"n": 1})
+        for title in ("Mine", "Mine after all"):
+            caller.ask("PATCH", url, {"title": title})
 
 
 def keep_values(conversation):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepline.api import inspector, tickets, uploads
+from stepline.api import conversations, inspector, tickets, uploads
 from stepline.api.endpoint import Call, Endpoint, Nothing
 
 
@@ -18,6 +18,7 @@ def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG0
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint(method="GET", path="/v1/openapi.json", run=read_description, answer=dict),
     *tickets.ENDPOINTS,
+    *conversations.ENDPOINTS,
     *inspector.ENDPOINTS,
     *uploads.ENDPOINTS,
 )

@@ -1,0 +1,160 @@
+"""Conversations: the list, one row, its events in pages, its title, and how far it was read."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.delivery.effect import make_listing
+from stepline.delivery.event_page import EventPage, read_page
+from stepline.ingress.rename import rename
+from stepline.log.listed_conversations import list_conversations
+from stepline.model.base import Value
+from stepline.ports.log import Listing
+
+CURSOR_MAX_CHARS: Final = 512
+N_MAX: Final = 10**12 - 1
+
+State = Literal["idle", "in_progress", "error"]
+
+
+class ListQuery(Closed):
+    """A page of the list: `limit` rows behind the cursor `after`, with the words of `q` in their titles."""
+
+    after: Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)] = ""
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    q: Annotated[str, Meta(max_length=200)] = ""
+
+
+class EventsQuery(Closed):
+    """The last `turns` turns in front of event `before`; 0 is the end."""
+
+    before: Annotated[int, Meta(ge=0, le=N_MAX)] = 0
+    turns: Annotated[int, Meta(ge=1, le=50)] = 20
+
+
+class Title(Closed):
+    """A title; white space in it becomes single blanks."""
+
+    title: Annotated[str, Meta(min_length=1, max_length=400)]
+
+
+class Mark(Closed):
+    """The number of the newest event that the user has read."""
+
+    n: Annotated[int, Meta(ge=0, le=N_MAX)]
+
+
+class ConversationRow(Value, omit_defaults=False):
+    """A conversation in the list. `unread_n` is the number of the first batch that the user has not read, 0 if there is none.
+
+    Times are ISO-8601 in UTC; `started_at` is "" where it was not recorded.
+    """
+
+    conversation: str
+    title: str
+    state: State
+    started_at: str
+    last_activity_at: str
+    turns: int
+    unread_n: int
+
+
+class ConversationList(Value, omit_defaults=False):
+    """Rows, newest activity first; `next` is the cursor of the page behind them, "" for the last one."""
+
+    items: tuple[ConversationRow, ...]
+    next: str
+
+
+def state_of(row: Listing) -> State:
+    """Return how a conversation stands."""
+    if row.open:
+        return "in_progress"
+    return "error" if row.outcome == "error" else "idle"
+
+
+def make_row(row: Listing) -> ConversationRow:
+    """Return a row of the list as clients read it."""
+    return ConversationRow(
+        conversation=row.lane.conversation,
+        title=row.title,
+        state=state_of(row),
+        started_at=row.started_at,
+        last_activity_at=row.last_at,
+        turns=row.turns,
+        unread_n=row.read_n + 1 if row.read_n < row.active_n else 0,
+    )
+
+
+def listing_of(call: Call[object, object]) -> Listing:
+    """Return the row of the caller's conversation, from its log if there is none yet. Raises NotFoundError."""
+    journal, tail = call.tail()
+    row = call.ports.log.listing(journal.lane) or make_listing(call.ports, journal.lane, tail)
+    return replace(row, open=tail.state.status == "open")
+
+
+def list_all(call: Call[ListQuery, None]) -> ConversationList:
+    """List the caller's conversations, newest activity first."""
+    query = call.query
+    page = list_conversations(
+        call.ports.log, call.principal, after=query.after, limit=query.limit, words=query.q
+    )
+    return ConversationList(items=tuple(map(make_row, page.rows)), next=page.next)
+
+
+def read_conversation(call: Call[Nothing, None]) -> ConversationRow:
+    """Read a conversation's row of the list."""
+    return make_row(listing_of(call))
+
+
+def read_events(call: Call[EventsQuery, None]) -> EventPage:
+    """Read the newest turns in front of an event, as the frames that `resume` sends."""
+    return read_page(call.ports, call.timeline(), before=call.query.before, turns=call.query.turns)
+
+
+def rename_conversation(call: Call[Nothing, Title]) -> None:
+    """Name a conversation; the model does not name it again."""
+    rename(call.ports, call.lane(), call.body.title, user=call.principal.user)
+
+
+def mark_read(call: Call[Nothing, Mark]) -> None:
+    """Record how far the user has read; a smaller number than before changes nothing."""
+    journal, tail = call.tail()
+    call.ports.log.mark_read(journal.lane, min(call.body.n, tail.n))
+
+
+_CONVERSATION: Final = "/v1/conversations/{conversation}"
+_NAMED: Final = {**OWNED, HTTPStatus.BAD_REQUEST: ("bad_conversation",)}
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="GET",
+        path="/v1/conversations",
+        run=list_all,
+        query=ListQuery,
+        answer=ConversationList,
+        codes={HTTPStatus.BAD_REQUEST: ("bad_cursor",)},
+    ),
+    Endpoint(method="GET", path=_CONVERSATION, run=read_conversation, answer=ConversationRow, codes=_NAMED),
+    Endpoint(
+        method="PATCH",
+        path=_CONVERSATION,
+        run=rename_conversation,
+        body=Title,
+        codes={**OWNED, HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_title")},
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_CONVERSATION}/events",
+        run=read_events,
+        query=EventsQuery,
+        answer=EventPage,
+        codes=_NAMED,
+    ),
+    Endpoint(method="PUT", path=f"{_CONVERSATION}/read", run=mark_read, body=Mark, codes=_NAMED),
+)

@@ -1,0 +1,73 @@
+"""A page of a conversation's events: the newest turns first, for a client that does not replay everything.
+
+Pages meet: the last batch of one is the one before the first of the next. A page begins where a turn opened; a turn that is
+larger than a page is cut between two batches.
+Source: docs/concepts/http-api.md#events-in-pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from stepline.delivery.effect import frame_batch
+from stepline.log.bindings import Ports
+from stepline.model.base import Value
+from stepline.model.wire.event import EventFrame, encode_frame
+from stepline.timeline.fold import Timeline
+
+PAGE_MAX_BYTES: Final = 4 * 1024 * 1024
+"""The JSON of a page's frames; a function's answer has at most 6 MB."""
+AHEAD: Final = 64
+"""The batches that are read at once, from the end of a turn on."""
+
+
+class EventPage(Value, omit_defaults=False):
+    """The frames of a page, oldest first, exactly as `resume` sends them.
+
+    `first_n` is the number of its first batch, 0 for an empty page: the page before it ends `before` that number. `more`:
+    there is one.
+    """
+
+    events: tuple[EventFrame, ...] = ()
+    first_n: int = 0
+    more: bool = False
+
+
+def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> EventPage:
+    """Return the last `turns` turns of the events in front of batch `before`; 0 is the end of the conversation.
+
+    Raises DependencyError if a long text of a batch cannot be read.
+    """
+    end = min(before or timeline.n + 1, timeline.n + 1)
+    begins = [1, *(turn.opened for turn in timeline.history[1:])]
+    begins = [begin for begin in begins if begin < end][-turns:]
+    newest_first: list[EventFrame] = []
+    first, size = end, 0
+    for begin in reversed(begins):
+        kept, begun_at = len(newest_first), first
+        for frames, n in _backwards(ports, timeline, begin, first):
+            size += sum(len(encode_frame(frame)) for frame in frames)
+            if size > PAGE_MAX_BYTES and first < end:
+                if begun_at < end:
+                    newest_first, first = newest_first[:kept], begun_at
+                return _make_page(newest_first, first)
+            newest_first += reversed(frames)
+            first = n
+    return _make_page(newest_first, first if begins else 0)
+
+
+def _backwards(
+    ports: Ports, timeline: Timeline, begin: int, end: int
+) -> Iterator[tuple[list[EventFrame], int]]:
+    """Yield the frames and the number of each batch from `begin` on and in front of `end`, the newest first."""
+    while end > begin:
+        start = max(begin, end - AHEAD)
+        batches = timeline.since(start - 1, end - 1)
+        for batch in reversed(batches):
+            yield frame_batch(ports, timeline.lane, batch), batch.n
+        end = start
+
+
+def _make_page(newest_first: list[EventFrame], first: int) -> EventPage:
+    return EventPage(events=tuple(reversed(newest_first)), first_n=first, more=first > 1)

@@ -1,0 +1,43 @@
+"""A caller of the HTTP API over the ports of a conversation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stepline.api.endpoint import Services
+from stepline.api.router import Answer, Request, Router
+from stepline.api.table import ENDPOINTS
+from stepline.log.bindings import Ports
+from stepline.log.timeline_cache import History
+from stepline.ports.channel import Principal
+from tests.support.conversation import FAR, LANE, USER
+
+ROUTER = Router(ENDPOINTS)
+JSON = {"content-type": "application/json"}
+
+
+class Caller:
+    """Asks the whole table as one user."""
+
+    def __init__(self, ports: Ports, *, user: str = USER, tenant: str = LANE.tenant) -> None:
+        self.services = Services(ports=ports, history=History())
+        self.principal = Principal(tenant=tenant, project=LANE.project, user=user, expires_at=FAR)
+
+    def ask(self, method: str, path: str, body: Any = None, **query: str) -> Answer:
+        given = {} if body is None else {"headers": JSON, "body": json.dumps(body).encode()}
+        request = Request(method=method, path=path, query=query, **given)
+        return ROUTER.answer(self.services, self.principal, request)
+
+    def get(self, path: str, **query: str) -> Any:
+        """Return what a good answer says."""
+        return read(self.ask("GET", path, **query))
+
+    def post(self, path: str, body: Any) -> Any:
+        """Return what a good answer says."""
+        return read(self.ask("POST", path, body))
+
+
+def read(answer: Answer) -> Any:
+    assert answer.status < 300, answer.body
+    return json.loads(answer.body)
