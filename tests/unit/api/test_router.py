@@ -10,7 +10,7 @@ import pytest
 
 from stepline.api.endpoint import Call, Closed, Endpoint, Redirect, Services
 from stepline.api.openapi import codes_of, render_openapi
-from stepline.api.router import BODY_MAX_BYTES, Answer, Request, Router
+from stepline.api.router import ANSWER_MAX_BYTES, BODY_MAX_BYTES, Answer, Request, Router
 from stepline.api.table import ENDPOINTS
 from stepline.errors import BusyError, ContextLimit, LimitError, NotFoundError
 from stepline.ports.channel import Principal
@@ -34,7 +34,8 @@ class Name(Closed):
 
 def read(call: Call[Page, None]) -> dict[str, Any]:
     """Read one."""
-    return {"path": dict(call.path), "limit": call.query.limit, "key": call.idempotency_key}
+    long = "x" * ANSWER_MAX_BYTES if call.path["thing"] == "long" else ""
+    return {"path": dict(call.path), "limit": call.query.limit, "key": call.idempotency_key, "long": long}
 
 
 def rename(call: Call[Page, Name]) -> None:
@@ -111,6 +112,10 @@ def test_a_body_that_is_not_valid_is_refused(headers: dict[str, str], body: byte
 def test_an_idempotency_key_is_short_and_printable(key: str) -> None:
     assert ask("GET", "/v1/things/a", headers={"idempotency-key": key}).code == "bad_message"
     assert json.loads(ask("GET", "/v1/things/a", headers={"idempotency-key": "k"}).body)["key"] == "k"
+
+
+def test_an_answer_that_no_function_could_give_is_refused() -> None:
+    assert ask("GET", "/v1/things/long").code == "answer_too_large"
 
 
 def test_without_an_answer_there_is_no_content() -> None:

@@ -20,12 +20,15 @@ from stepline.errors import InputError, LimitError, NotFoundError, SteplineError
 from stepline.ports.channel import Principal
 
 BODY_MAX_BYTES: Final = 256 * 1024
+ANSWER_MAX_BYTES: Final = 4 * 1024 * 1024
+"""A function's answer has at most 6 MB, in which the body is a text with each quote escaped."""
 JSON: Final = "application/json"
 KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 """An idempotency key: printable ASCII."""
 
 COMMON: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
     HTTPStatus.BAD_REQUEST: ("bad_message",),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("answer_too_large",),
     HTTPStatus.INTERNAL_SERVER_ERROR: ("internal",),
     HTTPStatus.SERVICE_UNAVAILABLE: ("dependency", "busy"),
 }
@@ -159,8 +162,7 @@ def _write(endpoint: Endpoint, value: Any) -> Answer:
         return Answer(status=HTTPStatus.FOUND, headers={"Location": value.url, **_HEADERS})
     if endpoint.answer is None:
         return Answer(status=HTTPStatus.NO_CONTENT, headers=_HEADERS)
-    return Answer(
-        status=endpoint.status,
-        headers={"Content-Type": JSON, **_HEADERS},
-        body=msgspec.json.encode(value),
-    )
+    body = msgspec.json.encode(value)
+    if len(body) > ANSWER_MAX_BYTES:
+        raise LimitError("the answer is too large: ask for less at a time", code="answer_too_large")
+    return Answer(status=endpoint.status, headers={"Content-Type": JSON, **_HEADERS}, body=body)
