@@ -20,9 +20,11 @@ JSON = {"content-type": "application/json"}
 class Caller:
     """Asks the whole table as one user."""
 
-    def __init__(self, ports: Ports, *, user: str = USER, tenant: str = LANE.tenant) -> None:
+    def __init__(
+        self, ports: Ports, *, user: str = USER, tenant: str = LANE.tenant, project: str = LANE.project
+    ) -> None:
         self.services = Services(ports=ports, history=History())
-        self.principal = Principal(tenant=tenant, project=LANE.project, user=user, expires_at=FAR)
+        self.principal = Principal(tenant=tenant, project=project, user=user, expires_at=FAR)
 
     def ask(self, method: str, path: str, body: Any = None, **query: str) -> Answer:
         given = {} if body is None else {"headers": JSON, "body": json.dumps(body).encode()}

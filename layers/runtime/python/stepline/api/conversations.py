@@ -129,7 +129,7 @@ def mark_read(call: Call[Nothing, Mark]) -> None:
 
 
 _CONVERSATION: Final = "/v1/conversations/{conversation}"
-_NAMED: Final = {**OWNED, HTTPStatus.BAD_REQUEST: ("bad_conversation",)}
+NAMED: Final = {**OWNED, HTTPStatus.BAD_REQUEST: ("bad_conversation",)}
 
 ENDPOINTS: Final = (
     Endpoint(
@@ -140,7 +140,7 @@ ENDPOINTS: Final = (
         answer=ConversationList,
         codes={HTTPStatus.BAD_REQUEST: ("bad_cursor",)},
     ),
-    Endpoint(method="GET", path=_CONVERSATION, run=read_conversation, answer=ConversationRow, codes=_NAMED),
+    Endpoint(method="GET", path=_CONVERSATION, run=read_conversation, answer=ConversationRow, codes=NAMED),
     Endpoint(
         method="PATCH",
         path=_CONVERSATION,
@@ -154,7 +154,7 @@ ENDPOINTS: Final = (
         run=read_events,
         query=EventsQuery,
         answer=EventPage,
-        codes=_NAMED,
+        codes=NAMED,
     ),
-    Endpoint(method="PUT", path=f"{_CONVERSATION}/read", run=mark_read, body=Mark, codes=_NAMED),
+    Endpoint(method="PUT", path=f"{_CONVERSATION}/read", run=mark_read, body=Mark, codes=NAMED),
 )

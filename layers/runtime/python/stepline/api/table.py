@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepline.api import conversations, inspector, tickets, uploads
+from stepline.api import conversations, inspector, project_conversations, tickets, uploads
 from stepline.api.endpoint import Call, Endpoint, Nothing
 
 
@@ -19,6 +19,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     Endpoint(method="GET", path="/v1/openapi.json", run=read_description, answer=dict),
     *tickets.ENDPOINTS,
     *conversations.ENDPOINTS,
+    *project_conversations.ENDPOINTS,
     *inspector.ENDPOINTS,
     *uploads.ENDPOINTS,
 )

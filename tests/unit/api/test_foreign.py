@@ -1,0 +1,81 @@
+"""Every endpoint of the table: what is another's is answered exactly like what is not there."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+from stepline.api.endpoint import Endpoint
+from stepline.api.router import Answer
+from stepline.api.table import ENDPOINTS
+from tests.support.api_caller import Caller
+from tests.support.conversation import LANE, Conversation
+from tests.support.generation import answered
+
+OTHERS = ({"user": "eve"}, {"tenant": "umbrella"}, {"project": "sales"})
+OWNED = [one for one in ENDPOINTS if "{conversation}" in one.path or one.run.__name__ == "fetch_named"]
+LOCATED = [endpoint for endpoint in ENDPOINTS if "{tenant}" in endpoint.path or "{project}" in endpoint.path]
+BODIES: dict[str, Any] = {
+    "rename_conversation": {"title": "Mine"},
+    "mark_read": {"n": 1},
+    "fetch_turns": {"materialize": True},
+    "read_rated": {},
+}
+"""A good body of each endpoint that takes one."""
+
+
+def name(endpoint: Endpoint) -> str:
+    return f"{endpoint.method} {endpoint.path}"
+
+
+@cache
+def talked() -> Conversation:
+    conversation = Conversation(answered("One."))
+    conversation.send()
+    conversation.run()
+    return conversation
+
+
+def ask(caller: Caller, endpoint: Endpoint, **names: str) -> Answer:
+    known = {
+        "tenant": caller.principal.tenant,
+        "project": caller.principal.project,
+        "conversation": LANE.conversation,
+        "turn": talked().timeline().turns[0],
+        **names,
+    }
+    path = re.sub(r"\{([a-z_]+)\+?\}", lambda found: known.get(found[1], "1"), endpoint.path)
+    bodies = {**BODIES, "fetch_named": {"conversation_id": known["conversation"]}}
+    body = bodies[endpoint.run.__name__] if endpoint.body else None
+    return caller.ask(endpoint.method, path, body)
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=lambda other: next(iter(other)))
+@pytest.mark.parametrize("endpoint", OWNED, ids=name)
+def test_anothers_conversation_is_answered_like_one_that_is_not_there(
+    endpoint: Endpoint, other: dict[str, str]
+) -> None:
+    caller = Caller(talked().ports, **other)
+    foreign = ask(caller, endpoint)
+    assert (foreign.status, foreign.code) == (404, "not_found")
+    assert foreign == ask(caller, endpoint, conversation="nobody-has-said-anything-here")
+    assert foreign == ask(Caller(talked().ports), endpoint, conversation="nobody-has-said-anything-here")
+
+
+@pytest.mark.parametrize("place", ["tenant", "project"])
+@pytest.mark.parametrize("endpoint", LOCATED, ids=name)
+def test_a_place_that_is_not_the_callers_is_not_there(endpoint: Endpoint, place: str) -> None:
+    answer = ask(Caller(talked().ports), endpoint, **{place: "umbrella"})
+    assert (answer.status, answer.code) == (404, "not_found")
+
+
+@pytest.mark.parametrize("endpoint", OWNED, ids=name)
+def test_whoever_is_refused_has_changed_nothing(endpoint: Endpoint) -> None:
+    conversation = talked()
+    before = (conversation.batches(), conversation.ports.log.listing(LANE))
+    for other in OTHERS:
+        ask(Caller(conversation.ports, **other), endpoint)
+    assert (conversation.batches(), conversation.ports.log.listing(LANE)) == before
