@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from stepline.adapters.memory.upload.preflight import MemoryPreflight
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryUploads
 from stepline.api.endpoint import Services
 from stepline.api.router import Answer, Request, Router
 from stepline.api.table import ENDPOINTS
+from stepline.ingress.upload import UploadPorts
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.ports.channel import Principal
@@ -23,15 +26,21 @@ class Caller:
     def __init__(
         self, ports: Ports, *, user: str = USER, tenant: str = LANE.tenant, project: str = LANE.project
     ) -> None:
-        self.services = Services(ports=ports, history=History())
+        self.uploads = UploadPorts(
+            ports=ports,
+            quarantine=MemoryQuarantine(ports.clock),
+            uploads=MemoryUploads(),
+            preflight=MemoryPreflight(),
+        )
+        self.services = Services(ports=ports, history=History(), inspect="owner", uploads=self.uploads)
         self.principal = Principal(tenant=tenant, project=project, user=user, expires_at=FAR)
 
-    def ask(self, method: str, path: str, body: Any = None, **query: str) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None, /, **query: str) -> Answer:
         given = {} if body is None else {"headers": JSON, "body": json.dumps(body).encode()}
         request = Request(method=method, path=path, query=query, **given)
         return ROUTER.answer(self.services, self.principal, request)
 
-    def get(self, path: str, **query: str) -> Any:
+    def get(self, path: str, /, **query: str) -> Any:
         """Return what a good answer says."""
         return read(self.ask("GET", path, **query))
 
