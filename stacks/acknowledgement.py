@@ -124,7 +124,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/quarantine/*]",
-        places=_policies(_PREFLIGHT),
+        places=_policies(_API, _PREFLIGHT),
         reason="Files that clients post: keys are made for each slot, below the one prefix of their class.",
     ),
     Acknowledgement(
@@ -159,7 +159,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:execute-api:…/live/POST/@connections/*]",
-        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _OUTPUT, _PREFLIGHT, _SWEEPER),
+        places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _OUTPUT, _PREFLIGHT, _SWEEPER),
         reason="Connections get their ids when they open; one method on one stage of one API.",
     ),
     Acknowledgement(

@@ -21,7 +21,8 @@ FOUNDING = {"begin_upload"}
 OWNED = [
     one
     for one in ENDPOINTS
-    if ("{conversation}" in one.path or one.run.__name__ == "fetch_named") and one.run.__name__ not in FOUNDING
+    if ("{conversation}" in one.path or one.run.__name__ == "fetch_named")
+    and one.run.__name__ not in FOUNDING
 ]
 LOCATED = [endpoint for endpoint in ENDPOINTS if "{tenant}" in endpoint.path or "{project}" in endpoint.path]
 BODIES: dict[str, Any] = {

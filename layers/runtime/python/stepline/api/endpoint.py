@@ -22,8 +22,8 @@ from stepline.model.ids import Lane, make_lane
 from stepline.ports.channel import Inspect, Principal
 from stepline.timeline.fold import Timeline
 
-Query = TypeVar("Query")
-Body = TypeVar("Body")
+Query_co = TypeVar("Query_co", covariant=True)
+Body_co = TypeVar("Body_co", covariant=True)
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -51,7 +51,7 @@ class Services:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call(Generic[Query, Body]):
+class Call(Generic[Query_co, Body_co]):
     """A request that was understood: its caller, the values of its path, its query and its body.
 
     `idempotency_key` is the header's, "" without it: endpoints that make something derive its id from the key, so that the
@@ -61,8 +61,8 @@ class Call(Generic[Query, Body]):
     services: Services
     principal: Principal
     path: Mapping[str, str]
-    query: Query
-    body: Body
+    query: Query_co
+    body: Body_co
     idempotency_key: str = ""
 
     @property
