@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -91,7 +91,7 @@ def make_row(row: Listing) -> ConversationRow:
     )
 
 
-def listing_of(call: Call[object, object]) -> Listing:
+def listing_of(call: Call[Any, Any]) -> Listing:
     """Return the row of the caller's conversation, from its log if there is none yet. Raises NotFoundError."""
     journal, tail = call.tail()
     row = call.ports.log.listing(journal.lane) or make_listing(call.ports, journal.lane, tail)

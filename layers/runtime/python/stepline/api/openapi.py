@@ -117,7 +117,7 @@ def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[
     else:
         content = {JSON: {"schema": known[id(endpoint.answer)]}}
         good = {str(int(endpoint.status)): {"description": endpoint.status.phrase, "content": content}}
-    refusals = {
+    refusals: dict[str, Any] = {
         str(int(status)): {
             "description": f"{status.phrase}: {', '.join(f'`{code}`' for code in codes)}",
             "content": {MIME: {"schema": _PROBLEM}},
@@ -125,5 +125,8 @@ def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[
         for status, codes in codes_of(endpoint).items()
     }
     # The gateway's own answer, before the function is asked.
-    gate = {"401": {"description": "Unauthorized: the token was not accepted"}}
-    return {**good, **gate, **refusals}
+    gate = refusals.setdefault(
+        "401", {"description": "Unauthorized: the token was not accepted", "content": {}}
+    )
+    gate["content"][JSON] = {"schema": {"type": "object"}}
+    return {**good, **refusals}

@@ -201,7 +201,8 @@ def fetch_turns(call: Call[Nothing, TurnFilter]) -> Fetched:
 
 def fetch_named(call: Call[Nothing, NamedFilter]) -> Fetched:
     """Fetch turns of the conversation that the body names."""
-    return fetch_turns(replace(call, path={**call.path, "conversation": call.body.conversation_id}))
+    named: Call[Any, Any] = replace(call, path={**call.path, "conversation": call.body.conversation_id})
+    return fetch_turns(named)
 
 
 def read_rated(call: Call[Nothing, TurnFilter]) -> Rated:

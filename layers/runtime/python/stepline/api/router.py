@@ -151,8 +151,10 @@ def _read_body(endpoint: Endpoint, request: Request) -> Any:
 
 
 def _read_key(headers: Mapping[str, str]) -> str:
-    key = headers.get("idempotency-key", "")
-    if key and not KEY.fullmatch(key):
+    key = headers.get("idempotency-key")
+    if key is None:
+        return ""
+    if not KEY.fullmatch(key):
         raise InputError("an idempotency key has 1 to 128 printable characters")
     return key
 
