@@ -1,0 +1,51 @@
+"""The HTTP API as a WSGI application behind a gateway that lets one user in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+
+from stepline.api.router import Request, refuse
+from stepline.errors import SteplineError
+from tests.support.api_caller import ROUTER, Caller
+
+TOKEN = "t"
+Start = Callable[[str, list[tuple[str, str]]], Any]
+
+
+class ApiServer:
+    """Answers as the function `api` does; `failures` are those of ours, which it answers with 500."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.failures: list[Exception] = []
+
+    def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        if environ.get("HTTP_AUTHORIZATION") != f"Bearer {TOKEN}":
+            start("401 Unauthorized", [("Content-Type", "application/json")])
+            return [b'{"message":"Unauthorized"}']
+        try:
+            answer = ROUTER.answer(self.caller.services, self.caller.principal, read_request(environ))
+        except Exception as error:  # noqa: BLE001 - the edge: the test asserts on them
+            self.failures.append(error)
+            answer = refuse(SteplineError("failed"))
+        start(f"{int(answer.status)} {HTTPStatus(answer.status).phrase}", list(answer.headers.items()))
+        return [answer.body]
+
+
+def read_request(environ: dict[str, Any]) -> Request:
+    """Return a request as the gateway hands it over: the path as it came, a name's values joined by commas."""
+    path, query = environ["REQUEST_URI"].partition("?")[0], environ["QUERY_STRING"]
+    headers = {
+        name[5:].replace("_", "-").lower(): text for name, text in environ.items() if name.startswith("HTTP_")
+    }
+    headers["content-type"] = environ.get("CONTENT_TYPE", "")
+    return Request(
+        method=environ["REQUEST_METHOD"],
+        path=path,
+        query={name: ",".join(texts) for name, texts in parse_qs(query, keep_blank_values=True).items()},
+        headers=headers,
+        body=environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)),
+    )
