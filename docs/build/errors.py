@@ -18,6 +18,8 @@ CLIENT = {
     "bad_message": "a field is missing, unknown or malformed; the message names the first one",
     "message_too_large": "more than 131,072 bytes of UTF-8, of a message or of an event's text",
     "bad_title": "a title has at least one character that is no white space",
+    "media_type": "over HTTP: a body is `application/json`",
+    "method_not_allowed": "over HTTP: the address is there, but not for this method; `Allow` names those that are",
     "bad_cursor": "`after` is no cursor of this list, or another user's: begin again without one",
     "method_not_allowed": "the address has other methods; `Allow` names them",
     "media_type": "a body is `application/json`",

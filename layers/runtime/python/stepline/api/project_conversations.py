@@ -22,7 +22,7 @@ from stepline.model.ids import DEFAULT_BUNDLE, utc
 from stepline.rendering.turn_facts import Turn
 from stepline.timeline.export import export_sources
 from stepline.timeline.fold import Timeline
-from stepline.timeline.turn_messages import Message, turn_messages
+from stepline.timeline.turn_messages import TurnMessage, turn_messages
 
 TEXT_MAX_CHARS: Final = 1_000_000
 """The texts of one answer; a character is at most six bytes of it."""
@@ -78,7 +78,7 @@ class Standing(Value, omit_defaults=False):
     meta: dict[str, str]
 
 
-class Artifact(Value, omit_defaults=False):
+class MessageArtifact(Value, omit_defaults=False):
     """A message. `data` has its text, if it was asked for."""
 
     message_id: str
@@ -96,7 +96,7 @@ class FetchedTurn(Value, omit_defaults=False):
     ts_first: str
     ts_last: str
     bundle_id: str
-    artifacts: tuple[Artifact, ...]
+    artifacts: tuple[MessageArtifact, ...]
 
 
 class Fetched(Value, omit_defaults=False):
@@ -255,14 +255,14 @@ def _fetched(call: Call[Any, Any], timeline: Timeline, turns: Iterable[Turn], *,
     )
 
 
-def _turn(turn: Turn, messages: list[Message], bundle: str, *, whole: bool) -> FetchedTurn:
+def _turn(turn: Turn, messages: list[TurnMessage], bundle: str, *, whole: bool) -> FetchedTurn:
     return FetchedTurn(
         turn_id=turn.id,
         ts_first=messages[0].at if messages else turn.started_at,
         ts_last=messages[-1].at if messages else turn.started_at,
         bundle_id=bundle,
         artifacts=tuple(
-            Artifact(
+            MessageArtifact(
                 message_id=message.id,
                 type=message.type,
                 ts=message.at,
@@ -275,8 +275,8 @@ def _turn(turn: Turn, messages: list[Message], bundle: str, *, whole: bool) -> F
     )
 
 
-def _by_turn(messages: Iterable[Message]) -> dict[str, list[Message]]:
-    found: dict[str, list[Message]] = {}
+def _by_turn(messages: Iterable[TurnMessage]) -> dict[str, list[TurnMessage]]:
+    found: dict[str, list[TurnMessage]] = {}
     left = TEXT_MAX_CHARS
     for message in messages:
         left -= len(message.text)
@@ -288,7 +288,7 @@ def _by_turn(messages: Iterable[Message]) -> dict[str, list[Message]]:
     return found
 
 
-def _joined(messages: Iterable[Message], kind: str) -> str:
+def _joined(messages: Iterable[TurnMessage], kind: str) -> str:
     return "\n\n".join(message.text for message in messages if message.type == kind)
 
 

@@ -15,7 +15,7 @@ from stepline.rendering.turn_facts import Turn
 from stepline.timeline.fold import Timeline
 
 
-class Message(Value):
+class TurnMessage(Value):
     """One message of a turn. `id` is the client's for those of users; an answer is named by its batch."""
 
     turn: str
@@ -25,7 +25,7 @@ class Message(Value):
     text: str
 
 
-def turn_messages(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[Message]:
+def turn_messages(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[TurnMessage]:
     """Yield the messages of these turns in the order of the log; events without a text are none.
 
     `turns` are some of the timeline's own, oldest first. Batches that are not at hand are read.
@@ -39,12 +39,12 @@ def turn_messages(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[Message
         for entry in batch.entries:
             match entry:
                 case Inbound() if entry.text and (turn := began.get(batch.n, batch.state.turn)) in wanted:
-                    yield Message(
+                    yield TurnMessage(
                         turn=turn, id=entry.message_id, type="chat:user", at=entry.at, text=entry.text
                     )
                 case Closed() | Deferred() if entry.answer and entry.turn in wanted:
                     text = linked(entry.answer, entry)
-                    yield Message(
+                    yield TurnMessage(
                         turn=entry.turn, id=f"n:{batch.n}", type="chat:assistant", at=batch.at, text=text
                     )
                 case _:
