@@ -7,8 +7,8 @@ import base64
 from lambdas._handshake import read_principal
 from lambdas._runtime import Event, edge, logger, once, wired
 from stepline.api.endpoint import Services
+from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Request, Router, refuse
-from stepline.api.table import ENDPOINTS
 from stepline.bootstrap.app import App
 from stepline.bootstrap.upload_wiring import uploads_on_aws
 from stepline.errors import SteplineError

@@ -21,8 +21,6 @@ CLIENT = {
     "media_type": "over HTTP: a body is `application/json`",
     "method_not_allowed": "over HTTP: the address is there, but not for this method; `Allow` names those that are",
     "bad_cursor": "`after` is no cursor of this list, or another user's: begin again without one",
-    "method_not_allowed": "the address has other methods; `Allow` names them",
-    "media_type": "a body is `application/json`",
     "answer_too_large": "a function's answer has at most 4 MiB: ask for less at a time",
     "idempotency_key_reused": "the `Idempotency-Key` was used for another request: take another one",
     "bad_event": "the event cannot be one: its kind, whether that is reactive, its text, or a payload that JSON would not bring back",

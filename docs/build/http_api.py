@@ -11,9 +11,9 @@ import msgspec
 
 from docs.build import DOCS
 from stepline.api.endpoint import Endpoint
+from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import codes_of
 from stepline.api.router import COMMON, OF_BODIES
-from stepline.api.table import ENDPOINTS
 
 PATH: Final = DOCS / "reference/http-api.md"
 

@@ -6,8 +6,8 @@ import json
 from typing import Final
 
 from docs.build import DOCS
+from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import render_openapi
-from stepline.api.table import ENDPOINTS
 
 PATH: Final = DOCS / "reference/openapi.json"
 

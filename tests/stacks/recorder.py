@@ -72,7 +72,9 @@ class Calls:
 
     def _hear(self, params, model, **_):
         service, name = model.service_model.service_name, model.name
-        if not self.principal or name == "CreateBucket":  # so botocore finds the address of a form; nothing is called
+        if (
+            not self.principal or name == "CreateBucket"
+        ):  # so botocore finds the address of a form; nothing is called
             return
         if service == "dynamodb":
             self._hear_table(name, params)

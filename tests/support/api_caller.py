@@ -8,8 +8,8 @@ from typing import Any
 from stepline.adapters.memory.upload.preflight import MemoryPreflight
 from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryUploads
 from stepline.api.endpoint import Services
+from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Answer, Request, Router
-from stepline.api.table import ENDPOINTS
 from stepline.ingress.upload import UploadPorts
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History

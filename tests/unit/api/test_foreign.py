@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stepline.api.endpoint import Endpoint
+from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Answer
-from stepline.api.table import ENDPOINTS
 from tests.support.api_caller import Caller
 from tests.support.conversation import LANE, Conversation
 from tests.support.generation import answered

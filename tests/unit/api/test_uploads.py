@@ -49,7 +49,7 @@ class Client:
         self.clock = conversation.ports.clock
 
     def ask(self, method: str, path: str, body: Any = None, *, key: str = "", **who: str) -> tuple[int, Any]:
-        headers = {"content-type": "application/json", "idempotency-key": key}
+        headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})
         fields = {"tenant": LANE.tenant, "project": LANE.project, "user": USER, **who}
         request = Request(method=method, path=path, headers=headers, body=json.dumps(body).encode())
         answer = ROUTER.answer(self.services, Principal(**fields, expires_at=FAR), request)

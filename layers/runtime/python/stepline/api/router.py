@@ -69,7 +69,7 @@ class Router:
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         """Compile the table; of two templates that match, the first one counts."""
-        self._table = [(_compile(endpoint.path), endpoint) for endpoint in endpoints]
+        self._table = [(endpoint.path.split("/"), endpoint) for endpoint in endpoints]
 
     def answer(self, services: Services, principal: Principal, request: Request) -> Answer:
         """Answer a request of an authenticated caller. Raises whatever is not a refusal but a failure of ours."""
@@ -90,11 +90,12 @@ class Router:
             return refuse(error)
 
     def _find(self, request: Request) -> tuple[Endpoint, dict[str, str]]:
-        allowed = []
-        for pattern, endpoint in self._table:
-            if found := pattern.fullmatch(request.path):
+        allowed, parts = [], request.path.split("/")
+        for template, endpoint in self._table:
+            names = _match(template, parts)
+            if names is not None:
                 if endpoint.method == request.method:
-                    return endpoint, {name: unquote(value) for name, value in found.groupdict().items()}
+                    return endpoint, names
                 allowed.append(endpoint.method)
         if allowed:
             raise InputError(
@@ -117,16 +118,22 @@ def refuse(error: SteplineError) -> Answer:
     return Answer(status=HTTPStatus(problem.status), headers=headers, body=body, code=problem.code)
 
 
-def _compile(template: str) -> re.Pattern[str]:
-    parts = re.split(r"(\{[a-z_]+\+?\})", template)
-    return re.compile("".join(_expression(part) for part in parts))
-
-
-def _expression(part: str) -> str:
-    if not part.startswith("{"):
-        return re.escape(part)
-    name = part[1:-1]
-    return f"(?P<{name[:-1]}>.+)" if name.endswith("+") else f"(?P<{name}>[^/]+)"
+def _match(template: Sequence[str], parts: Sequence[str]) -> dict[str, str] | None:
+    """Return the values of a template's names in a path, decoded once; None if it is another path."""
+    if template[-1].endswith("+}"):
+        parts = [*parts[: len(template) - 1], "/".join(parts[len(template) - 1 :])]
+    if len(template) != len(parts):
+        return None
+    names = {}
+    for expected, part in zip(template, parts, strict=True):
+        if not expected.startswith("{"):
+            if expected != part:
+                return None
+        elif not part:
+            return None
+        else:
+            names[expected.strip("{+}")] = unquote(part)
+    return names
 
 
 def _read_query(endpoint: Endpoint, query: Mapping[str, str]) -> Any:
