@@ -16,6 +16,8 @@ OTHER_VALUES = {
     "protocol": ("tolerant", "tolerant"),
     "agent_version": ("v2", "v2"),
     "inspect": ("none", "none"),
+    "av_scan": ("clamd", "clamd"),
+    "av_timeout_s": ("4.5", 4.5),
     "cache_minimum_tokens": ('{"some-model": 7}', {"some-model": 7}),
     "bundles": ('{"docs": "bundles.docs"}', {"docs": BundleChoice(module="bundles.docs")}),
     "bundle_props": ('{"react": {"max_iterations": 4}}', {"react": {"max_iterations": 4}}),

@@ -29,6 +29,7 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "act": (_AWS, *_AGENT),
     "execute": (_AWS,),
     "output": (_AWS,),
+    "preflight": (_AWS,),
     "close": (_AWS,),
     "sweeper": (_AWS,),
 }

@@ -1,4 +1,4 @@
-"""Who may inspect a conversation that is theirs."""
+"""The rule that says whether an owner may inspect a conversation."""
 
 from __future__ import annotations
 
