@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from inspect import cleandoc
 from typing import Any, Final
 
 import msgspec
 
 from stepline.api.endpoint import Endpoint, Nothing
-from stepline.api.problem import MIME, Problem
+from stepline.api.problem import MIME, Problem, phrase_of
 from stepline.api.router import COMMON, JSON, KEY, OF_BODIES
 from stepline.model.ids import SEGMENT, TURN
 
@@ -39,6 +40,9 @@ def render_openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         *(kind for row in endpoints for kind in (row.query, row.body, row.answer) if kind is not None),
     ]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    for schema in components.values():
+        if said := schema.get("description"):
+            schema["description"] = cleandoc(said)  # Python itself does so from 3.13 on
     known = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for row in endpoints:
@@ -116,10 +120,10 @@ def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[
         good = {"204": {"description": "No Content"}}
     else:
         content = {JSON: {"schema": known[id(endpoint.answer)]}}
-        good = {str(int(endpoint.status)): {"description": endpoint.status.phrase, "content": content}}
+        good = {str(int(endpoint.status)): {"description": phrase_of(endpoint.status), "content": content}}
     refusals: dict[str, Any] = {
         str(int(status)): {
-            "description": f"{status.phrase}: {', '.join(f'`{code}`' for code in codes)}",
+            "description": f"{phrase_of(status)}: {', '.join(f'`{code}`' for code in codes)}",
             "content": {MIME: {"schema": _PROBLEM}},
         }
         for status, codes in codes_of(endpoint).items()

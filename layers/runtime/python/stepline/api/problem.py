@@ -47,6 +47,12 @@ _STATUS_OF_CODE: Final = {
 }
 
 
+_PHRASES: Final = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Content Too Large",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Unprocessable Content",
+}
+
+
 class Problem(Value, omit_defaults=False):
     """A refusal. `code` is stable; `detail` is a sentence for people; `retryable`: the same request may be taken later."""
 
@@ -65,13 +71,18 @@ def status_of(error: SteplineError) -> HTTPStatus:
     return known or _STATUS.get(type(error), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
+def phrase_of(status: HTTPStatus) -> str:
+    """Return the phrase of a status, as RFC 9110 has it; older Pythons name two of them by older ones."""
+    return _PHRASES.get(status, status.phrase)
+
+
 def make_problem(error: SteplineError) -> Problem:
     """Return the problem of an error. What is ours alone is said without its words."""
     status = status_of(error)
     ours = status >= HTTPStatus.INTERNAL_SERVER_ERROR
     wait = error.context.get("retry_after_s", 0)
     return Problem(
-        title=status.phrase,
+        title=phrase_of(status),
         status=int(status),
         code=error.reason if status != HTTPStatus.INTERNAL_SERVER_ERROR else SteplineError.code,
         detail=AGAIN if ours else str(error),
