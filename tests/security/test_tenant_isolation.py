@@ -16,12 +16,14 @@ from stepline.adapters.aws.table import (
     rate_pk,
     socket_key,
     ticket_pk,
+    upload_pk,
     user_pk,
 )
 from stepline.errors import InputError
 from stepline.ingress.message import receive
 from stepline.log.spill import body_key
 from stepline.model.batch import Batch, State
+from stepline.model.file.upload_slot import UPLOAD_ID, quarantine_key, read_quarantine_key
 from stepline.model.ids import SEGMENT, Lane, execution_name, make_lane
 from tests.support.conversation import LANE, Conversation, frames
 from tests.support.generation import answered
@@ -29,6 +31,7 @@ from tests.support.generation import answered
 segments = st.from_regex(SEGMENT, fullmatch=True)
 lanes = st.builds(Lane, tenant=segments, project=segments, conversation=segments)
 turns = st.from_regex(r"turn_[A-Za-z0-9_-]{1,20}", fullmatch=True)
+uploads = st.from_regex(UPLOAD_ID, fullmatch=True)
 
 
 # --- keys
@@ -36,16 +39,16 @@ turns = st.from_regex(r"turn_[A-Za-z0-9_-]{1,20}", fullmatch=True)
 
 @given(lanes, st.integers(1, 10**9))
 def test_every_table_key_of_a_lane_begins_with_its_tenant_and_project(lane: Lane, claim: int) -> None:
-    for pk in (log_pk(lane), conversation_pk(lane), delta_pk(lane, claim)):
+    for pk in (log_pk(lane), conversation_pk(lane), delta_pk(lane, claim), upload_pk(lane)):
         kind, tenant, project, *rest = pk.split("#")
-        assert kind in ("LOG", "CONV", "DELTA")
+        assert kind in ("LOG", "CONV", "DELTA", "UPLOAD")
         assert (tenant, project, rest[0]) == (lane.tenant, lane.project, lane.conversation)
 
 
 def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
     assert builders == {
-        *("log_pk", "conversation_pk", "delta_pk", "user_pk"),
+        *("log_pk", "conversation_pk", "delta_pk", "upload_pk", "user_pk"),
         *("batch_sk", "message_sk", "socket_key", "ticket_pk", "rate_pk", "exec_pk"),
     }
 
@@ -81,8 +84,10 @@ def test_two_lanes_share_no_key(one: Lane, two: Lane) -> None:
         Lane.prefix,
         log_pk,
         conversation_pk,
+        upload_pk,
         lambda lane: delta_pk(lane, 1),
         lambda lane: execution_name(lane, 1),
+        lambda lane: quarantine_key(lane, f"up_{'0' * 32}"),
     ]
     for key in keys:
         assert (key(one) == key(two)) == (one == two)
@@ -94,6 +99,24 @@ def test_every_body_lies_below_its_tenant_and_project(lane: Lane, turn: str, ste
     kind, tenant, project, conversation, *_ = body_key(lane, batch, "0" * 64).split("/")
     assert kind in ("att", "out")
     assert (tenant, project, conversation) == (lane.tenant, lane.project, lane.conversation)
+
+
+@given(lanes, uploads)
+def test_the_key_that_a_file_is_posted_to_names_its_conversation_and_its_slot(
+    lane: Lane, upload: str
+) -> None:
+    key = quarantine_key(lane, upload)
+    assert key.split("/") == ["quarantine", lane.tenant, lane.project, lane.conversation, upload]
+    assert read_quarantine_key(key) == (lane, upload)
+
+
+@given(lanes, st.text(max_size=40))
+def test_no_other_name_of_a_slot_is_part_of_a_key(lane: Lane, text: str) -> None:
+    if UPLOAD_ID.fullmatch(text):
+        return
+    with pytest.raises(InputError):
+        quarantine_key(lane, text)
+    assert read_quarantine_key(f"quarantine/{lane.prefix()}/{text}") is None
 
 
 @given(st.text(max_size=70))

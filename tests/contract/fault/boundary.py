@@ -23,18 +23,20 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Depot": frozenset({"put"}),
     "Duty": frozenset({"take", "beat", "end"}),
     "Executor": frozenset({"run"}),
-    "Log": frozenset({"put", "clear_open", "project"}),
+    "Log": frozenset({"put", "clear_open", "project", "mark_read"}),
     "Machine": frozenset({"start", "stop"}),
     "McpServers": frozenset({"call_tool", "cancel_task"}),
     "MemoryIndex": frozenset({"add"}),
     "ModelStream": frozenset({"__iter__"}),
     "Publisher": frozenset({"post"}),
+    "Quarantine": frozenset({"remove"}),
     "Rate": frozenset({"count"}),
     "RelayStream": frozenset({"push", "close"}),
     "Signals": frozenset({"notify"}),
     "Subscriptions": frozenset({"connect", "disconnect", "renew", "subscribe", "drop"}),
     "Tasks": frozenset({"hand_over", "start", "take_back", "give_up", "stop", "fail"}),
     "Tickets": frozenset({"issue", "redeem"}),
+    "Uploads": frozenset({"begin", "settle"}),
 }
 """What changes the world, by protocol."""
 
@@ -48,7 +50,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Following": frozenset({"__iter__", "end"}),
     "Grants": frozenset({"read", "write", "rewrite"}),  # they sign, and nobody hears of it
     "Identity": frozenset({"verify"}),
-    "Log": frozenset({"get", "tail", "since", "admitted", "open_lanes", "conversations"}),
+    "Log": frozenset({"get", "tail", "since", "admitted", "open_lanes", "conversations", "listing"}),
     "Machine": frozenset({"status"}),
     "McpServers": frozenset({"list_tools", "poll_task"}),
     "MemoryIndex": frozenset({"reads_logs", "search"}),
@@ -56,12 +58,16 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "ModelClient": frozenset({"stream"}),  # nothing is sent before the iteration
     "ModelStream": frozenset({"abort", "completion"}),
     "OwnMachine": frozenset({"take", "end", "started", "ended", "door"}),  # of this process alone
+    "Preflight": frozenset({"judge"}),
+    "Quarantine": frozenset({"allow", "fetch"}),  # it signs, and nobody hears of it
     "Relay": frozenset({"open"}),
+    "Scanner": frozenset({"scan"}),
     "SecretReader": frozenset({"get_secret"}),
     "SettingsReader": frozenset({"get_settings", "get_plain"}),
     "Signals": frozenset({"watch"}),
     "Subscriptions": frozenset({"principal", "listeners"}),
     "Tasks": frozenset({"stale", "cluster", "overrides", "running"}),
+    "Uploads": frozenset({"get"}),
     "Watch": frozenset({"steer", "calling"}),
     "WebSearch": frozenset({"about", "search"}),
     "WebPages": frozenset({"fetch"}),
