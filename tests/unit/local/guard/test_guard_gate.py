@@ -1,12 +1,10 @@
 """The guard's decisions, over requests as clients of AWS really sign them and as strangers would send them."""
 
-import asyncio
 import hashlib
 import http.client
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 from typing import NamedTuple
@@ -17,26 +15,27 @@ from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth, SigV4QueryAu
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from stepline.local.guard.gate import Gate
 from stepline.local.guard.handler import refuse_pages
-from stepline.local.guard.request_filter import HEALTH, Passage, Refusal, Rules, check, consider
-from stepline.local.guard.signature import Request, Signature
+from stepline.local.guard.request_filter import HEALTH, Passage, consider
+from stepline.local.guard.signature import Request
+from tests.unit.local.guard.guarded_emulator import (
+    HOME,
+    HOST,
+    KEY,
+    PAGE,
+    PORT,
+    RULES,
+    SECRET,
+    WITH_PAGE,
+    judge,
+    plain,
+    serve,
+)
 
-PORT = 4566
-HOME = f"http://127.0.0.1:{PORT}"
-PAGE = "http://127.0.0.1:5173"
-KEY, SECRET = "AKIAABCDEFGHIJKLMNOP", "the secret of this stage"
-RULES = Rules(port=PORT, secret_of={KEY: SECRET, "000000000000": SECRET}.get)
-WITH_PAGE = replace(RULES, pages=frozenset({PAGE}))
-HOST = ("host", f"127.0.0.1:{PORT}")
 API = "/_aws/execute-api/stepline-http/$default/ticket"
 SOCKET = "/_aws/execute-api/stepline/live"
 TARGET = {"X-Amz-Target": "DynamoDB_20120810.Scan", "Content-Type": "application/x-amz-json-1.0"}
 WRITE = {"Content-Type": "text/plain", "If-None-Match": "*"}
-
-
-def plain(method, path, *headers, query="", host=HOST):
-    return Request(method, path, path, query, (host, *headers))
 
 
 class Call(NamedTuple):
@@ -57,15 +56,6 @@ def signed(call, *, key=KEY, secret=SECRET, expires=()):
     pairs = (HOST, *((name, value) for name, value in sent.items() if name != "host"))
     request = Request(call.method, parts.path, parts.path, parts.query, pairs)
     return request, hashlib.sha256(call.body).hexdigest()
-
-
-def judge(request, payload="", *, rules=RULES, later_s=0.0):
-    """Return the code of a refusal, or None."""
-    found = consider(request, rules)
-    if isinstance(found, Signature):
-        now_s = datetime.now(UTC).timestamp() + later_s
-        found = check(found, request, rules, payload=found.payload or payload, now_s=now_s)
-    return found.code if isinstance(found, Refusal) else None
 
 
 def presigned(method="GET", headers=(), **options):
@@ -308,47 +298,6 @@ def test_a_half_signed_address_is_refused(query):
     assert judge(plain("GET", API, query=query)) == "IncompleteSignature"
     whole = presigned()
     assert judge(replace(whole, query=f"{whole.query}&{query}")) == "IncompleteSignature"
-
-
-class Emulator:
-    """An ASGI application that tells what it heard, and shares every answer with everybody."""
-
-    def __init__(self):
-        self.heard = []
-
-    async def __call__(self, scope, receive, send):
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message["body"], message.get("more_body", False)
-        self.heard.append((scope["path"], body))
-        headers = [(b"Access-Control-Allow-Origin", b"*"), (b"x-kept", b"1")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"said"})
-
-
-def serve(request, *pieces, rules=RULES, kind="http", lend=lambda _: None):
-    """Send a request to a guarded emulator; return what the client gets and what the emulator heard."""
-    emulator, sent = Emulator(), []
-    body = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
-    waiting = iter([*body, {"type": "http.request", "body": b""}])
-    scope = {
-        "type": kind,
-        "method": request.method,
-        "path": request.path,
-        "raw_path": request.raw_path.encode(),
-        "query_string": request.query.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in request.headers],
-    }
-
-    async def receive():
-        return next(waiting)
-
-    async def send(message):
-        sent.append(message)
-
-    asyncio.run(Gate(emulator, rules, lend=lend)(scope, receive, send))
-    return sent, emulator.heard
 
 
 def test_a_body_that_was_read_for_its_signature_reaches_the_emulator():

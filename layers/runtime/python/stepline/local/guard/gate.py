@@ -25,7 +25,16 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from stepline.local.guard.request_filter import NAMES, NO_KEY, Passage, Refusal, Rules, check, consider
+from stepline.local.guard.request_filter import (
+    NAMES,
+    NO_KEY,
+    Passage,
+    Refusal,
+    Rules,
+    check,
+    check_form,
+    consider,
+)
 from stepline.local.guard.signature import Request, Signature
 
 NESTING_MAX: Final = 500
@@ -133,6 +142,9 @@ class Gate:
                 body, receive = await _take_body(receive)
                 payload = hashlib.sha256(body).hexdigest()
             found = check(found, request, self._rules, payload=payload, now_s=self._now_s()) or Passage.OPEN
+        if found is Passage.FORM:
+            body, receive = await _take_body(receive)
+            found = check_form(request, self._rules, body=body) or Passage.OPEN
         lent = await asyncio.to_thread(self._lend, request) if found is Passage.TASK else None
         if found is Passage.TASK and lent is None:
             found = NO_KEY

@@ -2,7 +2,8 @@
 
     host            one of this machine's own names, with the port: no name that a foreign server resolves
     origin          none, or a page of the stage, and then only on routes that need no key
-    key             each call is signed with the stage's key, or with that of a session the emulator issued
+    key             each call is signed with the stage's key, or with that of a session the emulator issued; a form
+                    that is posted to a bucket has a signed policy
     open routes     deployed APIs and sign-in, which check for themselves; presigned URLs are for S3 only
     tasks           a container gets the key at the address the emulator gave it; no other caller does
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from stepline.local.guard.posted_form import bucket_of, is_genuine_form, read_form
 from stepline.local.guard.signature import (
     IncompleteSignatureError,
     Request,
@@ -72,11 +74,12 @@ NO_KEY: Final = Refusal("MissingAuthenticationToken", f"no key: {_HOW}")
 
 
 class Passage(Enum):
-    """The handling of a request that needs no key."""
+    """The handling of a request without a signature of its own."""
 
     HEALTH = "the guard says that it is there"
     PREFLIGHT = "the guard tells a page of the stage that it may ask"
     TASK = "the guard lends the key, if a container asks for it that runs for a task"
+    FORM = "the emulator gets it, if the policy of the form is signed"
     OPEN = "the emulator gets it"
 
 
@@ -102,7 +105,7 @@ def _consider_signed(signature: Signature, request: Request, rules: Rules) -> Re
         return Refusal("IncompleteSignature", "signed addresses are for S3 only")
     if signature.presigned and _has_unsigned(request, signature):
         return Refusal("AccessDenied", "a header of AWS is not signed")
-    if rules.secret_of(signature.key_id) is None:
+    if rules.secret_of(signature.scope.key_id) is None:
         return Refusal("InvalidClientTokenId", f"this is not the stage's key: {_HOW}")
     return None
 
@@ -128,19 +131,31 @@ def _consider_open(request: Request) -> Refusal | Passage:
         return Passage.HEALTH
     if request.method == "GET" and _CONTAINER.fullmatch(request.path) and not request.values("origin"):
         return Passage.TASK
-    return Passage.OPEN if is_open(request) else NO_KEY
+    if is_open(request):
+        return Passage.OPEN
+    return Passage.FORM if bucket_of(request) else NO_KEY
 
 
 def check(
     signature: Signature, request: Request, rules: Rules, *, payload: str, now_s: float
 ) -> Refusal | None:
     """Return the refusal of an invalid signature, else None. `payload` is the body's digest in hex."""
-    secret = rules.secret_of(signature.key_id)
+    secret = rules.secret_of(signature.scope.key_id)
     if secret is None or not is_genuine(signature, request, secret, payload):
         return Refusal("SignatureDoesNotMatch", f"the signature does not hold: {_HOW}")
     if not is_current(signature, now_s):
         return Refusal("RequestExpired", "the signature is not valid any more, or not yet")
     return None
+
+
+def check_form(request: Request, rules: Rules, *, body: bytes) -> Refusal | None:
+    """Return the refusal of a posted form whose policy no key of the stage has signed, else None."""
+    try:
+        if is_genuine_form(read_form(request, body), bucket_of(request), rules.secret_of):
+            return None
+    except IncompleteSignatureError:
+        return Refusal("IncompleteSignature", "the form has no whole signature in front of its one file")
+    return Refusal("SignatureDoesNotMatch", "the form's policy is not signed for this bucket")
 
 
 def is_open(request: Request) -> bool:
@@ -156,7 +171,7 @@ def is_open(request: Request) -> bool:
 
 def is_shared(signature: Signature) -> bool:
     """Return True if the signature belongs to a presigned S3 URL, which may be passed on."""
-    return signature.presigned and signature.service == "s3"
+    return signature.presigned and signature.scope.service == "s3"
 
 
 def _has_unsigned(request: Request, signature: Signature) -> bool:

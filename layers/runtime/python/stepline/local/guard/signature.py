@@ -51,13 +51,32 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Signature:
-    """The signature fields of a request. `payload` is the declared digest of the body, or empty."""
+class Scope:
+    """A credential as a signature names it: the key, and the day, region and service that it signs for."""
 
     key_id: str
     day: str
     region: str
     service: str
+
+    @classmethod
+    def read(cls, text: str) -> Scope:
+        """Parse `<key id>/<yyyymmdd>/<region>/<service>/aws4_request`. Raises IncompleteSignatureError."""
+        found = _SCOPE.fullmatch(text)
+        if found is None:
+            raise IncompleteSignatureError
+        return cls(*found.groups())
+
+    def __str__(self) -> str:
+        """Return the scope as it is signed, without the key."""
+        return f"{self.day}/{self.region}/{self.service}/aws4_request"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The signature fields of a request. `payload` is the declared digest of the body, or empty."""
+
+    scope: Scope
     headers: tuple[str, ...]
     value: str
     made_at: str
@@ -115,19 +134,16 @@ def _read_query(fields: list[tuple[str, str]], authorizations: list[str]) -> Sig
 def _make(
     credential: str, headers: str, value: str, *, made_at: str, lifetime_s: int, payload: str, presigned: bool
 ) -> Signature:
-    scope = _SCOPE.fullmatch(credential)
+    scope = Scope.read(credential)
     names = tuple(headers.split(";"))
-    if scope is None or not made_at.startswith(scope[2]) or "host" not in names:
+    if not made_at.startswith(scope.day) or "host" not in names:
         raise IncompleteSignatureError
     try:
         datetime.strptime(made_at, _DATE).replace(tzinfo=UTC)
     except ValueError as error:
         raise IncompleteSignatureError from error
     return Signature(
-        key_id=scope[1],
-        day=scope[2],
-        region=scope[3],
-        service=scope[4],
+        scope=scope,
         headers=names,
         value=value,
         made_at=made_at,
@@ -156,19 +172,23 @@ def is_genuine(signature: Signature, request: Request, secret: str, payload: str
             payload,
         ]
     )
-    scope = f"{signature.day}/{signature.region}/{signature.service}/aws4_request"
     digest = hashlib.sha256(canonical.encode()).hexdigest()
-    key = f"AWS4{secret}".encode()
-    for part in scope.split("/"):
-        key = hmac.digest(key, part.encode(), "sha256")
-    text = f"{ALGORITHM}\n{signature.made_at}\n{scope}\n{digest}"
-    made = hmac.digest(key, text.encode(), "sha256").hex()
+    text = f"{ALGORITHM}\n{signature.made_at}\n{signature.scope}\n{digest}"
+    made = sign(secret, signature.scope, text)
     return hmac.compare_digest(made.encode(), signature.value.encode())
+
+
+def sign(secret: str, scope: Scope, text: str) -> str:
+    """Return the signature of a text, in hex."""
+    key = f"AWS4{secret}".encode()
+    for part in str(scope).split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    return hmac.digest(key, text.encode(), "sha256").hex()
 
 
 def _canonical_path(signature: Signature, raw_path: str) -> str:
     """Return the canonical path: for S3 as sent, for other services normalised and quoted once more."""
-    if signature.service == "s3":
+    if signature.scope.service == "s3":
         return raw_path
     parts: list[str] = []
     for part in raw_path.split("/"):
