@@ -106,8 +106,9 @@ def test_of_a_right_to_write_again_only_the_condition_is_left_out(aws, key):
     assert grant.headers == {"Content-Type": "application/json"}
 
 
-def test_a_url_is_of_the_region_and_holds_no_secret(moto_aws, key, monkeypatch):
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
+def test_a_url_is_of_the_buckets_own_host_in_its_region(moto_aws, key, monkeypatch, region):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
     grants = type(moto_aws.grants)(moto_aws.name)
     host = urllib.parse.urlsplit(grants.read(key, ttl_s=60).url).hostname
-    assert host == "s3.eu-west-1.amazonaws.com"
+    assert host == f"{moto_aws.name}.s3.{region}.amazonaws.com"

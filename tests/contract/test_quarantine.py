@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,8 +18,9 @@ from stepline.adapters.upload.upload_rows import DynamoUploads
 from stepline.errors import NotFoundError
 from stepline.model.file.attachment import Attachment
 from stepline.model.file.upload_slot import Upload, quarantine_key
+from stepline.ports.upload.quarantine import PostGrant
 
-from .conftest import Memory
+from .conftest import ENDPOINT, Memory
 
 ID = "up_" + "0" * 32
 UPLOAD = Upload(
@@ -41,7 +45,11 @@ def post(quarantine, grant, data: bytes) -> None:
     if isinstance(quarantine, MemoryQuarantine):
         quarantine.post(grant, data)
         return
-    requests.post(grant.url, data=grant.fields, files={"file": data}, timeout=5).raise_for_status()
+    assert str(send(grant, data).status_code) == "201"  # moto's is a text
+
+
+def send(grant: PostGrant, data: bytes) -> requests.Response:
+    return requests.post(grant.url, data=grant.fields, files={"file": data}, timeout=5)
 
 
 def test_a_posted_file_is_fetched_and_removed(quarantine, lane, tmp_path: Path):
@@ -63,14 +71,80 @@ def test_a_file_that_is_too_large_is_not_fetched_whole(quarantine, lane, tmp_pat
     assert 10 < quarantine.fetch(key, tmp_path / "f", max_bytes=10) < size_bytes
 
 
-def test_a_right_to_post_names_key_type_and_size(moto_aws, lane):
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
+def test_a_right_to_post_allows_one_object_of_one_type_and_size_for_a_time(
+    moto_aws, lane, monkeypatch, region
+):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+    before = datetime.now(UTC).replace(microsecond=0)
     grant = S3Quarantine(moto_aws.name).allow(
         quarantine_key(lane, ID), mime="text/plain", size_bytes=7, ttl_s=60
     )
-    assert grant.fields["key"] == quarantine_key(lane, ID)
-    assert grant.fields["Content-Type"] == "text/plain"
-    assert grant.fields["x-amz-algorithm"] == "AWS4-HMAC-SHA256"
-    assert moto_aws.name in grant.url
+    assert grant.url == f"https://{moto_aws.name}.s3.{region}.amazonaws.com/"
+    policy = json.loads(base64.b64decode(grant.fields["policy"]))
+    ends = datetime.fromisoformat(policy["expiration"])
+    assert before <= ends - timedelta(seconds=60) <= datetime.now(UTC)
+    signed = {
+        name: value for one in policy["conditions"] if isinstance(one, dict) for name, value in one.items()
+    }
+    assert [one for one in policy["conditions"] if not isinstance(one, dict)] == [
+        ["content-length-range", 7, 7]
+    ]
+    assert signed == {
+        "bucket": moto_aws.name,
+        "key": quarantine_key(lane, ID),
+        "Content-Type": "text/plain",
+        "success_action_status": "201",
+        "x-amz-algorithm": "AWS4-HMAC-SHA256",
+        "x-amz-credential": grant.fields["x-amz-credential"],
+        "x-amz-date": grant.fields["x-amz-date"],
+    }
+    assert grant.fields["x-amz-credential"].endswith(f"/{region}/s3/aws4_request")
+    assert {**signed, **grant.fields} == {"bucket": moto_aws.name, **grant.fields}
+
+
+@pytest.fixture
+def emulator(request) -> S3Quarantine:
+    """The quarantine of a service that holds a form to its policy, as moto does not."""
+    if not ENDPOINT:
+        pytest.skip("STEPLINE_TEST_ENDPOINT names no emulator")
+    return S3Quarantine(request.getfixturevalue("emulator_aws").name)
+
+
+@pytest.mark.emulator
+def test_the_emulator_answers_a_posted_form_with_its_place(emulator, lane, tmp_path: Path):
+    key = quarantine_key(lane, ID)
+    grant = emulator.allow(key, mime="text/plain", size_bytes=2, ttl_s=60)
+    answer = send(grant, b"hi")
+    assert (answer.status_code, f"<Key>{key}</Key>" in answer.text) == (201, True)
+    assert emulator.fetch(key, tmp_path / "f", max_bytes=2) == 2
+
+
+@pytest.mark.emulator
+@pytest.mark.parametrize(
+    ("changed", "data", "status"),
+    [
+        ({}, b"h", 400),
+        ({}, b"hi!", 400),
+        ({"Content-Type": "text/html"}, b"hi", 403),
+        ({"key": "att/acme/docs/c/x"}, b"hi", 403),
+        ({"key": f"quarantine/acme/docs/c/{ID}"}, b"hi", 403),
+        ({"success_action_redirect": "https://evil.test"}, b"hi", 403),
+        ({"acl": "public-read"}, b"hi", 403),
+        ({"x-amz-signature": "0" * 64}, b"hi", 403),
+        ({"policy": base64.b64encode(b'{"conditions": []}').decode()}, b"hi", 403),
+    ],
+)
+def test_the_emulator_takes_no_other_object_than_was_allowed(emulator, lane, changed, data, status):
+    grant = emulator.allow(quarantine_key(lane, ID), mime="text/plain", size_bytes=2, ttl_s=60)
+    assert send(replace(grant, fields={**grant.fields, **changed}), data).status_code == status
+    assert emulator.fetch(quarantine_key(lane, ID), Path("/dev/null"), max_bytes=2) is None
+
+
+@pytest.mark.emulator
+def test_the_emulator_takes_nothing_when_the_time_is_over(emulator, lane):
+    grant = emulator.allow(quarantine_key(lane, ID), mime="text/plain", size_bytes=2, ttl_s=-1)
+    assert send(grant, b"hi").status_code == 403
 
 
 def test_the_first_final_state_stays(uploads, lane):

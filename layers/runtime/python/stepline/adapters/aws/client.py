@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ MODULES: Final = ("botocore.session", "botocore.client")
 """The modules that the first client loads."""
 STS_READ_S: Final = 5
 STS_ATTEMPTS: Final = 3
+_REGIONAL: Final = {"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"}
 _LOCK = Lock()
 
 
@@ -26,18 +28,25 @@ def connect(
     attempts: int = 3,
     endpoint: str | None = None,
     signature: str = "v4",
+    regional_hosts: bool = False,
 ) -> Any:
     """Return a new client of `service`; safe for several threads.
 
     `attempts` includes the first try. Standard retries wait for at most a second or two between tries;
     adaptive ones would delay healthy calls of other conversations after one throttle.
+
+    With `regional_hosts`, what a client of S3 signs for others names the bucket's own host in its region. botocore would
+    sign the global one, which a gateway endpoint does not reach, and which answers for a new bucket with a redirect, that
+    no browser follows with a form.
     """
-    config = _bounded(read_timeout_s, attempts, signature)
+    config = _bounded(read_timeout_s, attempts, signature, _REGIONAL if regional_hosts else None)
     with _LOCK:  # creating clients from a session is not thread-safe
         return session().create_client(service, endpoint_url=endpoint, config=config)
 
 
-def _bounded(read_timeout_s: float, attempts: int, signature: str) -> Config:
+def _bounded(
+    read_timeout_s: float, attempts: int, signature: str, s3: Mapping[str, str] | None = None
+) -> Config:
     from botocore.config import Config  # noqa: PLC0415 -- 0.3 s of import, paid by the first call to AWS
 
     return Config(
@@ -46,6 +55,7 @@ def _bounded(read_timeout_s: float, attempts: int, signature: str) -> Config:
         retries={"total_max_attempts": attempts, "mode": "standard"},
         signature_version=signature,
         tcp_keepalive=True,
+        s3=s3,
     )
 
 

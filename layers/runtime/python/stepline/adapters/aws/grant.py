@@ -22,13 +22,8 @@ class S3Grants:
 
     @cached_property
     def client(self) -> S3Client:
-        """The client, created on first use.
-
-        The region's endpoint is named explicitly: botocore would sign the global one, which a gateway
-        endpoint does not reach and which answers for a new bucket with a redirect.
-        """
-        regional = connect("s3", read_timeout_s=20, signature="s3v4").meta.endpoint_url
-        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", endpoint=regional)
+        """The client, created on first use."""
+        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", regional_hosts=True)
         return client
 
     def read(self, key: str, *, ttl_s: int) -> Grant:

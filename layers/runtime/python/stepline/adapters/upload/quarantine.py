@@ -6,6 +6,7 @@ Source: docs.aws.amazon.com/AmazonS3, "POST Object" and "POST policy".
 from __future__ import annotations
 
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 PIECE_BYTES = 1024 * 1024
+LENGTH = "content-length-range"
 
 
 class S3Quarantine:
@@ -29,27 +31,17 @@ class S3Quarantine:
 
     @cached_property
     def client(self) -> S3Client:
-        """The client, created on first use.
-
-        The region's endpoint is named explicitly: the global one answers for a new bucket with a redirect, which no
-        browser follows with a form.
-        """
-        regional = connect("s3", read_timeout_s=20, signature="s3v4").meta.endpoint_url
-        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", endpoint=regional)
+        """The client, created on first use."""
+        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", regional_hosts=True)
         return client
 
     def allow(self, key: str, *, mime: str, size_bytes: int, ttl_s: int) -> PostGrant:
         """Return the right; what it does not state, S3 refuses."""
+        fields = {"Content-Type": mime, "success_action_status": str(HTTPStatus.CREATED.value)}
+        conditions = [*({name: value} for name, value in fields.items()), [LENGTH, size_bytes, size_bytes]]
         with mapped():
             grant = self.client.generate_presigned_post(
-                Bucket=self._bucket,
-                Key=key,
-                Fields={"Content-Type": mime},
-                Conditions=[
-                    {"Content-Type": mime},
-                    ["content-length-range", size_bytes, size_bytes],
-                ],
-                ExpiresIn=ttl_s,
+                Bucket=self._bucket, Key=key, Fields=fields, Conditions=conditions, ExpiresIn=ttl_s
             )
         return PostGrant(url=grant["url"], fields=grant["fields"])
 
