@@ -37,6 +37,7 @@ from bench import (
     steer,
     store,
     stream,
+    verdict,
     web,
 )
 from bench.meter import as_found
@@ -70,6 +71,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "recovery": recovery.rows,
     "memory": memory.rows,
     "web": web.rows,
+    "verdict": verdict.rows,
     "remote": remote.rows,
 }
 

@@ -79,6 +79,7 @@ LISTED = (
     "memory_read_bytes",
     "memory_layer_mb",
     "web_fetch_ms",
+    *(f"upload_verdict_ms_{file}" for file in ("picture", "office", "pdf")),
     "mcp_call_ms",
     "mcp_import_cpu_ms",
     "mcp_layer_mb",
