@@ -179,18 +179,30 @@ def test_an_upload_belongs_to_one_conversation(uploads, lane):
 )
 def test_the_tag_of_a_scan_is_what_counts(aws, lane, tmp_path: Path, status: str, finding: str):
     key = quarantine_key(lane, ID)
-    aws.artifacts.put(key, b"hi", mime="text/plain")
-    aws.artifacts.client.put_object_tagging(
-        Bucket=aws.name, Key=key, Tagging={"TagSet": [{"Key": TAG, "Value": status}]}
-    )
-    assert GuardDutyScanner(aws.name, aws.clock, timeout_s=3).scan(tmp_path, key) == finding
+    tag(aws, key, b"hi", status)
+    (tmp_path / "f").write_bytes(b"hi")
+    assert GuardDutyScanner(aws.name, aws.clock, timeout_s=3).scan(tmp_path / "f", key) == finding
+
+
+def tag(aws, key: str, data: bytes, status: str) -> None:
+    aws.artifacts.put(key, data, mime="text/plain")
+    tags = {"TagSet": [{"Key": TAG, "Value": status}]}
+    aws.artifacts.client.put_object_tagging(Bucket=aws.name, Key=key, Tagging=tags)
+
+
+def test_a_clean_file_that_was_posted_over_the_fetched_one_speaks_for_itself_alone(aws, lane, tmp_path: Path):
+    key = quarantine_key(lane, ID)
+    tag(aws, key, b"ok", "NO_THREATS_FOUND")
+    (tmp_path / "f").write_bytes(b"hi")
+    assert GuardDutyScanner(aws.name, aws.clock, timeout_s=3).scan(tmp_path / "f", key) == "unknown"
 
 
 def test_an_object_that_nobody_scanned_is_waited_for_and_then_not_clean(aws, lane, tmp_path: Path):
     key = quarantine_key(lane, ID)
     aws.artifacts.put(key, b"hi", mime="text/plain")
+    (tmp_path / "f").write_bytes(b"hi")
     before = aws.clock.monotonic_s()
     scanner = GuardDutyScanner(aws.name, aws.clock, timeout_s=3)
-    assert scanner.scan(tmp_path, key) == "unknown"
+    assert scanner.scan(tmp_path / "f", key) == "unknown"
     assert aws.clock.monotonic_s() - before >= 3
-    assert scanner.scan(tmp_path, f"{key}x") == "unknown"
+    assert scanner.scan(tmp_path / "f", f"{key}x") == "unknown"

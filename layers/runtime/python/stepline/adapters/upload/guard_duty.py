@@ -5,13 +5,14 @@ Source: docs.aws.amazon.com/guardduty, "Using tag-based access control with Malw
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stepline.adapters.aws.client import connect
-from stepline.adapters.aws.error import mapped
+from stepline.adapters.aws.error import OBJECT_ABSENT, mapped, tolerated
 from stepline.errors import DependencyError, NotFoundError
 from stepline.ports.upload.quarantine import Infection
 
@@ -25,11 +26,16 @@ logger = logging.getLogger(__name__)
 TAG: Final = "GuardDutyMalwareScanStatus"
 FINDINGS: Final[dict[str, Infection]] = {"NO_THREATS_FOUND": "clean", "THREATS_FOUND": "infected"}
 """Every other status says that the object was not scanned."""
+REPLACED: Final = "REPLACED"
 POLL_S: Final = 1.0
 
 
 class GuardDutyScanner:
-    """Implements `Scanner`. The tag is waited for, since the object's own event may come before it."""
+    """Implements `Scanner`. The tag is waited for, since the object's own event may come before it.
+
+    A slot can be posted to again meanwhile, and the tag is that of the newest object. So before each look at it the object
+    must be the fetched one, by its ETag: an object that replaced it just then has no tag yet.
+    """
 
     def __init__(self, bucket: str, clock: Clock, *, timeout_s: float) -> None:
         """Read tags of objects of `bucket`, for at most `timeout_s` a file."""
@@ -43,15 +49,25 @@ class GuardDutyScanner:
 
     def scan(self, path: Path, key: str) -> Infection:
         until_s = self._clock.monotonic_s() + self._timeout_s
+        with path.open("rb") as file:
+            etag = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
         try:
-            while not (status := self._status(key)) and self._clock.monotonic_s() < until_s:
+            while not (status := self._status(key, etag)) and self._clock.monotonic_s() < until_s:
                 self._clock.pause(POLL_S)
         except (DependencyError, NotFoundError) as error:
             logger.warning("file not scanned", extra={"code": error.reason})
             return "unknown"
         return FINDINGS.get(status, "unknown")
 
-    def _status(self, key: str) -> str:
+    def _status(self, key: str, etag: str) -> str:
         with mapped():
+            if self._etag(key) != etag:
+                return REPLACED
             tags = self.client.get_object_tagging(Bucket=self._bucket, Key=key)["TagSet"]
         return next((tag["Value"] for tag in tags if tag["Key"] == TAG), "")
+
+    def _etag(self, key: str) -> str:
+        """Return the MD5 of an object that was posted as a whole, in hex; "" if it is gone."""
+        with tolerated(OBJECT_ABSENT):
+            return self.client.head_object(Bucket=self._bucket, Key=key)["ETag"].strip('"')
+        return ""
