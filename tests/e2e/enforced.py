@@ -27,8 +27,8 @@ SWEEPER = "stepline-local-sweeper"
 
 
 class Scene:
-    """A browser's way in; a long message, a plan and a file; a program that reads it; a service's event with a file of its
-    own; a turn that is taken over.
+    """A browser's way in; a long message, a plan and a file; what a page shows of it, another title and a file from outside;
+    a program that reads the first one; a service's event with a file of its own; a turn that is taken over.
     """
 
     def __init__(self, deployed: LocalStage, home: Path) -> None:
@@ -43,6 +43,8 @@ class Scene:
         with person.enter(conversation, person.ticket()) as talk:
             talk.renew(person.ticket())
             self._write(talk)
+            self._look(talk, person)
+            self._upload(talk, person)
             self._run(talk)
             self._hear_from_a_service(talk, person)
             self._take_over(talk, person)
@@ -55,10 +57,36 @@ class Scene:
         if word not in answer or talk.acknowledged != 1:
             raise BrokenTurnError(f"the word was not read back, or the message not acknowledged: {answer}")
 
+    def _look(self, talk: Talk, person: Person) -> None:
+        """Ask over HTTP for what a page shows, say what was read, and name the conversation."""
+        conversation = talk.state.conversation
+        url = f"/v1/conversations/{conversation}"
+        listed = [row["conversation"] for row in person.ask("GET", "/v1/conversations")["items"]]
+        events = person.ask("GET", f"{url}/events")["events"]
+        if listed != [conversation] or events[-1]["n"] != talk.state.cursor:
+            raise BrokenTurnError(
+                f"the list or the page of events is another one: {listed} {events[-1]['n']}"
+            )
+        decided = person.ask("GET", f"{url}/timeline")["turns"][0]["rounds"][0]["decided_n"]
+        if not person.ask("GET", f"{url}/requests/{decided}")["equal"]:
+            raise BrokenTurnError("the request of a round is not the one that was sent")
+        person.ask("PUT", f"{url}/read", {"n": talk.state.cursor})
+        if person.ask("GET", url)["unread_n"]:
+            raise BrokenTurnError("what was read is not known")
+        title = f"About {a_word()}"
+        person.ask("PATCH", url, {"title": title})
+        talk.hear_title(title)
+
+    def _upload(self, talk: Talk, person: Person) -> None:
+        """Upload a file, and hear that it was taken."""
+        upload = person.upload(talk.state.conversation, a_word().encode(), "notes.txt")
+        if (event := talk.hear_notice()).data["upload"] != upload or event.type != "chat.attachments":
+            raise BrokenTurnError(f"the file was not taken: {event}")
+
     def _run(self, talk: Talk) -> None:
         """Let a program read what the turn before wrote."""
         word = self._pace(0)
-        talk.say(PROGRAM.format(READING.format(turn=talk.events[-1].turn_id, word=word)))
+        talk.say(PROGRAM.format(READING.format(turn=talk.turn, word=word)))
         answer = talk.answer()
         done = [event.data["status"] for event in talk.events if event.type == "code_exec.status"]
         if "Read the file back" not in answer or done[-1:] != ["done"]:

@@ -19,6 +19,7 @@ from stepline.local.stage.lifecycle import mint
 from stepline.local.stage.service import Service
 from stepline.model.ids import execution_name, make_lane
 from stepline.model.wire.event import decode_frame
+from tests.e2e.http_user import HttpUser
 
 STEPLINE = str(Path(sys.executable).with_name("stepline"))
 TURN_TIMEOUT_S = 180
@@ -98,6 +99,10 @@ class Stage:
         dial = dial_gateway(self.deployed.socket_url, lambda: mint(self.deployed, self.user))
         with dial() as connection:
             yield connection, lambda: decode_frame(connection.recv(timeout=WAIT_S))
+
+    def over_http(self, user="", **claims):
+        """Return a user of the HTTP API; `claims` are those of another tenant or project."""
+        return HttpUser(self.deployed.api_url, mint(self.deployed, user or self.user, **claims))
 
     def fault(self, **fault):
         """Let the scripted model misbehave for the next requests that hold `match`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
 
 import msgspec
 from websockets.exceptions import InvalidHandshake
@@ -24,10 +27,14 @@ from stepline.local.client.reducer import ClientState, fold_frame, resume_reques
 from stepline.local.client.websocket import OPEN_TIMEOUT_S, dial_gateway, encode_request
 from stepline.local.stage.deployed import client
 from stepline.local.stage.issuer import mint
-from stepline.model.wire.event import AuthFrame, Frame, decode_frame
+from stepline.model.wire.event import AuthFrame, ClientEvent, Frame, NoticeFrame, decode_frame
+from tests.e2e.http_user import HttpUser, submit
 from tests.e2e.stage import a_word
 
 SILENCE_S = 1.0
+VERDICT_S = 30
+"""So long a file may be judged, with a function that starts and what is tried again."""
+POLL_S = 0.3
 
 
 class BrokenTurnError(AssertionError):
@@ -68,14 +75,36 @@ class Talk:
     def hear(self, kind: type[Effect]) -> Effect:
         """Return the first thing of a kind that happens."""
         for frame in self._frames:
-            self.state, effects = fold_frame(self.state, frame)
-            for effect in effects:
-                self._note(effect)
-            if self.state.newest > self.state.cursor and not self.state.parts and not self._replayed:
-                raise BrokenTurnError(f"a hole after batch {self.state.cursor}")
+            effects = self._fold(frame)
             if found := next((effect for effect in effects if isinstance(effect, kind)), None):
                 return found
         raise AssertionError("frames do not end")
+
+    def hear_title(self, title: str) -> None:
+        """Wait until the conversation has a title."""
+        while not any(event.data.get("title") == title for event in self.events):
+            self.hear(EventsApplied)
+
+    def hear_notice(self) -> ClientEvent:
+        """Return the next notice."""
+        for frame in self._frames:
+            if isinstance(frame, NoticeFrame):
+                return frame.event
+            self._fold(frame)
+        raise AssertionError("frames do not end")
+
+    def _fold(self, frame: Frame) -> tuple[Effect, ...]:
+        self.state, effects = fold_frame(self.state, frame)
+        for effect in effects:
+            self._note(effect)
+        if self.state.newest > self.state.cursor and not self.state.parts and not self._replayed:
+            raise BrokenTurnError(f"a hole after batch {self.state.cursor}")
+        return effects
+
+    @property
+    def turn(self) -> str:
+        """The id of the turn that was heard of last."""
+        return next(event.turn_id for event in reversed(self.events) if event.turn_id)
 
     def answer(self) -> str:
         """Return the answer of the turn, heard to its end."""
@@ -127,6 +156,30 @@ class Person:
     def ticket(self) -> str:
         with broken_by(SteplineError):
             return fetch_ticket(self._stage.api_url, self._token())
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Return what the HTTP API answers."""
+        answer = self._http().ask(method, path, json=body)
+        if not answer.ok:
+            raise BrokenTurnError(f"{method} {path}: {answer.status_code} {answer.text}")
+        return answer.json() if answer.content else None
+
+    def upload(self, conversation: str, data: bytes, filename: str) -> str:
+        """Upload a file; return its slot's id once there is a verdict."""
+        with broken_by(AssertionError):
+            grant = self._http().begin(conversation, data, filename)
+        if (answer := submit(grant, data)).status_code != HTTPStatus.CREATED:
+            raise BrokenTurnError(f"the form was not taken: {answer.status_code} {answer.text}")
+        url = f"/v1/conversations/{conversation}/uploads/{grant['upload']}"
+        until_s = time.monotonic() + VERDICT_S
+        while self.ask("GET", url)["state"] in ("waiting", "checking"):
+            if time.monotonic() > until_s:
+                raise BrokenTurnError("no verdict about the file")
+            time.sleep(POLL_S)
+        return grant["upload"]
+
+    def _http(self) -> HttpUser:
+        return HttpUser(self._stage.api_url, self._token())
 
     @contextmanager
     def enter(self, conversation: str, ticket: str = "") -> Iterator[Talk]:

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from stepline.model.wire.event import EventFrame, SyncFrame, encode_frame
-from tests.e2e.http_user import TIMEOUT_S, HttpUser
+from tests.e2e.http_user import TIMEOUT_S
 from tests.e2e.stage import Stage, a_word
 
 pytestmark = pytest.mark.emulator
@@ -27,7 +27,7 @@ class Held:
         self.conversation = f"e2e-{self.word}"
         self.url = f"/v1/conversations/{self.conversation}"
         self.older = f"/conversations/local/default/{self.conversation}"
-        self.user = HttpUser(stage)
+        self.user = stage.over_http()
         plan = f"Make a plan with three steps, write it to a file with the word {self.word} in it and read it back."
         for text in (plan, "Thank you.", "Hello again."):
             stage.send(text, self.conversation)
@@ -50,7 +50,7 @@ def replayed(next_frame):
 
 
 def test_the_description_that_is_served_is_the_one_of_the_pages(stage):
-    assert HttpUser(stage).get("/v1/openapi.json") == json.loads(PAGE.read_text())
+    assert stage.over_http().get("/v1/openapi.json") == json.loads(PAGE.read_text())
 
 
 def test_a_conversation_is_listed_under_both_addresses(held):
@@ -113,7 +113,7 @@ def test_what_was_read_is_told_to_every_device_and_never_becomes_less(held):
     assert held.user.get(held.url)["unread_n"] == 1
     for n, unread in ((1, 2), (newest, 0), (1, 0)):
         assert held.user.put(f"{held.url}/read", {"n": n}) is None
-        assert HttpUser(held.stage).get(held.url)["unread_n"] == unread
+        assert held.stage.over_http().get(held.url)["unread_n"] == unread
 
 
 def test_the_request_of_every_round_is_the_one_that_was_on_the_wire(scripted, held):
@@ -155,7 +155,7 @@ def test_what_a_round_said_and_took_is_told(held):
     ids=lambda other: next(iter(other)),
 )
 def test_what_is_foreign_is_answered_like_what_is_not_there(held, stranger):
-    other = HttpUser(held.stage, **stranger)
+    other = held.stage.over_http(**stranger)
     n = held.rounds()[0]["decided_n"]
     for path in ("", "/events", "/timeline", f"/requests/{n}", "/log", "/export", f"/uploads/up_{'0' * 32}"):
         foreign, absent = other.ask("GET", held.url + path), other.ask("GET", f"{held.url}x{path}")
@@ -181,7 +181,7 @@ def test_what_is_foreign_is_answered_like_what_is_not_there(held, stranger):
     ],
 )
 def test_a_refusal_is_a_problem_with_a_stable_code(stage, method, path, sent, refusal):
-    answer = HttpUser(stage).ask(method, path, **sent)
+    answer = stage.over_http().ask(method, path, **sent)
     assert (answer.status_code, answer.json()["code"]) == refusal
     assert (answer.headers["Content-Type"], answer.headers["Cache-Control"]) == (PROBLEM, "no-store")
 
@@ -196,5 +196,5 @@ def test_without_a_token_of_the_issuer_the_gateway_answers_itself(stage, authori
 
 
 def test_an_expired_token_is_refused_and_an_address_outside_is_not_there(stage):
-    assert HttpUser(stage, ttl_s=-10).ask("GET", "/v1/conversations").status_code == 403
-    assert HttpUser(stage).ask("GET", "/v2/conversations").status_code == 404
+    assert stage.over_http(ttl_s=-10).ask("GET", "/v1/conversations").status_code == 403
+    assert stage.over_http().ask("GET", "/v2/conversations").status_code == 404

@@ -31,6 +31,7 @@ NOT_SHOWN = {
     "for connections that are gone, and nobody leaves": (
         *("act dynamodb:DeleteItem *", "close dynamodb:DeleteItem *", "events dynamodb:DeleteItem *"),
         *("decide dynamodb:DeleteItem *", "output dynamodb:DeleteItem *", "sweeper dynamodb:DeleteItem *"),
+        *("api dynamodb:DeleteItem *", "preflight dynamodb:DeleteItem *"),
     ),
     "for a write whose answer was lost, or a turn that nobody started": (
         *("act dynamodb:GetItem *", "decide dynamodb:GetItem *", "sweeper dynamodb:GetItem *"),
@@ -50,17 +51,18 @@ NOT_SHOWN = {
     "for a client that resumes while a program runs": ("socket s3:GetObject exec/[*]*",),
     "for a turn beyond its deadline": ("sweeper states:StopExecution *",),
     "for the secret of a task that nobody waits for": ("sweeper secretsmanager:DeleteSecret *",),
-    "for a segment, without which the log is read": ("act s3:* seg/[*]", "decide s3:* seg/[*]"),
+    "for a segment, without which the log is read": (
+        "act s3:* seg/[*]",
+        "decide s3:* seg/[*]",
+        "api s3:* seg/[*]",
+    ),
     "for a search of memory, of which the scene has none": ("act s3:* mem/[*]", "act dynamodb:Query GSI1"),
     "for the history of a project, which this stage does not keep": ("decide s3:* git/[*]",),
     "for values that a bundle keeps, and this one keeps none": (
         "act s3:* store/[*]",
         "decide s3:* store/[*]",
     ),
-    "for requests over HTTP, of which the scene has those for tickets alone": (
-        *("api dynamodb:GetItem *", "api dynamodb:Query *", "api dynamodb:UpdateItem *", "api s3:*"),
-        *("api dynamodb:DeleteItem *", "api execute-api:ManageConnections *", "preflight *"),
-    ),
+    "for the scanner of malware, of which the stage has none": ("preflight s3:GetObjectTagging *",),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),
         "events s3:* out/[*]",

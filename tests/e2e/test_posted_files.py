@@ -19,7 +19,7 @@ from stepline.model.file.mime import DOCX
 from stepline.model.file.upload_slot import quarantine_key
 from stepline.model.ids import make_lane
 from stepline.model.wire.event import NoticeFrame, SyncFrame
-from tests.e2e.http_user import HttpUser, submit
+from tests.e2e.http_user import submit
 from tests.e2e.stage import Stage, a_word
 from tests.support.files import pdf
 from tests.support.office import document
@@ -36,7 +36,7 @@ class Desk:
     def __init__(self, stage, conversation):
         self.stage, self.conversation = stage, conversation
         self.lane = make_lane("local", "default", conversation)
-        self.user = HttpUser(stage)
+        self.user = stage.over_http()
         self.url = f"/v1/conversations/{conversation}/uploads"
         stage.send("Hello there.", conversation)
 
@@ -177,7 +177,7 @@ def as_the_stage(stage):
 
 def test_nobody_else_uploads_to_a_conversation_or_asks_for_its_uploads(desk):
     upload, _ = desk.give(TABLE, "tons.csv")
-    mallory = HttpUser(desk.stage, "mallory")
+    mallory = desk.stage.over_http("mallory")
     file = {"filename": "tons.csv", "size_bytes": len(TABLE), "sha256": hashlib.sha256(TABLE).hexdigest()}
     assert mallory.ask("POST", desk.url, json=file).json()["code"] == "not_found"
     foreign, absent = (mallory.ask("GET", f"{desk.url}/{name}") for name in (upload, f"up_{'0' * 32}"))
