@@ -188,10 +188,12 @@ def test_a_refusal_is_a_problem_with_a_stable_code(stage, method, path, sent, re
 
 @pytest.mark.parametrize("authorization", ["", "Bearer x.y.z", "Basic dTpw"])
 def test_without_a_token_of_the_issuer_the_gateway_answers_itself(stage, authorization):
+    described = json.loads(PAGE.read_text())["paths"]["/v1/conversations"]["get"]["responses"]
     for path in ("/v1/conversations", "/v1/nothing", "/conversations/local/default"):
         named = {"Authorization": authorization} if authorization else {}
         answer = requests.get(f"{stage.deployed.api_url}{path}", headers=named, timeout=TIMEOUT_S)
         assert answer.status_code == (403 if authorization else 401)
+        assert "application/json" in described[str(answer.status_code)]["content"]
         assert answer.json().keys() == {"message"}
 
 

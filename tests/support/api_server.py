@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 
 from stepline.api.router import Request, refuse
 from stepline.errors import SteplineError
@@ -23,9 +23,10 @@ class ApiServer:
         self.failures: list[Exception] = []
 
     def __call__(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
-        if environ.get("HTTP_AUTHORIZATION") != f"Bearer {TOKEN}":
-            start("401 Unauthorized", [("Content-Type", "application/json")])
-            return [b'{"message":"Unauthorized"}']
+        if (given := environ.get("HTTP_AUTHORIZATION")) != f"Bearer {TOKEN}":
+            status = HTTPStatus.FORBIDDEN if given else HTTPStatus.UNAUTHORIZED
+            start(f"{int(status)} {status.phrase}", [("Content-Type", "application/json")])
+            return [b'{"message":"%s"}' % status.phrase.encode()]
         try:
             answer = ROUTER.answer(self.caller.services, self.caller.principal, read_request(environ))
         except Exception as error:  # noqa: BLE001 - the edge: the test asserts on them
@@ -36,8 +37,9 @@ class ApiServer:
 
 
 def read_request(environ: dict[str, Any]) -> Request:
-    """Return a request as the gateway hands it over: the path as it came, a name's values joined by commas."""
+    """Return a request as the gateway hands it over: the path decoded but for `%25`, a name's values joined by commas."""
     path, query = environ["REQUEST_URI"].partition("?")[0], environ["QUERY_STRING"]
+    path = unquote(path.replace("%25", "%2525"))
     headers = {
         name[5:].replace("_", "-").lower(): text for name, text in environ.items() if name.startswith("HTTP_")
     }

@@ -31,6 +31,11 @@ PATTERNS: Final[Mapping[str, Mapping[str, Any]]] = {
     "n": {"type": "string", "pattern": "^[1-9][0-9]{0,11}$"},
 }
 """The schemas of names in paths; others are any text of one segment."""
+GATE: Final[Mapping[HTTPStatus, str]] = {
+    HTTPStatus.UNAUTHORIZED: "there is no token",
+    HTTPStatus.FORBIDDEN: "the token was not accepted",
+}
+"""The gateway's own answers, before the function is asked."""
 
 
 def render_openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
@@ -128,9 +133,7 @@ def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[
         }
         for status, codes in codes_of(endpoint).items()
     }
-    # The gateway's own answer, before the function is asked.
-    gate = refusals.setdefault(
-        "401", {"description": "Unauthorized: the token was not accepted", "content": {}}
-    )
-    gate["content"][JSON] = {"schema": {"type": "object"}}
+    for status, why in GATE.items():
+        said = {"description": f"{phrase_of(status)}: {why}", "content": {}}
+        refusals.setdefault(str(int(status)), said)["content"][JSON] = {"schema": {"type": "object"}}
     return {**good, **refusals}

@@ -45,7 +45,10 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A request as its gateway gives it. `path` is percent-encoded; names of headers are in small letters."""
+    """A request as its gateway gives it; names of headers are in small letters.
+
+    Of the escapes in `path` API Gateway decodes all but `%25`, so a name's part is decoded once more.
+    """
 
     method: str
     path: str
