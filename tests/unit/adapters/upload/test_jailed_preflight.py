@@ -67,11 +67,14 @@ except OSError as error:
     assert done.stdout.strip() == "24", done.stderr
 
 
-def test_a_judge_that_fails_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_that_fails_refuses_the_file_and_the_log_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     program = tmp_path / "judge.py"
     program.write_text("raise SystemExit(1)")
     monkeypatch.setattr(preflight, "_PROGRAM", program)
     assert JailedPreflight().judge(program, filename="a", mime="text/plain", limits=FileLimits()) == FAILED
+    assert [record.message for record in caplog.records] == ["file not judged"]
 
 
 def test_a_judge_without_an_end_refuses_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import msgspec
 
 from stepline.adapters.upload.claim import Claim
 from stepline.model.file.file_verdict import FileLimits, FileVerdict
+
+logger = logging.getLogger(__name__)
 
 JUDGE_S: Final = 30.0
 """For the process; of CPU time it has two thirds as much."""
@@ -43,7 +46,8 @@ class JailedPreflight:
                     check=True,
                 )
             return msgspec.json.decode(done.stdout, type=FileVerdict)
-        except (subprocess.SubprocessError, msgspec.DecodeError):
+        except (subprocess.SubprocessError, msgspec.DecodeError) as error:
+            logger.warning("file not judged", extra={"code": FAILED.code, "error": type(error).__name__})
             return FAILED
 
 
