@@ -8,4 +8,4 @@ from docs.build import DOCS, PAGES, load
 
 for page in map(load, PAGES):
     page.PATH.write_text(page.render(), encoding="utf-8")
-    sys.stdout.write(f"docs/{page.PATH.relative_to(DOCS)}\n")
+    sys.stdout.write(f"{page.PATH.relative_to(DOCS.parent)}\n")

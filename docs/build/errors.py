@@ -10,7 +10,11 @@ from stepline import errors
 
 PATH: Final = DOCS / "reference/errors.md"
 
-CLASSES = {kind.__name__: kind for kind in errors.SteplineError.__subclasses__()}
+CLASSES = {
+    kind.__name__: kind
+    for kind in errors.SteplineError.__subclasses__()
+    if kind.__module__ == errors.__name__  # a client's error has the codes of what it was told
+}
 
 CLIENT = {
     "bad_json": "the message is not JSON",
@@ -350,7 +354,8 @@ LOCAL = {
     "folder_not_empty": "`stepline workspace clone` writes into a new or empty folder only",
     "workspace_empty": "no turn of the conversation left files in `files/`",
     "bad_setting": "a variable's value cannot be read",
-    "api_unreachable": "the HTTP API gives no ticket; the connection goes on, and is replaced when its token expires",
+    "api_unreachable": "the HTTP API does not answer, or something else; without a ticket of it a connection goes on, and is replaced when its token expires",
+    "form_refused": "the bucket of uploads does not take a form: it expired, or the file has another size or type than was said",
     "socket_unreachable": "the websocket cannot be opened, or broke and does not come back",
     "no_answer": "the server did not answer in time",
     "turn_silent": "an open turn has said nothing for longer than an execution may take; it is not waited for any more",

@@ -1,11 +1,14 @@
-"""The HTTP API as a WSGI application behind a gateway that lets one user in."""
+"""The HTTP API as a WSGI application behind a gateway that lets one user in, and served on loopback."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from stepline.api.router import Request, refuse
 from stepline.errors import SteplineError
@@ -34,6 +37,27 @@ class ApiServer:
             answer = refuse(SteplineError("failed"))
         start(f"{int(answer.status)} {HTTPStatus(answer.status).phrase}", list(answer.headers.items()))
         return [answer.body]
+
+
+class Handler(WSGIRequestHandler):
+    """Hands the path over as it came, and writes no log."""
+
+    def get_environ(self) -> dict[str, Any]:
+        return {**super().get_environ(), "REQUEST_URI": self.path}
+
+    def log_message(self, *args: object) -> None:
+        """Keep the test's output clean."""
+
+
+@contextmanager
+def served(application: Any) -> Iterator[str]:
+    """Yield the address at which an application answers."""
+    with make_server("127.0.0.1", 0, application, handler_class=Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 def read_request(environ: dict[str, Any]) -> Request:

@@ -19,7 +19,8 @@ from stepline.api.router import COMMON, JSON, KEY, OF_BODIES
 from stepline.model.ids import SEGMENT, TURN
 
 VERSION: Final = "1"
-_NAME: Final = re.compile(r"\{([a-z_]+)\+?\}")
+NAME: Final = re.compile(r"\{([a-z_]+)\+?\}")
+"""A name in the template of a path."""
 _REFERENCE: Final = "#/components/schemas/{name}"
 _PROBLEM: Final = {"$ref": _REFERENCE.format(name="Problem")}
 
@@ -51,7 +52,7 @@ def render_openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     known = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for row in endpoints:
-        path = paths.setdefault(_NAME.sub(r"{\1}", row.path), {})
+        path = paths.setdefault(NAME.sub(r"{\1}", row.path), {})
         path[row.method.lower()] = _operation(row, known, components)
     queries = {row.query.__name__ for row in endpoints}
     return {
@@ -76,6 +77,11 @@ def codes_of(endpoint: Endpoint) -> dict[HTTPStatus, tuple[str, ...]]:
     }
 
 
+def takes_key(endpoint: Endpoint) -> bool:
+    """Return True if a request of the endpoint may carry an idempotency key."""
+    return endpoint.method == "POST"
+
+
 def _operation(
     endpoint: Endpoint, known: Mapping[int, dict[str, Any]], components: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -88,7 +94,7 @@ def _operation(
     }
     if endpoint.body is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": known[id(endpoint.body)]}}}
-    if endpoint.method == "POST":
+    if takes_key(endpoint):
         key = {"type": "string", "pattern": f"^{KEY.pattern}$"}
         operation["parameters"].append({"name": "Idempotency-Key", "in": "header", "schema": key})
     return operation
@@ -101,7 +107,7 @@ def _summary(endpoint: Endpoint) -> str:
 def _path_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": PATTERNS.get(name, {"type": "string"})}
-        for name in _NAME.findall(endpoint.path)
+        for name in NAME.findall(endpoint.path)
     ]
 
 

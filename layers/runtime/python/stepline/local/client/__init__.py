@@ -1,1 +1,8 @@
-"""A client of the websocket: a pure fold of frames, and a session that feeds it."""
+"""Clients: of the websocket, a pure fold of frames and a session that feeds it; and of the HTTP API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+"""The names of this machine, to which the environment's proxy does not apply."""

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable
-from typing import Final
-from urllib.parse import urlsplit
+from contextlib import closing
 
 import jwt
 
 from stepline.errors import AuthError, DependencyError
-
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-TIMEOUT_S: Final = 30
-"""A cold authorizer and a cold function start one after the other."""
 
 
 class Credential:
@@ -59,21 +51,14 @@ def fetch_ticket(api_url: str, token: str) -> str:
         AuthError: the token was refused.
         DependencyError: `api_unreachable`.
     """
-    # The environment's proxy does not apply to this machine.
-    proxies: dict[str, str] | None = {} if urlsplit(api_url).hostname in LOOPBACK else None
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
-    request = urllib.request.Request(  # noqa: S310 - the deployment's own address
-        f"{api_url.rstrip('/')}/v1/socket-tickets",
-        method="POST",
-        headers={"Authorization": f"Bearer {token}"},
-    )
-    try:
-        with opener.open(request, timeout=TIMEOUT_S) as answer:
-            return str(json.load(answer)["ticket"])
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code in (401, 403):
-                raise AuthError(f"the API refused the token with {error.code}") from error
-            raise DependencyError(f"the API answered {error.code}", code="api_unreachable") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DependencyError("the API does not answer", code="api_unreachable") from error
+    # The client of all endpoints loads their types, which nobody waits for who chats for less than a token's life.
+    from stepline.local.client.api_transport import ApiError
+    from stepline.local.client.http_api import HttpApi
+
+    with closing(HttpApi(api_url, lambda: token)) as api:
+        try:
+            return api.make_ticket().ticket
+        except ApiError as error:
+            if error.status in (401, 403):
+                raise AuthError(f"the API refused the token with {error.status}") from error
+            raise DependencyError(f"the API answered {error.status}", code="api_unreachable") from error

@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from stepline.errors import AuthError, DependencyError, LimitError
-from stepline.local.client.credential import LOOPBACK
+from stepline.local.client import LOOPBACK
 from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import ErrorFrame, Frame, decode_frame, is_unknown_kind
 

@@ -1,0 +1,191 @@
+"""The transport of the HTTP API's client: one request with a fresh token, its answer decoded, or its refusal raised.
+
+Source: docs/concepts/http-api.md#a-client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.client import responses
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+import urllib3
+
+from stepline.adapters.http_pool import make_pool
+from stepline.api.problem import Problem
+from stepline.api.router import JSON
+from stepline.errors import DependencyError, SteplineError
+from stepline.local.client import LOOPBACK
+from stepline.model.base import Value
+
+Answer = TypeVar("Answer")
+
+TIMEOUT_S: Final = 30.0
+"""A cold authorizer and a cold function start one after the other."""
+_CODE: Final = re.compile(rb"<Code>(\w{1,64})</Code>")
+"""The reason of a refusal by S3. Source: docs.aws.amazon.com/AmazonS3, "REST error responses"."""
+
+
+class ApiError(SteplineError):
+    """A refusal: `reason` is its stable code, the message its detail, and `problem` everything that was answered.
+
+    A refusal by the gateway itself has the code `unauthorized` or `gateway`, one by the bucket of uploads `form_refused`.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        """Make the error of a problem."""
+        super().__init__(problem.detail, code=problem.code)
+        self.problem = problem
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return self.problem.status
+
+    @property
+    def retry_after_s(self) -> int:
+        """The seconds after which the same request may be taken; 0 if that was not said."""
+        return self.problem.retry_after_s
+
+
+class ApiTransport:
+    """Asks one HTTP API as one user; threads may share it. Nothing is sent twice, and no redirect is followed."""
+
+    def __init__(self, api_url: str, token: Callable[[], str], *, timeout_s: float = TIMEOUT_S) -> None:
+        """Ask the API at `api_url`; `token` is called for each request, since tokens expire."""
+        self._url, self._token = api_url.rstrip("/"), token
+        self._timeout = urllib3.Timeout(timeout_s)
+        self._pools: dict[str, urllib3.PoolManager] = {}
+
+    def close(self) -> None:
+        """Close the kept connections; the next request opens new ones."""
+        for pool in self._pools.values():
+            pool.clear()
+
+    def post_form(self, url: str, fields: Mapping[str, str], file: bytes) -> None:
+        """Post the form of an upload with its file to the bucket, which gets no token.
+
+        Raises:
+            ApiError: `form_refused`, the bucket does not take the form, or no file of this size or type.
+            DependencyError: `api_unreachable`.
+        """
+        body, mime = urllib3.encode_multipart_formdata([*fields.items(), ("file", ("file", file))])
+        answer = self._send("POST", url, body, {"Content-Type": mime})
+        if not 200 <= answer.status < 300:
+            found = _CODE.search(answer.data)
+            said = found[1].decode() if found else "nothing"
+            raise ApiError(make_refusal(answer.status, "form_refused", f"the bucket said {said}"))
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[Answer],
+        *,
+        query: Value | None = None,
+        body: Value | None = None,
+        key: str = "",
+    ) -> Answer:
+        """Return the answer of an endpoint. Raises ApiError; DependencyError `api_unreachable`."""
+        found = self._exchange(method, path, query, body, key, HTTPStatus.OK, HTTPStatus.CREATED)
+        try:
+            return msgspec.json.decode(found.data, type=answer)
+        except msgspec.MsgspecError as error:
+            raise DependencyError("the API answers something else", code="api_unreachable") from error
+
+    def _locate(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Value | None = None,
+        body: Value | None = None,
+        key: str = "",
+    ) -> str:
+        """Return the address to which an endpoint redirects; nothing is asked there. Raises like `_ask`."""
+        return self._exchange(method, path, query, body, key, HTTPStatus.FOUND).headers["Location"]
+
+    def _tell(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Value | None = None,
+        body: Value | None = None,
+        key: str = "",
+    ) -> None:
+        """Ask an endpoint whose answer is empty. Raises like `_ask`."""
+        self._exchange(method, path, query, body, key, HTTPStatus.NO_CONTENT)
+
+    def _exchange(
+        self, method: str, path: str, query: Value | None, body: Value | None, key: str, *good: HTTPStatus
+    ) -> urllib3.BaseHTTPResponse:
+        headers = {"Authorization": f"Bearer {self._token()}", "Accept": JSON}
+        if key:
+            headers["Idempotency-Key"] = key
+        if body is not None:
+            headers["Content-Type"] = JSON
+        url = f"{self._url}{path}{encode_query(query)}"
+        answer = self._send(method, url, None if body is None else msgspec.json.encode(body), headers)
+        if answer.status not in good:
+            raise ApiError(_read_problem(answer))
+        return answer
+
+    def _send(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
+        try:
+            return self._pool(url).request(
+                method, url, body=body, headers=headers, timeout=self._timeout, retries=False, redirect=False
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise DependencyError("the API does not answer", code="api_unreachable") from error
+
+    def _pool(self, url: str) -> urllib3.PoolManager:
+        target = urlsplit(url)
+        if target.netloc not in self._pools:
+            # The environment's proxy does not apply to this machine.
+            self._pools[target.netloc] = (
+                urllib3.PoolManager() if target.hostname in LOOPBACK else make_pool(url)
+            )
+        return self._pools[target.netloc]
+
+
+def part(text: str) -> str:
+    """Return a name as one part of a path."""
+    return quote(text, safe="")
+
+
+def rest(text: str) -> str:
+    """Return a name that is the rest of a path, whose slashes stay."""
+    return quote(text, safe="/")
+
+
+def encode_query(query: Value | None) -> str:
+    """Return a query with its `?`, without what is as by default; "" if nothing is left."""
+    given = {} if query is None else msgspec.to_builtins(query)
+    texts = {name: value if isinstance(value, str) else _spell(value) for name, value in given.items()}
+    return f"?{urlencode(texts)}" if texts else ""
+
+
+def make_refusal(status: int, code: str, detail: str) -> Problem:
+    """Return the problem of a refusal by somebody other than the API."""
+    again = status in (429, 502, 503, 504)
+    title = responses.get(status, "Unknown")
+    return Problem(title=title, status=status, code=code, detail=detail, retryable=again)
+
+
+def _read_problem(answer: urllib3.BaseHTTPResponse) -> Problem:
+    try:
+        return msgspec.json.decode(answer.data, type=Problem)
+    except msgspec.MsgspecError:
+        code = "unauthorized" if answer.status in (401, 403) else "gateway"
+        return make_refusal(answer.status, code, f"the gateway answered {answer.status}")
+
+
+def _spell(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

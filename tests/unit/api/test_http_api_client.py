@@ -1,0 +1,142 @@
+"""The client of the HTTP API asks every endpoint of the table, and returns what the router answered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import pytest
+
+from stepline.api.endpoint import Endpoint, Nothing
+from stepline.api.endpoint_table import ENDPOINTS
+from stepline.api.openapi import NAME, takes_key
+from stepline.api.router import Answer, Router
+from stepline.errors import DependencyError
+from stepline.local.client.api_transport import ApiError
+from stepline.local.client.http_api import HttpApi
+from tests.support.api_caller import Caller
+from tests.support.api_server import TOKEN, ApiServer, served
+from tests.support.conversation import LANE
+from tests.unit.api.test_foreign import BODIES, QUERIES, name, talked
+
+FILE = {"filename": "a.txt", "size_bytes": 3, "sha256": "0" * 64}
+
+
+class Recorded(Router):
+    """The router of the whole table, with its answers."""
+
+    def __init__(self) -> None:
+        super().__init__(ENDPOINTS)
+        self.answers: list[Answer] = []
+
+    def answer(self, *given: Any) -> Answer:
+        self.answers.append(super().answer(*given))
+        return self.answers[-1]
+
+
+@pytest.fixture
+def router(monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    found = Recorded()
+    monkeypatch.setattr("tests.support.api_server.ROUTER", found)
+    return found
+
+
+@pytest.fixture
+def api(router: Recorded) -> Iterator[HttpApi]:
+    server = ApiServer(Caller(talked().ports))
+    with served(server) as url, closing(HttpApi(url, lambda: TOKEN)) as client:
+        yield client
+    assert server.failures == []
+
+
+def ask(api: HttpApi, endpoint: Endpoint) -> Any:
+    """Call the method of an endpoint with names that are there, and a good query and body."""
+    called = endpoint.run.__name__
+    turn = api.list_conversation_rounds(LANE.conversation).turns[0]
+    decided = turn.rounds[0].decided_n
+    upload = "{upload}" in endpoint.path and _begun(api)
+    there = {
+        "tenant": LANE.tenant,
+        "project": LANE.project,
+        "conversation": LANE.conversation,
+        "turn": turn.turn_id,
+        "n": decided,
+        "upload": upload,
+    }
+    bodies = {**BODIES, "begin_upload": FILE, "fetch_named": {"conversation_id": LANE.conversation}}
+    queries = {**QUERIES, "compare_requests": {"to": str(decided)}}
+    given = [there[one] for one in NAME.findall(endpoint.path)]
+    if endpoint.body:
+        given.append(msgspec.convert(bodies[called], endpoint.body))
+    query = msgspec.convert(queries.get(called, {}), endpoint.query, strict=False)
+    named = {} if endpoint.query is Nothing else msgspec.structs.asdict(query)
+    if takes_key(endpoint):
+        named["idempotency_key"] = "k"
+    return getattr(api, called)(*given, **named)
+
+
+def _begun(api: HttpApi) -> str:
+    return api.begin_upload(LANE.conversation, msgspec.convert(FILE, _endpoint("begin_upload").body)).upload
+
+
+def _endpoint(called: str) -> Any:
+    return next(one for one in ENDPOINTS if one.run.__name__ == called)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=name)
+def test_a_method_returns_what_its_endpoint_answered(
+    api: HttpApi, router: Recorded, endpoint: Endpoint
+) -> None:
+    got = ask(api, endpoint)
+    sent = router.answers[-1]
+    assert sent.status < 400
+    if endpoint.redirects:
+        assert got == sent.headers["Location"]
+    elif endpoint.answer is None:
+        assert (got, sent.body) == (None, b"")
+    else:
+        assert json.loads(msgspec.json.encode(got)) == json.loads(sent.body)
+
+
+def test_no_endpoint_is_without_a_method_of_its_own_name() -> None:
+    called = [endpoint.run.__name__ for endpoint in ENDPOINTS]
+    assert len(set(called)) == len(called)
+    assert {one for one in vars(HttpApi) if not one.startswith("_")} == set(called)
+
+
+def test_a_refusal_is_an_error_with_its_status_its_code_and_its_words(api: HttpApi) -> None:
+    with pytest.raises(ApiError) as error:
+        api.read_conversation("nobody-has-said-anything-here")
+    refused = error.value
+    assert (refused.status, refused.reason, str(refused)) == (404, "not_found", refused.problem.detail)
+    assert (refused.retry_after_s, refused.problem.title) == (0, "Not Found")
+
+
+def test_the_gateways_own_refusal_of_a_token_is_unauthorized(api: HttpApi) -> None:
+    with closing(HttpApi(api._url, lambda: "another")) as client, pytest.raises(ApiError) as error:
+        client.list_all()
+    assert (error.value.status, error.value.reason) == (401, "unauthorized")
+
+
+def test_a_name_that_is_no_part_of_a_path_reaches_no_other_endpoint(api: HttpApi, router: Recorded) -> None:
+    with pytest.raises(ApiError) as error:
+        api.read_conversation(f"{LANE.conversation}/timeline")
+    assert error.value.reason == "bad_conversation"
+
+
+def test_the_same_key_again_finds_the_same_upload(api: HttpApi) -> None:
+    body = msgspec.convert(FILE, _endpoint("begin_upload").body)
+    first, again = (
+        api.begin_upload(LANE.conversation, body, idempotency_key=key).upload for key in ("one", "one")
+    )
+    assert first == again
+
+
+def test_an_api_that_is_not_there_is_unreachable() -> None:
+    client = HttpApi("http://127.0.0.1:9", lambda: TOKEN)
+    with pytest.raises(DependencyError) as error:
+        client.list_all()
+    assert error.value.reason == "api_unreachable"
