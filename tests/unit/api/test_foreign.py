@@ -18,11 +18,12 @@ from tests.support.generation import answered
 OTHERS = ({"user": "eve"}, {"tenant": "umbrella"}, {"project": "sales"})
 FOUNDING = {"begin_upload"}
 """A file may come before the first message, as a message may: a conversation of this name is still to begin."""
+NAMING = {"fetch_named", "search", "search_project"}
+"""Their body or their query names the conversation."""
 OWNED = [
     one
     for one in ENDPOINTS
-    if ("{conversation}" in one.path or one.run.__name__ == "fetch_named")
-    and one.run.__name__ not in FOUNDING
+    if ("{conversation}" in one.path or one.run.__name__ in NAMING) and one.run.__name__ not in FOUNDING
 ]
 LOCATED = [endpoint for endpoint in ENDPOINTS if "{tenant}" in endpoint.path or "{project}" in endpoint.path]
 BODIES: dict[str, Any] = {
@@ -30,9 +31,10 @@ BODIES: dict[str, Any] = {
     "mark_read": {"n": 1},
     "fetch_turns": {"materialize": True},
     "read_rated": {},
+    "search_project": {"query": "question"},
 }
 """A good body of each endpoint that takes one."""
-QUERIES = {"compare_requests": {"to": "2"}, "get_blocks": {"path": "ar:none"}}
+QUERIES = {"compare_requests": {"to": "2"}, "get_blocks": {"path": "ar:none"}, "search": {"q": "question"}}
 """A good query of each endpoint that needs one."""
 NAMES = {"upload": f"up_{'0' * 32}"}
 
@@ -59,9 +61,13 @@ def ask(caller: Caller, endpoint: Endpoint, **names: str) -> Answer:
         **names,
     }
     path = re.sub(r"\{([a-z_]+)\+?\}", lambda found: known.get(found[1], "1"), endpoint.path)
-    bodies = {**BODIES, "fetch_named": {"conversation_id": known["conversation"]}}
-    body = bodies[endpoint.run.__name__] if endpoint.body else None
-    return caller.ask(endpoint.method, path, body, **QUERIES.get(endpoint.run.__name__, {}))
+    called, conversation = endpoint.run.__name__, known["conversation"]
+    named = {"query": "question", "scope": "conversation", "conversation_id": conversation}
+    bodies = {**BODIES, "fetch_named": {"conversation_id": conversation}, "search_project": named}
+    queries = {**QUERIES, "search": {"q": "question", "conversation": conversation}}
+    return caller.ask(
+        endpoint.method, path, bodies[called] if endpoint.body else None, **queries.get(called, {})
+    )
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=lambda other: next(iter(other)))

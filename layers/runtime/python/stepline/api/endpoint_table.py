@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepline.api import conversations, inspector, project_conversations, tickets, uploads
+from stepline.api import conversations, inspector, memory_search, project_conversations, tickets, uploads
 from stepline.api.endpoint import Call, Endpoint, Nothing
 
 
@@ -20,6 +20,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *tickets.ENDPOINTS,
     *conversations.ENDPOINTS,
     *project_conversations.ENDPOINTS,
+    *memory_search.ENDPOINTS,
     *inspector.ENDPOINTS,
     *uploads.ENDPOINTS,
 )

@@ -147,14 +147,28 @@ class Rated(Value, omit_defaults=False):
     turns: tuple[RatedTurn, ...]
 
 
+def days_before(call: Call[Any, Any], days: int) -> str:
+    """Return the time so many days ago."""
+    return utc(call.ports.clock.now() - timedelta(days=days))
+
+
+def read_time(text: str, name: str) -> str:
+    """Return a time of ISO 8601 in the log's format; "" stays. Raises InputError with the parameter's name."""
+    if not text:
+        return ""
+    try:
+        at = datetime.fromisoformat(text)
+        return utc(at if at.tzinfo else at.replace(tzinfo=UTC))
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"`{name}` is no time of ISO 8601") from error
+
+
 def list_recent(call: Call[RecentQuery, None]) -> RecentList:
     """List the newest conversations of the caller."""
     here, query = call.principal, call.query
     if (call.path["tenant"], call.path["project"]) != (here.tenant, here.project):
         raise NotFoundError("no such project")
-    since = _since(call, query.days)
-    if query.started_after:
-        since = max(since, _read_time(query.started_after))
+    since = max(days_before(call, query.days), read_time(query.started_after, "started_after"))
     rows = call.ports.log.conversations(here.tenant, here.project, here.user, most=query.last_n)
     return RecentList(
         user_id=here.user,
@@ -293,20 +307,8 @@ def _joined(messages: Iterable[TurnMessage], kind: str) -> str:
 
 
 def _wanted(call: Call[Any, TurnFilter], timeline: Timeline) -> list[Turn]:
-    since, named = _since(call, call.body.days), frozenset(call.body.turn_ids)
+    since, named = days_before(call, call.body.days), frozenset(call.body.turn_ids)
     return [turn for turn in timeline.history if turn.started_at >= since and (not named or turn.id in named)]
-
-
-def _since(call: Call[Any, Any], days: int) -> str:
-    return utc(call.ports.clock.now() - timedelta(days=days))
-
-
-def _read_time(text: str) -> str:
-    try:
-        at = datetime.fromisoformat(text)
-        return utc(at if at.tzinfo else at.replace(tzinfo=UTC))
-    except (ValueError, OverflowError) as error:
-        raise InputError("`started_after` is no time of ISO 8601") from error
 
 
 _PROJECT: Final = "/conversations/{tenant}/{project}"

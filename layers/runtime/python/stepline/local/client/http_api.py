@@ -6,10 +6,11 @@ Source: docs/concepts/http-api.md#a-client.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from stepline.api.conversations import ConversationList, ConversationRow, EventsQuery, ListQuery, Mark, Title
 from stepline.api.inspector import BlockQuery, LogQuery, OtherRound
+from stepline.api.memory_search import SearchAnswer, SearchPage, SearchQuery, SearchRequest
 from stepline.api.project_conversations import (
     Details,
     Fetched,
@@ -161,6 +162,50 @@ class HttpApi(ApiTransport):
             "POST",
             f"/conversations/{part(tenant)}/{part(project)}/{part(conversation)}/turns-with-feedbacks",
             Rated,
+            body=body,
+            key=idempotency_key,
+        )
+
+    def search(
+        self,
+        *,
+        q: str,
+        conversation: str = "",
+        kind: Literal["", "user", "assistant", "summary", "attachment", "notes", "plans", "sources"] = "",
+        since: str = "",
+        before: str = "",
+        after: str = "",
+        limit: int = 20,
+    ) -> SearchPage:
+        """Search the caller's conversations by words and by meaning, best first."""
+        return self._ask(
+            "GET",
+            "/v1/search",
+            SearchPage,
+            query=SearchQuery(
+                q=q,
+                conversation=conversation,
+                kind=kind,
+                since=since,
+                before=before,
+                after=after,
+                limit=limit,
+            ),
+        )
+
+    def search_project(
+        self,
+        tenant: str,
+        project: str,
+        body: SearchRequest,
+        *,
+        idempotency_key: str = "",
+    ) -> SearchAnswer:
+        """Search the caller's conversations by words and by meaning, best first."""
+        return self._ask(
+            "POST",
+            f"/conversations/{part(tenant)}/{part(project)}/search",
+            SearchAnswer,
             body=body,
             key=idempotency_key,
         )
