@@ -153,6 +153,13 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
     ),
+    # What a user's conversations said: rows are read from their logs, packed, and read again. It posts nothing.
+    "search": (
+        *_rows(LOG="Query", CONV="GetItem"),
+        _right("dynamodb", "Query", "users", "USER#*"),
+        *_objects(reads="att out seg mem", writes="mem", finds="mem"),
+        *_RECALLS,
+    ),
     "socket": (
         *_rows(
             LOG=_OPENS,
@@ -260,7 +267,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
 
 TELLING: Final = frozenset(name for name, rights in ACCESS.items() if _TELLS in rights)
 """The principals that get the URL of Redis."""
-INGRESS: Final = ("authorizer", "socket", "api")
+INGRESS: Final = ("authorizer", "socket", "api", "search")
 LOOP: Final = ("decide", "act", "execute", "output", "preflight", "close", "sweeper")
 
 

@@ -38,6 +38,7 @@ _SOCKET, _ACT, _CLOSE, _DECIDE, _OUTPUT, _PREFLIGHT, _SWEEPER = (
 )
 _EVENTS: Final = "loop/EventSource/Role"
 _API: Final = "ingress/Api/Role"
+_SEARCH: Final = "ingress/Search/Role"
 
 ACKNOWLEDGED: Final = (
     # --- would cost more than it is worth
@@ -114,12 +115,12 @@ ACKNOWLEDGED: Final = (
     # --- cannot be named before it exists
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/att/*]",
-        places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _PREFLIGHT, _SWEEPER),
+        places=_policies(_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _PREFLIGHT, _SWEEPER),
         reason="Attachments: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/out/*]",
-        places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
     ),
     Acknowledgement(
@@ -134,12 +135,12 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/seg/*]",
-        places=_policies(_API, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _SEARCH, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Segments of folded logs: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/mem/*]",
-        places=_policies(_ACT),
+        places=_policies(_ACT, _SEARCH),
         reason="Segments of users' memory: keys are made for each user, below the one prefix of their class.",
     ),
     Acknowledgement(
@@ -194,7 +195,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…Memory…/index/*]",
-        places=_policies(_ACT, _CLOSE, _SWEEPER),
+        places=_policies(_ACT, _CLOSE, _SEARCH, _SWEEPER),
         reason="An index is made for each project when its first turn ends; those of the stage's one vector bucket.",
     ),
     # --- AWS offers no resource for it; tests/stacks/test_access.py names these actions

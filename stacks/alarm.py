@@ -24,7 +24,7 @@ RUNBOOK: Final = "docs/how-to/runbook.md"
 PERIOD_S: Final = 300
 # A failure of these is seen by a waiting client or harms no one; the machine's functions are covered by its
 # alarms.
-UNWATCHED: Final = ("authorizer", "socket", "api", "sweeper")
+UNWATCHED: Final = ("authorizer", "socket", "api", "search", "sweeper")
 SLOW_FRACTION: Final = 0.9
 CLAIMED_MOST: Final = 800
 """Of the 1,000 concurrent executions that an account has by default; new accounts have fewer."""

@@ -12,6 +12,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -30,10 +31,9 @@ ARCHITECTURE = "aarch64"
 LAYER_AT = "/opt/python"
 HANDLERS_AT = "/var/task"
 """Where Lambda mounts the packages of a layer, and a function's own code."""
-"""Layers of the functions that run tools: to search the memory index, and to ask MCP servers."""
 _DEPS_STAMP = "python/.requirements.sha256"
 ACTING = ("memory", "mcp")
-"""The layers of functions that run tools: their folders in `layers`."""
+"""The layers that few functions have, to search the memory index and to ask MCP servers: their folders in `layers`."""
 _BUNDLED = ("lambdas", "bundles")
 _UNBUNDLED = ["__pycache__", "*.pyc"]
 _LOCAL_ONLY = ("local", "testing.py")
@@ -43,14 +43,14 @@ _LOCAL_ONLY = ("local", "testing.py")
 class Package(NamedTuple):
     """The code of one stack's functions; stacks share neither assets nor layers.
 
-    `acting` are the layers of functions that run tools: what searches the memory index needs, and what asks MCP servers.
+    `acting` are the layers that few functions have, by name: what searches the memory index needs, and what asks MCP servers.
     `bundle` are those of functions that load the bundle. Both are there if the stack has such functions.
     """
 
     runtime: lambda_.Runtime
     handlers: lambda_.AssetCode
     layers: list[lambda_.LayerVersion]
-    acting: list[lambda_.LayerVersion]
+    acting: Mapping[str, lambda_.LayerVersion]
     bundle: list[lambda_.LayerVersion]
 
 
@@ -152,8 +152,10 @@ class Code:
         packages = dict.fromkeys([*_BUNDLED, *(path.name for path in own)])
         return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, folder=folder, packages=tuple(packages))
 
-    def add_to(self, scope: Construct, *, agent: bool = False) -> Package:
-        """Add code and layers to a stack, and those for running tools and for the bundle if its functions are the agent's.
+    def add_to(
+        self, scope: Construct, *, acting: tuple[str, ...] = (), loads_bundle: bool = False
+    ) -> Package:
+        """Add code and layers to a stack: those named by `acting`, and those of the bundle if its functions load it.
 
         The local stage's code is not included.
         """
@@ -163,16 +165,16 @@ class Code:
             exclude=["/*", "!/bootstrap", *(f"!/{name}" for name in self.packages), *unbundled],
             ignore_mode=cdk.IgnoreMode.GIT,
         )
-        acting = {folder.name: self._layer(scope, folder) for folder in self.acting if agent}
-        bundle = [acting[name] for name in self.shared if agent]
-        if agent and self.bundle:
+        few = {folder.name: self._layer(scope, folder) for folder in self.acting if folder.name in acting}
+        bundle = [few[name] for name in self.shared if loads_bundle]
+        if loads_bundle and self.bundle:
             bundle.append(self._layer(scope, self.bundle))
         layers = [self._layer(scope, folder) for folder in self.layers]
         return Package(
             runtime=self.runtime,
             handlers=handlers,
             layers=layers,
-            acting=list(acting.values()),
+            acting=few,
             bundle=bundle,
         )
 

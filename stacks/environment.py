@@ -21,6 +21,7 @@ def ingress_environment(
         allowed_origins=stage.allowed_origins,
         user_messages_per_minute=stage.user_messages_per_minute,
         inspect=stage.inspect,
+        memory_bucket_arn=state.memory_arn,
     )
 
 

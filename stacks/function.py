@@ -38,6 +38,7 @@ SIZES: Final[Mapping[str, Size]] = {
     "authorizer": Size(10, 256, is_waited_for=True),
     "socket": Size(25, 512, is_waited_for=True),
     "api": Size(25, 512),
+    "search": Size(25, 512),
     "decide": Size(STEP_TIMEOUTS_S["decide"], 512, is_waited_for=True),
     "act": Size(STEP_TIMEOUTS_S["act"], 512, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),
@@ -49,8 +50,11 @@ SIZES: Final[Mapping[str, Size]] = {
 """Memory is chosen by cost times time. Source: docs/reference/bench.md, `size_<function>`."""
 
 
-ACTING: Final = ("act",)
-"""The functions that run tools of the agent: they search the memory index for them, and ask MCP servers."""
+ACTING: Final[Mapping[str, tuple[str, ...]]] = {"act": ("memory", "mcp"), "search": ("memory",)}
+"""The functions that search the memory index, or ask MCP servers, with the layers they have for it.
+
+No other one has them: a layer is fetched by every new environment, whether it is used or not.
+"""
 LOADING: Final = ("act", "close", "decide")
 """The functions that import the bundle, and the packages that it requires."""
 
@@ -120,6 +124,6 @@ class Function(Construct):
 
 def _layers(name: str, package: Package) -> list[lambda_.LayerVersion]:
     """Return the layers of a function, of which Lambda takes five. Source: docs.aws.amazon.com/lambda, "Lambda quotas"."""
-    acting = package.acting if name in ACTING else []
+    acting = [layer for of, layer in package.acting.items() if of in ACTING.get(name, ())]
     bundle = package.bundle if name in LOADING else []
     return list(dict.fromkeys([*package.layers, *acting, *bundle]))

@@ -14,17 +14,22 @@ from aws_cdk.aws_apigatewayv2_authorizers import (
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration, WebSocketLambdaIntegration
 from constructs import Construct
 
-from stacks.access import INGRESS, Resources
+from stacks.access import INGRESS, Resources, embedding_arn
 from stacks.code import Code
 from stacks.environment import ingress_environment
-from stacks.function import Function
+from stacks.function import ACTING, Function
 from stacks.stage import Stage
 from stacks.state import StateStack
 
 STAGE_NAME: Final = "live"
 HTTP_STAGE_NAME: Final = "$default"
 HTTP_PATHS: Final = ("/v1/{proxy+}", "/conversations/{proxy+}", "/resources/{proxy+}")
-"""The function has the table of endpoints; the seeds' addresses have no version."""
+"""The function has the table of endpoints; the older addresses have no version."""
+SEARCH_ROUTES: Final = (
+    (apigateway.HttpMethod.GET, "/v1/search"),
+    (apigateway.HttpMethod.POST, "/conversations/{tenant}/{project}/search"),
+)
+"""The endpoints of the function that has the packages of the memory index; a whole address counts before a greedy one."""
 HTTP_METHODS: Final = (
     apigateway.HttpMethod.GET,
     apigateway.HttpMethod.POST,
@@ -38,7 +43,7 @@ _PIN_TAG: Final = "ms-custom-id"
 
 
 class IngressStack(cdk.Stack):
-    """The ingress: gateways → authorizer → socket or api. The machine they start is known by its name."""
+    """The ingress: gateways → authorizer → socket, api or search. The machine they start is known by its name."""
 
     def __init__(self, scope: Construct, stage: Stage, *, state: StateStack, code: Code) -> None:
         """Add both APIs, with the same throttling, and the functions behind them."""
@@ -119,6 +124,8 @@ class IngressStack(cdk.Stack):
             tasks_arn=stage.tasks_arn(self),
             handovers_arn=stage.handovers_arn(self),
             redis_secret_arn=stage.redis_secret_arn,
+            memory_arn=state.memory_arn,
+            embedding_arn=embedding_arn(self) if state.memory_arn else "",
         )
         environment = ingress_environment(
             stage,
@@ -127,7 +134,7 @@ class IngressStack(cdk.Stack):
             callback_url=self.callback_url,
             socket_url=self.socket_url,
         )
-        package = code.add_to(self)
+        package = code.add_to(self, acting=ACTING["search"])
         return {
             name: Function(
                 self,
@@ -159,11 +166,14 @@ class IngressStack(cdk.Stack):
             )
 
     def _serve_http(self) -> None:
-        """Route requests to `api`, after the same authorizer.
+        """Route searches to `search` and all other requests to `api`, after the same authorizer.
 
         Its answers are not cached: a cached one would outlive its token, and skip the check of the origin.
         """
-        integration = HttpLambdaIntegration("ApiIntegration", self.functions["api"].live)
+        api, search = (
+            HttpLambdaIntegration(f"{name.title()}Integration", self.functions[name].live)
+            for name in ("api", "search")
+        )
         gate = HttpLambdaAuthorizer(
             "HttpAuthorizer",
             self.functions["authorizer"].live,
@@ -172,9 +182,9 @@ class IngressStack(cdk.Stack):
             results_cache_ttl=cdk.Duration.seconds(0),
         )
         for path in HTTP_PATHS:
-            self.http_api.add_routes(
-                path=path, methods=list(HTTP_METHODS), integration=integration, authorizer=gate
-            )
+            self.http_api.add_routes(path=path, methods=list(HTTP_METHODS), integration=api, authorizer=gate)
+        for method, path in SEARCH_ROUTES:
+            self.http_api.add_routes(path=path, methods=[method], integration=search, authorizer=gate)
 
 
 def _emulated_url(stage: Stage, api_id: str, name: str) -> str:

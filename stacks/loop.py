@@ -21,7 +21,7 @@ from stacks.definition import render_definition
 from stacks.environment import event_environment, loop_environment
 from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
-from stacks.function import Function
+from stacks.function import ACTING, Function
 from stacks.ingress import STAGE_NAME, IngressStack
 from stacks.stage import Stage
 from stacks.state import StateStack
@@ -98,7 +98,7 @@ class LoopStack(cdk.Stack):
     def _make_functions(
         self, stage: Stage, code: Code, environment: Mapping[str, str], resources: Resources
     ) -> dict[str, Function]:
-        package = code.add_to(self, agent=True)
+        package = code.add_to(self, acting=ACTING["act"], loads_bundle=True)
         return {
             name: Function(
                 self,

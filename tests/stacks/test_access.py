@@ -172,11 +172,11 @@ def test_a_service_that_submits_events_reads_no_stream_no_ticket_and_no_model_ke
     assert "states:StopExecution" not in lines
 
 
-def test_the_memory_of_users_is_for_the_tools_alone(any_stage):
+def test_the_memory_of_users_is_for_the_tools_and_for_searches_alone(any_stage):
     readers = {
         name for name in any_stage.roles.trusts if "<Artifacts>/mem" in str(any_stage.roles.lines(name))
     }
-    assert readers == {role_of("act")}
+    assert readers == {role_of("act"), role_of("search")}
 
 
 def test_posting_is_all_one_may_do_to_a_connection(any_stage):

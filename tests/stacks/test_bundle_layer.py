@@ -88,7 +88,8 @@ def having(templates, word):
 def test_the_functions_that_load_the_bundle_have_its_packages_and_no_other_has(tmp_path, index):
     templates, folder = synthesised(tmp_path, code_of(tmp_path))
     assert having(templates, "LayerBundle") == LOADING
-    assert having(templates, "LayerMemory") == having(templates, "LayerMcp") == {"act"}
+    assert having(templates, "LayerMemory") == {"act", "search"}
+    assert having(templates, "LayerMcp") == {"act"}
     (packages,) = {path.parents[1] for path in folder.glob("asset.*/python/prices")}
     assert (packages / "python/rates/__init__.py").read_text().startswith("VERSION = '2.0'")
     assert [path.name for path in packages.iterdir()] == ["python"]
@@ -96,7 +97,8 @@ def test_the_functions_that_load_the_bundle_have_its_packages_and_no_other_has(t
 
 def test_what_is_in_the_layer_of_memory_comes_from_there(tmp_path, index):
     templates, _ = synthesised(tmp_path, code_of(tmp_path, shared=("memory",)))
-    assert having(templates, "LayerBundle") == having(templates, "LayerMemory") == LOADING
+    assert having(templates, "LayerBundle") == LOADING
+    assert having(templates, "LayerMemory") == {*LOADING, "search"}
     assert having(templates, "LayerMcp") == {"act"}
 
 

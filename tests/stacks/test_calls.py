@@ -149,6 +149,7 @@ def tell(conversation):
     run_a_program_here(conversation)
     lose_a_turn(conversation)
     call_the_api(conversation)
+    search_over_http(conversation)
     take_files(conversation)
     with conversation.acting("socket"):
         conversation.ports.subscriptions.disconnect("k1")
@@ -179,6 +180,20 @@ def call_the_api(conversation):
         caller.ask("PUT", f"{url}/read", {"n": 1})
         for title in ("Mine", "Mine after all"):
             caller.ask("PATCH", url, {"title": title})
+
+
+def search_over_http(conversation):
+    """A client searches the conversation with the index of its own process: rows are packed, and read again."""
+    with conversation.acting("search"):
+        for _ in range(2):
+            ports = conversation.ports
+            index = EmbeddedMemoryIndex(ports)
+            caller = Caller(dataclasses.replace(ports, memory=index))
+            caller.get("/v1/search", q="x", conversation=LANE.conversation)
+            Caller(caller.services.ports, user="nobody").get("/v1/search", q="x")
+            where = f"/conversations/{LANE.tenant}/{LANE.project}/search"
+            assert caller.post(where, {"query": "hi"})["conversations"]
+            index.add(MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER), [ROW])
 
 
 def keep_values(conversation):

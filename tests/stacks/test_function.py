@@ -95,11 +95,11 @@ def test_in_aws_a_function_runs_python_with_its_layers(prod):
     for name, properties in functions(prod).items():
         assert properties["Runtime"] == "python3.14"
         assert properties["Architectures"] == ["arm64"]
-        assert len(properties["Layers"]) == (4 if name == "act" else 2)
+        assert len(properties["Layers"]) == {"act": 4, "search": 3}.get(name, 2)
 
 
 def test_a_stack_has_the_layers_of_its_own_functions(prod):
-    for name, most in (("ingress", 2), ("loop", 4)):
+    for name, most in (("ingress", 3), ("loop", 4)):
         template = prod.templates[name]
         layers = template.find_resources("AWS::Lambda::LayerVersion")
         assert len(layers) == most
@@ -162,13 +162,15 @@ def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed)
     assert (before & after) == (set() if changed else before)
 
 
-@pytest.mark.parametrize("name", ["LayerMemory", "LayerMcp"])
-def test_only_what_runs_the_agents_tools_has_the_layers_of_memory_and_of_servers(prod, name):
-    (layer,) = [found for found in prod.entries("AWS::Lambda::LayerVersion") if found.startswith(name)]
+@pytest.mark.parametrize(("name", "holders"), [("LayerMemory", {"act", "search"}), ("LayerMcp", {"act"})])
+def test_only_what_searches_or_asks_servers_has_the_layers_for_it(prod, name, holders):
+    layers = [found for found in prod.entries("AWS::Lambda::LayerVersion") if found.startswith(name)]
     having = {
-        named for named, properties in functions(prod).items() if layer in str(properties.get("Layers"))
+        named
+        for named, properties in functions(prod).items()
+        if any(layer in str(properties.get("Layers")) for layer in layers)
     }
-    assert having == {"act"}
+    assert having == holders
 
 
 def test_what_collects_from_tasks_has_room_for_it(prod):

@@ -1,8 +1,10 @@
 import pytest
 
-from stacks.ingress import HTTP_METHODS, HTTP_PATHS
+from stacks.ingress import HTTP_METHODS, HTTP_PATHS, SEARCH_ROUTES
+from stepline.api.memory_search import ENDPOINTS
 
-HTTP_ROUTES = {f"{method.value} {path}" for method in HTTP_METHODS for path in HTTP_PATHS}
+SEARCHES = {f"{method.value} {path}" for method, path in SEARCH_ROUTES}
+HTTP_ROUTES = {f"{method.value} {path}" for method in HTTP_METHODS for path in HTTP_PATHS} | SEARCHES
 
 
 def apis(synthesis):
@@ -21,6 +23,17 @@ def test_there_is_one_door_to_talk_through_and_one_for_requests(any_stage):
     assert set(apis(any_stage)) == {"WEBSOCKET", "HTTP"}
     assert apis(any_stage)["HTTP"]["Name"] == f"stepline-{any_stage.stage.name}-http"
     assert set(routes(any_stage)) == {"$connect", "$disconnect", "$default", *HTTP_ROUTES}
+
+
+def test_searches_go_to_the_function_that_has_the_packages_of_the_index(any_stage):
+    assert {f"{one.method} {one.path}" for one in ENDPOINTS} == SEARCHES
+    uris = {
+        name: str(made["IntegrationUri"])
+        for name, made in any_stage.resources("AWS::ApiGatewayV2::Integration").items()
+    }
+    for key in HTTP_ROUTES:
+        (name,) = [name for name in uris if name in str(routes(any_stage)[key]["Target"])]
+        assert ("SearchLive" in uris[name]) is (key in SEARCHES), key
 
 
 def test_a_browser_is_let_in_by_the_authorizer_and_not_refused_before(any_stage):

@@ -25,6 +25,7 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "authorizer": (_AWS, "stepline.bootstrap.token_identity"),
     "socket": (_AWS, "stepline.ingress.message"),
     "api": (_AWS,),
+    "search": (_AWS, "stepline.adapters.embedded.ranking", "stepline.log.memory_source"),
     "decide": (_AWS, *_AGENT),
     "act": (_AWS, *_AGENT),
     "execute": (_AWS,),
