@@ -228,5 +228,5 @@ def _layer() -> Row:
         value=round(size / 1e6, 1),
         unit="MB",
         goal=GOAL_LAYER_MB,
-        note="unzipped, beside the other layers, of Act alone",
+        note="unzipped, beside the other layers, of Act and Search alone",
     )

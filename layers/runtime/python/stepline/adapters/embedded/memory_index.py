@@ -49,7 +49,7 @@ HELD_ROWS: Final = 65_536
 """The users whose rows a process keeps, and the rows of all of them but the last: about 1 KB each, of 512 MB."""
 UNREAD: Final = "memory_segment_unread"
 PACKAGES: Final = ("numpy", "tokenizers", "wordllama")
-"""What a search needs: the extra `memory`, which in AWS is a layer of the functions that run tools."""
+"""What a search needs: the extra `memory`, which in AWS is a layer of the functions that search."""
 
 
 class _Segment(Value):
