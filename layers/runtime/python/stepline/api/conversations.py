@@ -139,6 +139,7 @@ ENDPOINTS: Final = (
         query=ListQuery,
         answer=ConversationList,
         codes={HTTPStatus.BAD_REQUEST: ("bad_cursor",)},
+        gives={"conversation": "/items/0/conversation", "after": "/next"},
     ),
     Endpoint(method="GET", path=_CONVERSATION, run=read_conversation, answer=ConversationRow, codes=NAMED),
     Endpoint(
@@ -155,6 +156,7 @@ ENDPOINTS: Final = (
         query=EventsQuery,
         answer=EventPage,
         codes=NAMED,
+        gives={"before": "/first_n"},
     ),
     Endpoint(method="PUT", path=f"{_CONVERSATION}/read", run=mark_read, body=Mark, codes=NAMED),
 )

@@ -117,7 +117,8 @@ class Endpoint:
     `path` is a template, `/v1/conversations/{conversation}`; the last name may be `{name+}` for the rest of the path.
     `run` returns a value of type `answer`; without one the answer is empty, or a `Redirect` if it `redirects`. `query` is read from texts, `body` from JSON.
     `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
-    the docstring of `run` is the summary.
+    the docstring of `run` is the summary. `gives` are the names that its answer has values for, each by its JSON pointer: names
+    in paths of other endpoints, and parameters of its own query, for the next page.
     """
 
     method: Method
@@ -129,6 +130,7 @@ class Endpoint:
     body: type[Value] | None = None
     redirects: bool = False
     codes: Mapping[HTTPStatus, tuple[str, ...]] = field(default_factory=dict)
+    gives: Mapping[str, str] = field(default_factory=dict)
 
 
 OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {HTTPStatus.NOT_FOUND: ("not_found",)}

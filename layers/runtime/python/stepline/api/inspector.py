@@ -141,6 +141,7 @@ ENDPOINTS: Final = (
         run=list_conversation_rounds,
         answer=Rounds,
         codes=_FOUND,
+        gives={"turn": "/turns/0/turn_id", "n": "/turns/0/rounds/0/decided_n"},
     ),
     Endpoint(
         method="GET",
@@ -165,6 +166,7 @@ ENDPOINTS: Final = (
         answer=LogPage,
         query=LogQuery,
         codes=_INSPECTED,
+        gives={"after": "/next"},
     ),
     Endpoint(
         method="GET",

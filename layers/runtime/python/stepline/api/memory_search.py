@@ -346,6 +346,7 @@ ENDPOINTS: Final = (
         run=search,
         query=SearchQuery,
         answer=SearchPage,
+        gives={"after": "/next"},
         codes={**_SEARCHED, HTTPStatus.BAD_REQUEST: (*_SEARCHED[HTTPStatus.BAD_REQUEST], "bad_cursor")},
     ),
     Endpoint(

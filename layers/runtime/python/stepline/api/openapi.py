@@ -6,7 +6,7 @@ Source: https://spec.openapis.org/oas/v3.1.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from inspect import cleandoc
 from typing import Any, Final
@@ -29,7 +29,7 @@ PATTERNS: Final[Mapping[str, Mapping[str, Any]]] = {
     "tenant": {"type": "string", "pattern": f"^{SEGMENT.pattern}$"},
     "project": {"type": "string", "pattern": f"^{SEGMENT.pattern}$"},
     "turn": {"type": "string", "pattern": f"^{TURN.pattern}$"},
-    "n": {"type": "string", "pattern": "^[1-9][0-9]{0,11}$"},
+    "n": {"type": "integer", "minimum": 1, "maximum": 10**12 - 1},
 }
 """The schemas of names in paths; others are any text of one segment."""
 GATE: Final[Mapping[HTTPStatus, str]] = {
@@ -53,7 +53,7 @@ def render_openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for row in endpoints:
         path = paths.setdefault(NAME.sub(r"{\1}", row.path), {})
-        path[row.method.lower()] = _operation(row, known, components)
+        path[row.method.lower()] = _operation(row, endpoints, known, components)
     queries = {row.query.__name__ for row in endpoints}
     return {
         "openapi": "3.1.0",
@@ -83,7 +83,10 @@ def takes_key(endpoint: Endpoint) -> bool:
 
 
 def _operation(
-    endpoint: Endpoint, known: Mapping[int, dict[str, Any]], components: Mapping[str, Any]
+    endpoint: Endpoint,
+    endpoints: Sequence[Endpoint],
+    known: Mapping[int, dict[str, Any]],
+    components: Mapping[str, Any],
 ) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.run.__name__,
@@ -92,6 +95,8 @@ def _operation(
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint, components)],
         "responses": _responses(endpoint, known),
     }
+    if links := dict(_links(endpoint, endpoints)):
+        operation["responses"][str(int(endpoint.status))]["links"] = links
     if endpoint.body is not None:
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": known[id(endpoint.body)]}}}
     if takes_key(endpoint):
@@ -120,6 +125,22 @@ def _query_parameters(endpoint: Endpoint, components: Mapping[str, Any]) -> list
         {"name": name, "in": "query", "required": name in required, "schema": of}
         for name, of in schema["properties"].items()
     ]
+
+
+def _links(endpoint: Endpoint, endpoints: Sequence[Endpoint]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where an answer leads: to its next page, and to the endpoints whose names it gives, below its own ones."""
+    values = {name: f"$response.body#{pointer}" for name, pointer in endpoint.gives.items()}
+    page = {f"query.{name}": values[name] for name in endpoint.query.__struct_fields__ if name in values}
+    own = {name: f"$request.path.{name}" for name in NAME.findall(endpoint.path)}
+    if page:
+        parameters = {f"path.{name}": value for name, value in own.items()} | page
+        yield "next_page", {"operationId": endpoint.run.__name__, "parameters": parameters}
+    for other in endpoints:
+        names = NAME.findall(other.path)
+        if own.keys() <= set(names) <= own.keys() | values.keys() and values.keys() & set(names):
+            parameters = {f"path.{name}": own.get(name) or values[name] for name in names}
+            called = other.run.__name__
+            yield called, {"operationId": called, "parameters": parameters}
 
 
 def _responses(endpoint: Endpoint, known: Mapping[int, dict[str, Any]]) -> dict[str, Any]:

@@ -316,7 +316,15 @@ _CONVERSATION: Final = f"{_PROJECT}/{{conversation}}"
 _LONG: Final = {**NAMED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("limit_exceeded",)}
 
 ENDPOINTS: Final = (
-    Endpoint(method="GET", path=_PROJECT, run=list_recent, query=RecentQuery, answer=RecentList, codes=OWNED),
+    Endpoint(
+        method="GET",
+        path=_PROJECT,
+        run=list_recent,
+        query=RecentQuery,
+        answer=RecentList,
+        codes=OWNED,
+        gives={"conversation": "/items/0/conversation_id"},
+    ),
     Endpoint(
         method="POST",
         path=f"{_PROJECT}/fetch",

@@ -37,6 +37,7 @@ ENDPOINTS: Final = (
         body=UploadRequest,
         answer=UploadGrant,
         status=HTTPStatus.CREATED,
+        gives={"upload": "/upload"},
         codes={
             **OWNED,
             HTTPStatus.BAD_REQUEST: (

@@ -1,0 +1,123 @@
+"""Requests that follow each other as the description links them: what one answer gives, the next request asks for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import ignored_auth
+
+from stepline.api.endpoint_table import ENDPOINTS
+from stepline.api.openapi import render_openapi
+from tests.support.api_caller import Caller
+from tests.support.api_server import ApiServer
+from tests.support.budget import budget
+from tests.support.conversation import LANE
+from tests.unit.api.test_foreign import BODIES, QUERIES
+from tests.unit.api.test_openapi_conformance import HEADERS, VALID, talked
+
+FILE = {"filename": "a.txt", "size_bytes": 3, "sha256": "0" * 64, "mime": "text/plain"}
+FIRST = {
+    "search": {"limit": "1"},
+    "list_all": {"limit": "1"},
+    "read_events": {"turns": "1"},
+    "get_log": {"limit": "1"},
+}
+"""Queries of pages that have one behind them."""
+OPERATIONS = {
+    operation["operationId"]: (method.upper(), path, operation)
+    for path, operations in render_openapi(ENDPOINTS)["paths"].items()
+    for method, operation in operations.items()
+}
+
+
+def links() -> Iterator[tuple[str, str]]:
+    for source, (_, _, operation) in OPERATIONS.items():
+        for answer in operation["responses"].values():
+            for name in answer.get("links", {}):
+                yield source, name
+
+
+def ask(caller: Caller, called: str, names: dict[str, str], query: dict[str, str]) -> Any:
+    method, path, operation = OPERATIONS[called]
+    for name, value in names.items():
+        path = path.replace(f"{{{name}}}", value)
+    body = {**BODIES, "begin_upload": FILE}[called] if "requestBody" in operation else None
+    answer = caller.ask(method, path, body, **query)
+    assert answer.status < 300, answer.body
+    return json.loads(answer.body) if answer.body else None
+
+
+def resolve(expression: str, names: dict[str, str], answer: Any) -> str:
+    """Return what an expression of OpenAPI says: a name of the request's path, or a place in the answer's body."""
+    if found := re.fullmatch(r"\$request\.path\.(\w+)", expression):
+        return names[found[1]]
+    found = re.fullmatch(r"\$response\.body#(/.+)", expression)
+    assert found
+    for part in found[1][1:].split("/"):
+        answer = answer[int(part)] if isinstance(answer, list) else answer[part]
+    return str(answer)
+
+
+@pytest.mark.parametrize(("source", "name"), list(links()))
+def test_a_link_leads_from_an_answer_to_another_good_one(source: str, name: str) -> None:
+    caller = Caller(talked().ports)
+    names = {"tenant": LANE.tenant, "project": LANE.project, "conversation": LANE.conversation}
+    answer = ask(caller, source, names, {**QUERIES.get(source, {}), **FIRST.get(source, {})})
+    (link,) = [
+        one["links"][name]
+        for one in OPERATIONS[source][2]["responses"].values()
+        if name in one.get("links", {})
+    ]
+    given = {key: resolve(text, names, answer) for key, text in link["parameters"].items()}
+    target = link["operationId"]
+    query = {key.partition(".")[2]: text for key, text in given.items() if key.startswith("query.")}
+    path = {key.partition(".")[2]: text for key, text in given.items() if key.startswith("path.")}
+    needed = {"to": path["n"]} if target == "compare_requests" else QUERIES.get(target, {})
+    ask(caller, target, path, {**needed, **query})
+
+
+def test_no_sequence_of_linked_requests_is_answered_but_as_the_description_says() -> None:
+    conversation = talked()
+    server, reached = ApiServer(Caller(conversation.ports)), Counter[tuple[str, int]]()
+    schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", server, headers=HEADERS)
+
+    class Workflow(schema.as_state_machine()):  # type: ignore[misc]
+        def setup(self) -> None:
+            conversation.clock.pause(60)  # for as many uploads as a minute has
+
+        def get_call_kwargs(self, case: schemathesis.Case) -> dict[str, Any]:
+            return {"headers": HEADERS}
+
+        def before_call(self, case: schemathesis.Case) -> None:
+            """Name a file as who has one does: a hash, a size and a type that fit are never met by chance."""
+            if case.operation.label.endswith("/uploads") and len(self.recorder.cases) % 2:
+                case.body = FILE
+
+        def after_call(self, response: Any, case: schemathesis.Case) -> None:
+            super().after_call(response, case)
+            reached[case.operation.label, response.status_code] += 1
+
+        def validate_response(self, response: Any, case: schemathesis.Case, *given: Any, **more: Any) -> None:
+            # A token that is not accepted is the other tests': here the check would ask everything three times.
+            case.validate_response(
+                response, excluded_checks=[VALID, ignored_auth], transport_kwargs=more, recorder=self.recorder
+            )
+
+    Workflow.run(
+        settings=settings(
+            max_examples=budget(30, 1_000),
+            stateful_step_count=budget(10, 25),
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        )
+    )
+    assert server.failures == []
+    assert reached["GET /v1/conversations/{conversation}/uploads/{upload}", 200], sorted(reached)
