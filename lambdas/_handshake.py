@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from lambdas._runtime import Event
 from stepline.errors import AuthError
 from stepline.ingress.access import Handshake
-from stepline.ports.channel import Principal
+from stepline.ports.channel import ROLES, Principal
 
 
 def is_http(event: Event) -> bool:
@@ -33,9 +33,14 @@ def render_context(principal: Principal) -> dict[str, str]:
 
 
 def read_principal(context: Mapping[str, str]) -> Principal:
-    """Return the principal of an authorizer's context. Raises KeyError without one."""
-    fields = {name: context[name] for name in ("tenant", "project", "user")}
-    return Principal(**fields, expires_at=int(context["expires_at"]))
+    """Return the principal of an authorizer's context; an unknown role is none. Raises KeyError without one."""
+    return Principal(
+        tenant=context["tenant"],
+        project=context["project"],
+        user=context["user"],
+        expires_at=int(context["expires_at"]),
+        role=next((role for role in ROLES if role == context.get("role")), "user"),
+    )
 
 
 def _values(event: Event, plain: str, many: str) -> list[tuple[str, str]]:

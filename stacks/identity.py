@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import aws_cdk as cdk
 from aws_cdk import aws_cognito as cognito
@@ -16,7 +16,7 @@ _SEGMENT_MAX_CHARS: Final = 64
 
 
 class Trust(NamedTuple):
-    """The required values of a token, and the claims with tenant and project.
+    """The required values of a token, and the claims with tenant, project and roles.
 
     As in the settings of the same names.
     """
@@ -26,6 +26,9 @@ class Trust(NamedTuple):
     oidc_jwks_url: str
     tenant_claim: str
     project_claim: str
+    role_claim: str
+    project_admins: tuple[str, ...]
+    tenant_admins: tuple[str, ...]
 
 
 def given_trust(stage: Stage) -> Trust:
@@ -36,6 +39,7 @@ def given_trust(stage: Stage) -> Trust:
         oidc_jwks_url=stage.oidc_jwks_url,
         tenant_claim=stage.tenant_claim or "tenant",
         project_claim=stage.project_claim or "project",
+        **_roles(stage),
     )
 
 
@@ -130,4 +134,9 @@ class UserPool(Construct):
             oidc_jwks_url="",
             tenant_claim=stage.tenant_claim or TENANT_CLAIM,
             project_claim=stage.project_claim or PROJECT_CLAIM,
+            **_roles(stage),
         )
+
+
+def _roles(stage: Stage) -> dict[str, Any]:
+    return {name: getattr(stage, name) for name in ("role_claim", "project_admins", "tenant_admins")}

@@ -71,6 +71,9 @@ class Stage:
     oidc_jwks_url: str = ""
     tenant_claim: str = ""
     project_claim: str = ""
+    role_claim: str = "cognito:groups"
+    project_admins: tuple[str, ...] = ("project_admin",)
+    tenant_admins: tuple[str, ...] = ("tenant_admin",)
     allowed_origins: tuple[str, ...] = ()
     model_provider: str = "anthropic"
     model_roles: Mapping[str, RoleChoice] = field(default_factory=dict)

@@ -50,7 +50,7 @@ CLIENT = {
     "batch_too_large": "what the message adds to the log cannot be made small enough",
     "state_too_large": "the state of the conversation outgrew its limit; a mistake of ours",
     "turn_not_found": "feedback on a turn that the conversation does not have",
-    "not_inspectable": "this deployment shows requests, replies and logs to nobody, or not to their owners (`STEPLINE_INSPECT`)",
+    "not_inspectable": "this deployment shows requests, replies and logs to nobody, or to admins alone (`STEPLINE_INSPECT`)",
     "round_not_found": "the conversation has no such batch, or it decides no round",
     "turn_open": "feedback on a turn that has not ended",
     "body_mismatch": "a stored body is not what the log names",

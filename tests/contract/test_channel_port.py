@@ -16,7 +16,7 @@ from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Principal, Publisher, Subscriptions
 
 FAR = 2**40
-PRINCIPAL = Principal(tenant="acme", project="docs", user="ada", expires_at=FAR)
+PRINCIPAL = Principal(tenant="acme", project="docs", user="ada", expires_at=FAR, role="project_admin")
 
 
 @pytest.fixture

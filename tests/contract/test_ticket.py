@@ -9,7 +9,9 @@ from stepline.ports.channel import Principal
 from stepline.ports.identity import TICKET_TTL_S, Tickets
 
 FAR = 4_000_000_000
-PRINCIPAL = Principal(tenant="acme", project="docs", user='Ada "the" Count#ess', expires_at=FAR)
+PRINCIPAL = Principal(
+    tenant="acme", project="docs", user='Ada "the" Count#ess', expires_at=FAR, role="tenant_admin"
+)
 
 
 @pytest.fixture

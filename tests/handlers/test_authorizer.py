@@ -6,7 +6,16 @@ import pytest
 from lambdas import authorizer
 from stepline.errors import DependencyError
 from stepline.local.stage import issuer as local_issuer
-from tests.handlers.ingress_events import SITE, behind, handshake, open_socket, request, ticket_of, verdict
+from tests.handlers.ingress_events import (
+    SITE,
+    behind,
+    handshake,
+    open_socket,
+    request,
+    say,
+    ticket_of,
+    verdict,
+)
 from tests.support.issuer import Issuer, running_issuer
 
 from .conftest import LambdaRuntime
@@ -33,7 +42,42 @@ def test_a_valid_token_opens_the_door_and_its_claims_go_on_as_texts(
     trusting: LambdaRuntime, issuer: Issuer, gate: str
 ) -> None:
     context = verdict(trusting, GATES[gate](issuer.token(exp=4_000_000_000)))
-    assert context == {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "4000000000"}
+    assert context == {
+        "tenant": "acme",
+        "project": "support",
+        "user": "ada",
+        "expires_at": "4000000000",
+        "role": "user",
+    }
+
+
+@pytest.mark.parametrize("gate", ["websocket", "ticket", "renewal"])
+def test_the_role_of_a_token_is_behind_the_connection_by_each_way(
+    trusting: LambdaRuntime, issuer: Issuer, gate: str
+) -> None:
+    token = issuer.token(**{"cognito:groups": ["project_admin"]})
+    shown = {
+        "websocket": lambda: handshake(token),
+        "ticket": lambda: handshake(ticket=ticket_of(trusting, token)),
+        "renewal": lambda: handshake(issuer.token()),
+    }[gate]()
+    context = verdict(trusting, shown)
+    assert context is not None
+    open_socket(trusting, context)
+    if gate == "renewal":
+        say(trusting, {"action": "auth", "ticket": ticket_of(trusting, token)})
+    found = behind(trusting)
+    assert found is not None
+    assert found.role == "project_admin"
+
+
+@pytest.mark.parametrize("role", [None, "", "root", "TENANT_ADMIN", "user"])
+def test_a_context_with_no_known_role_is_a_users(trusting: LambdaRuntime, role: str | None) -> None:
+    context = {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "4000000000"}
+    open_socket(trusting, context if role is None else {**context, "role": role})
+    found = behind(trusting)
+    assert found is not None
+    assert found.role == "user"
 
 
 def test_what_the_authorizer_found_is_behind_the_connection(trusting: LambdaRuntime, issuer: Issuer) -> None:

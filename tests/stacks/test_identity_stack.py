@@ -81,6 +81,9 @@ def test_the_authorizer_trusts_the_pool_and_its_client(prod):
     assert prod.roles.text("ingress", heard["STEPLINE_OIDC_AUDIENCE"]) == "<UsersPoolClient>"
     assert heard["STEPLINE_TENANT_CLAIM"] == "custom:tenant"
     assert heard["STEPLINE_PROJECT_CLAIM"] == "custom:project"
+    assert heard["STEPLINE_ROLE_CLAIM"] == "cognito:groups"
+    assert heard["STEPLINE_PROJECT_ADMINS"] == "project_admin"
+    assert heard["STEPLINE_TENANT_ADMINS"] == "tenant_admin"
 
 
 def test_an_issuer_elsewhere_takes_the_place_of_the_pool(dev, local):

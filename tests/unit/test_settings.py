@@ -11,6 +11,8 @@ from stepline.settings import TABLE, BundleChoice, Settings, env
 
 OTHER_VALUES = {
     "allowed_origins": ("https://a.example,https://b.example", ("https://a.example", "https://b.example")),
+    "project_admins": ("leads,heads", ("leads", "heads")),
+    "tenant_admins": ("owners", ("owners",)),
     "max_iterations": ("7", 7),
     "multi_action": ("yes", "safe_fanout"),
     "protocol": ("tolerant", "tolerant"),

@@ -11,10 +11,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from stepline.adapters.oidc import LEEWAY_S, OidcIdentity
+from stepline.bootstrap.token_identity import identity_of
 from stepline.errors import AuthError, DependencyError
 from stepline.local.stage import issuer
 from stepline.model.ids import USER_MAX_CHARS
-from stepline.ports.channel import Principal
+from stepline.ports.channel import ROLES, Principal
+from stepline.settings import Settings
 from tests.support.issuer import REMOVED, Issuer, running_issuer
 
 
@@ -29,13 +31,15 @@ def url(home: Path) -> Iterator[str]:
         yield running.url
 
 
-def identity(url: str, **fields: str) -> OidcIdentity:
-    wiring = {
+def identity(url: str, **fields: Any) -> OidcIdentity:
+    wiring: dict[str, Any] = {
         "issuer": url,
         "audience": issuer.AUDIENCE,
         "jwks_url": "",
         "tenant_claim": "tenant",
         "project_claim": "project",
+        "role_claim": "groups",
+        "admins": {"docs-leads": "project_admin", "owners": "tenant_admin"},
     }
     return OidcIdentity(**{**wiring, **fields})
 
@@ -45,7 +49,7 @@ def token(home: Path, url: str, *, kid: str = "local", **changed: Any) -> str:
     return Issuer(home, url).token(header={"kid": kid}, **changed)
 
 
-def refusal(url: str, text: str, **fields: str) -> str:
+def refusal(url: str, text: str, **fields: Any) -> str:
     with pytest.raises(AuthError) as caught:
         identity(url, **fields).verify(text)
     return caught.value.reason
@@ -105,6 +109,46 @@ def test_a_signed_token_with_unusable_claims_is_unauthorized(
 def test_a_users_name_may_be_any_printable_ascii_up_to_its_limit(home: Path, url: str) -> None:
     for sub in ("auth0|5f7c", "a" * USER_MAX_CHARS, 'Ada "the" Count#ess'):
         assert identity(url).verify(token(home, url, sub=sub)).user == sub
+
+
+@pytest.mark.parametrize(
+    ("groups", "role"),
+    [
+        (REMOVED, "user"),
+        ([], "user"),
+        (["readers"], "user"),
+        (["docs-leads"], "project_admin"),
+        ("docs-leads", "project_admin"),
+        (["owners"], "tenant_admin"),
+        (["owners", "readers", "docs-leads"], "tenant_admin"),
+        (["docs-leads", "owners"], "tenant_admin"),
+        ("docs-leads owners", "user"),
+        ("OWNERS", "user"),
+        (["project_admin", "tenant_admin"], "user"),
+        ([["owners"], {"owners": True}, 1, None], "user"),
+        ({"owners": True}, "user"),
+        (True, "user"),
+        (None, "user"),
+        (7, "user"),
+    ],
+    ids=str,
+)
+def test_the_highest_role_of_the_claim_counts_and_whatever_is_no_role_is_a_users(
+    home: Path, url: str, groups: Any, role: str
+) -> None:
+    found = identity(url).verify(token(home, url, groups=groups, role="tenant_admin", admin=True))
+    assert (found.role, found.is_admin) == (role, role != "user")
+
+
+def test_the_issuer_of_the_local_stage_makes_admins(home: Path, url: str) -> None:
+    verifier = identity_of(Settings(oidc_issuer=url))
+    for role in ROLES:
+        assert verifier.verify(issuer.mint("ada", issuer_url=url, role=role, home=home)).role == role
+
+
+def test_a_value_that_means_both_admins_means_the_higher_one(home: Path, url: str) -> None:
+    settings = Settings(oidc_issuer=url, role_claim="g", project_admins=("x",), tenant_admins=("x",))
+    assert identity_of(settings).verify(token(home, url, g=["x"])).role == "tenant_admin"
 
 
 def test_an_expired_token_says_that_it_expired(home: Path, url: str) -> None:

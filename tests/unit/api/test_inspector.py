@@ -107,6 +107,22 @@ def test_a_reply_a_page_of_the_log_and_blocks(inspected: Inspected) -> None:
     assert inspected.ask("blocks?path=nothing")[1] == {"blocks": []}
 
 
+@pytest.mark.parametrize("role", ["project_admin", "tenant_admin"])
+@pytest.mark.parametrize("inspect", ["owner", "admin"])
+def test_an_owner_who_is_an_admin_sees_the_system_part(inspect: Inspect, role: str) -> None:
+    inspected = Inspected(inspect)
+    system = inspected.ask("requests/2", role=role)[1]["parts"][0]["pieces"][0]
+    assert system["text"] == inspected.conversation.agent.system
+    assert not system.get("hidden", False)
+    status, body = inspected.ask("requests/2/diff?to=4", role=role)
+    assert (status, body["runs"][0]["pieces"][0].get("hidden", False)) == (200, False)
+    assert inspected.ask("log", role=role)[0] == inspected.ask("decisions/2", role=role)[0] == 200
+
+
+def test_where_nobody_inspects_an_admin_does_not_either() -> None:
+    assert Inspected("none").ask("log", role="tenant_admin")[1]["code"] == "not_inspectable"
+
+
 def test_receipts_and_the_export_are_the_owners_even_where_nobody_inspects() -> None:
     inspected = Inspected("none")
     assert inspected.ask("receipts")[1]["turns"][0]["rounds"]
@@ -122,7 +138,10 @@ def test_requests_replies_and_the_log_are_for_those_whom_the_stage_lets(what: st
 
 
 @pytest.mark.parametrize("what", ASKS)
-@pytest.mark.parametrize("who", [{"user": "eve"}, {"tenant": "other"}, {"project": "other"}])
+@pytest.mark.parametrize(
+    "who",
+    [{"user": "eve"}, {"tenant": "other"}, {"project": "other"}, {"user": "eve", "role": "tenant_admin"}],
+)
 @pytest.mark.parametrize("inspect", ["owner", "none"])
 def test_a_stranger_finds_what_there_would_be_without_the_conversation(
     what: str, who: dict[str, str], inspect: Inspect

@@ -182,6 +182,21 @@ class Settings(Value):
         "project",
         "Claim that names the user's project; in a list, the one item `project:<name>`.",
     )
+    role_claim: str = setting(
+        "STEPLINE_ROLE_CLAIM",
+        "cognito:groups",
+        "Claim that names the user's roles: a text, or a list of them. Users must not be able to write it.",
+    )
+    project_admins: tuple[str, ...] = setting(
+        "STEPLINE_PROJECT_ADMINS",
+        ("project_admin",),
+        "Values of that claim that make a user an admin of the project, separated by commas.",
+    )
+    tenant_admins: tuple[str, ...] = setting(
+        "STEPLINE_TENANT_ADMINS",
+        ("tenant_admin",),
+        "Values of that claim that make a user an admin of the tenant, separated by commas.",
+    )
     socket_url: str = setting("STEPLINE_SOCKET_URL", "", "Where a websocket is opened with a ticket.")
     user_messages_per_minute: int = setting(
         "STEPLINE_USER_MESSAGES_PER_MINUTE",
@@ -206,7 +221,7 @@ class Settings(Value):
     inspect: Inspect = setting(
         "STEPLINE_INSPECT",
         "admin",
-        "Who sees the requests that a conversation sent to the model, the replies and the log: its `owner`, an `admin`, or `none`.",
+        "Who sees the requests that a conversation sent to the model, the replies and the log: its `owner`, an owner who is an `admin`, or `none`. The system part is shown to admins alone.",
         choices=get_args(Inspect),
     )
     multi_action: FanoutMode = setting(

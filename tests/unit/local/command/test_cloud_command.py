@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 
+import jwt
 import msgspec
 import pytest
 from click.testing import CliRunner
@@ -16,6 +17,7 @@ from stepline.local.cloud import deploy, destroy
 from stepline.local.cloud.deployment import Deployment, save
 from stepline.local.command.cli import main
 from stepline.local.stage import deployed as stage
+from stepline.local.stage import issuer
 from stepline.local.stage.deployed import LocalStage
 
 STAGE = Deployment(
@@ -162,8 +164,10 @@ def endpoint():
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_without_a_stage_the_local_one_is_called_with_a_token_of_its_own(home, monkeypatch, endpoint):
-    local = LocalStage(
+@pytest.fixture
+def local(monkeypatch, endpoint):
+    """The stage of this machine."""
+    found = LocalStage(
         endpoint=endpoint,
         issuer_url="http://127.0.0.1:2",
         socket_url="ws://127.0.0.1:1/x",
@@ -173,7 +177,23 @@ def test_without_a_stage_the_local_one_is_called_with_a_token_of_its_own(home, m
         model_url="",
         fingerprint="",
     )
-    monkeypatch.setattr(caller, "load", lambda: local)
+    monkeypatch.setattr(caller, "load", lambda: found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [((), None), (("--role", "user"), None), (("--role", "tenant_admin"), ["tenant_admin"])],
+)
+def test_a_token_of_the_local_stage_names_the_role_that_is_asked_for(home, monkeypatch, local, words, groups):
+    home.mkdir()
+    monkeypatch.setitem(issuer.mint.__kwdefaults__, "home", home)
+    printed = call("token", "--user", "ann", *words)
+    claims = jwt.decode(printed.stdout.strip(), options={"verify_signature": False})
+    assert (claims["sub"], claims.get("cognito:groups")) == ("ann", groups)
+
+
+def test_without_a_stage_the_local_one_is_called_with_a_token_of_its_own(home, local):
     found = caller.find_caller("", "ann", token="ignored", token_command="")
     assert (found.url, found.user, found.home) == (local.socket_url, "ann", home)
 

@@ -1,6 +1,6 @@
 """Verify tokens of an OpenID Connect issuer: signature, issuer, audience and time.
 
-Then tenant, project, user.
+Then tenant, project, user, and the role.
 
 The key set is cached for five minutes, so that a withdrawn key is accepted for no longer; a token signed by
 an unknown key fetches it again, at most every 30 s. Only RS256 and ES256 are accepted, independent of the
@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ import jwt
 
 from stepline.errors import AuthError, DependencyError, InputError
 from stepline.model.ids import check_segment, is_user
-from stepline.ports.channel import Principal
+from stepline.ports.channel import ROLES, Principal, Role
 
 ALGORITHMS: Final = ("RS256", "ES256")
 LOOPBACK: Final = (("http", "127.0.0.1"), ("http", "localhost"))
@@ -44,14 +45,27 @@ class OidcIdentity:
     """
 
     def __init__(
-        self, *, issuer: str, audience: str, jwks_url: str, tenant_claim: str, project_claim: str
+        self,
+        *,
+        issuer: str,
+        audience: str,
+        jwks_url: str,
+        tenant_claim: str,
+        project_claim: str,
+        role_claim: str,
+        admins: Mapping[str, Role],
     ) -> None:
-        """Store the configuration; nothing is fetched before the first token. Empty `jwks_url`: discover it."""
+        """Store the configuration; nothing is fetched before the first token. Empty `jwks_url`: discover it.
+
+        `admins` has the role for each value of `role_claim` that means one.
+        """
         self._issuer = issuer
         self._audience = audience
         self._jwks_url = jwks_url
         self._tenant_claim = tenant_claim
         self._project_claim = project_claim
+        self._role_claim = role_claim
+        self._admins = admins
 
     def verify(self, token: str) -> Principal:
         if not (self._issuer and self._audience):
@@ -70,6 +84,7 @@ class OidcIdentity:
                 project=check_segment(_place(claims, self._project_claim, "project"), "project"),
                 user=user,
                 expires_at=expires_at,
+                role=self._role(claims),
             )
         except InputError as error:
             raise AuthError("the token names no usable tenant or project") from error
@@ -135,6 +150,13 @@ class OidcIdentity:
                 return
             case _:
                 raise AuthError("the token is meant for somebody else")
+
+    def _role(self, claims: dict[str, Any]) -> Role:
+        """Return the highest role that the token names: in a text, or in the texts of a list. Others name none."""
+        found = claims.get(self._role_claim)
+        values = found if isinstance(found, list) else [found]
+        named = (self._admins.get(value, "user") for value in values if isinstance(value, str))
+        return max(named, key=ROLES.index, default="user")
 
     @cached_property
     def _keys(self) -> jwt.PyJWKClient:

@@ -1,7 +1,7 @@
 """The inspector's endpoints: rounds, requests, replies, the log, blocks, receipts and the export of a conversation.
 
-Requests, replies and the log are for those whom the stage lets `inspect`; the rest is the owner's. A token has no roles,
-so nobody is an admin yet, and the system part is shown to nobody.
+Requests, replies and the log are for owners whom the stage lets `inspect`, the system part for admins among them; the rest
+is any owner's.
 Source: docs/concepts/context.md#what-was-sent.
 """
 
@@ -64,14 +64,16 @@ def list_conversation_rounds(call: Call[Nothing, None]) -> Rounds:
 def get_request(call: Call[Nothing, None]) -> RequestView:
     """Get the request that a round sent to the model, rendered again from the log."""
     journal, _ = _inspected(call)
-    return request_view.conceal_system(read_request(journal, _number(call)))
+    view = read_request(journal, _number(call))
+    return view if call.principal.is_admin else request_view.conceal_system(view)
 
 
 def compare_requests(call: Call[OtherRound, None]) -> RequestDiff:
     """Compare the request of a round with that of another one."""
     journal, _ = _inspected(call)
     older, newer = read_request(journal, _number(call)), read_request(journal, call.query.to)
-    return request_diff.conceal_system(diff_requests(older, newer))
+    diff = diff_requests(older, newer)
+    return diff if call.principal.is_admin else request_diff.conceal_system(diff)
 
 
 def get_reply(call: Call[Nothing, None]) -> Reply:
@@ -113,7 +115,7 @@ def export(call: Call[Nothing, None]) -> ConversationExport:
 def _inspected(call: Call[Any, None]) -> tuple[Journal, Batch]:
     """Return the caller's conversation, if this stage lets its owner inspect it. Raises NotFoundError, AuthError."""
     found = call.tail()
-    check_inspect(call.services.inspect)
+    check_inspect(call.services.inspect, call.principal)
     return found
 
 

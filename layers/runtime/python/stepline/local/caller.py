@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from stepline.errors import AuthError, DependencyError, InputError
 from stepline.local.stage.deployed import HOME, LocalStage, load
 from stepline.model.ids import local_time
+from stepline.ports.channel import Role
 
 if TYPE_CHECKING:
     from stepline.local.client.session import Session
@@ -66,8 +67,12 @@ def check_running(stage: LocalStage) -> None:
         ) from error
 
 
-def find_caller(stage: str, user: str, *, token: str, token_command: str, bundle: str = "") -> Caller:
+def find_caller(
+    stage: str, user: str, *, token: str, token_command: str, bundle: str = "", role: Role = "user"
+) -> Caller:
     """Return the caller for a stage; without a name, for this machine's stage, whose tokens are minted here.
+
+    `user` and `role` are those of a token that is minted here.
 
     Raises:
         InputError: `not_deployed`, or `bad_stage`.
@@ -84,7 +89,7 @@ def find_caller(stage: str, user: str, *, token: str, token_command: str, bundle
         url=local.socket_url,
         user=name,
         home=HOME,
-        token=lambda: mint(local, name, tenant=TENANT, project=PROJECT),
+        token=lambda: mint(local, name, tenant=TENANT, project=PROJECT, role=role),
         api_url=local.api_url,
         local=True,
         bundle=bundle,

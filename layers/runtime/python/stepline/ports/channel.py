@@ -6,7 +6,7 @@ A `Feed` delivers a conversation's frames as they are sent, for a server that ho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, Protocol, Self, TypeAlias
+from typing import Final, Literal, Protocol, Self, TypeAlias, get_args
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
@@ -22,6 +22,12 @@ Inspect: TypeAlias = Literal["owner", "admin", "none"]
 """Who may see the requests, the replies and the log of a conversation."""
 
 
+Role: TypeAlias = Literal["user", "project_admin", "tenant_admin"]
+"""A user's role, from the lowest to the highest."""
+
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+
+
 class Principal(Value):
     """The identity behind a connection, from its token. `expires_at` is in epoch seconds."""
 
@@ -29,6 +35,12 @@ class Principal(Value):
     project: str
     user: str
     expires_at: int
+    role: Role = "user"
+
+    @property
+    def is_admin(self) -> bool:
+        """The role is one of an admin, of the project or of the tenant."""
+        return self.role != "user"
 
 
 class Subscriptions(Protocol):

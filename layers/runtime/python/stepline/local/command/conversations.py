@@ -30,6 +30,7 @@ from stepline.local.command.cloud import environment_token
 from stepline.local.command.failure import INTERRUPTED
 from stepline.local.safe_text import one_line
 from stepline.local.terminal.output import progress, shower
+from stepline.ports.channel import ROLES, Role
 from stepline.ports.log import Listing
 
 if TYPE_CHECKING:
@@ -266,19 +267,25 @@ def conversations(user: str, as_json: bool) -> None:
 
 @click.command()
 @user_option
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    default="user",
+    help="Let the token of the local stage name this role; default: user.",
+)
 @stage_option
 @token_option
 @json_option
-def token(*, user: str, stage: str, token_command: str, as_json: bool) -> None:
+def token(*, user: str, role: Role, stage: str, token_command: str, as_json: bool) -> None:
     """Print a token for a client of your own.
 
-    On the local stage a new one, valid for an hour. With --stage it is the one from STEPLINE_TOKEN or
+    On the local stage a new one, valid for an hour; with --role an admin's. With --stage it is the one from STEPLINE_TOKEN or
     --token-command. With --json also its addresses: the `url` of the websocket and, where it renews itself,
     the `api_url`.
     """
     from stepline.local.terminal.json_lines import render_json
 
-    caller = find_caller(stage, user, token_command)
+    caller = find_caller(stage, user, token_command, role=role)
     found = {"token": caller.token(), "url": caller.url}
     if caller.api_url:
         found["api_url"] = caller.api_url
@@ -287,12 +294,14 @@ def token(*, user: str, stage: str, token_command: str, as_json: bool) -> None:
     click.echo(render_json(found) if as_json else found["token"])
 
 
-def find_caller(stage: str, user: str, token_command: str, bundle: str = "") -> Caller:
+def find_caller(
+    stage: str, user: str, token_command: str, bundle: str = "", *, role: Role = "user"
+) -> Caller:
     """Return the caller for a command's options and the environment's token."""
     from stepline.local import caller
 
     return caller.find_caller(
-        stage, user, token=environment_token(), token_command=token_command, bundle=bundle
+        stage, user, token=environment_token(), token_command=token_command, bundle=bundle, role=role
     )
 
 

@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from stepline.local.stage.deployed import HOME, write_private
 from stepline.local.stage.service import LOOPBACK
+from stepline.ports.channel import Role
+from stepline.settings import Settings
 
 PORT: Final = 4567
 AUDIENCE: Final = "stepline"
@@ -51,10 +53,11 @@ def mint(
     issuer_url: str,
     tenant: str = "local",
     project: str = "default",
+    role: Role = "user",
     ttl_s: int = 3600,
     home: Path = HOME,
 ) -> str:
-    """Return a signed token for this user, tenant and project."""
+    """Return a signed token for this user, tenant and project; an admin's names the role as a group."""
     now = int(time.time())
     claims = {
         "iss": issuer_url,
@@ -65,6 +68,8 @@ def mint(
         "iat": now,
         "exp": now + ttl_s,
     }
+    if role != "user":
+        claims[Settings().role_claim] = [role]
     return jwt.encode(claims, load_key(home), algorithm=_ALGORITHM, headers={"kid": _KEY_ID})
 
 

@@ -37,6 +37,7 @@ from stepline.local.stage.program_environment import docker_variables, prepare
 from stepline.local.stage.program_image import add_bundle
 from stepline.local.stage.service import LOOPBACK, Service, claim_port, exclusive
 from stepline.model.base import Value
+from stepline.ports.channel import Role
 
 SCRIPTED_PORT: Final = 4568
 DRAIN_S: Final = 10
@@ -177,10 +178,18 @@ def status(home: Path = HOME) -> Status:
 
 
 def mint(
-    stage: LocalStage, user: str, *, tenant: str = "local", project: str = "default", ttl_s: int = 3600
+    stage: LocalStage,
+    user: str,
+    *,
+    tenant: str = "local",
+    project: str = "default",
+    role: Role = "user",
+    ttl_s: int = 3600,
 ) -> str:
     """Return a token of the stage's issuer."""
-    return issuer.mint(user, issuer_url=stage.issuer_url, tenant=tenant, project=project, ttl_s=ttl_s)
+    return issuer.mint(
+        user, issuer_url=stage.issuer_url, tenant=tenant, project=project, role=role, ttl_s=ttl_s
+    )
 
 
 def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
