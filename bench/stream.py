@@ -52,7 +52,7 @@ def rows() -> list[Row]:
     clock, publisher = MemoryClock(), MemoryPublisher()
     subscriptions = MemorySubscriptions(clock)
     inbox = publisher.open("c1")
-    subscriptions.subscribe(LANE, "c1", 2**40)
+    subscriptions.subscribe(LANE, "c1", 2**40, "ada")
     with metered_store() as store:
         deltas = DynamoDeltas(store.table, clock)
         relay = ThreadedRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher, clock=clock)

@@ -176,7 +176,7 @@ def make_agent() -> Agent:
 def travel(trip: Trip, prompt: str, generation: str) -> Trip:
     """Trace a trip in a round of its own. Raises RuntimeError if it does not arrive."""
     app = in_memory(Settings.from_env({}))
-    app.ports.subscriptions.subscribe(LANE, "listener", FOREVER_S)
+    app.ports.subscriptions.subscribe(LANE, "listener", FOREVER_S, USER)
     app.ports.publisher.open("listener")
     driver = Driver(ports=app.ports, agent=make_agent(), model=InstantModel(generation))
     history = History()

@@ -142,7 +142,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_rows(
             LOG="GetItem Query PutItem",
             CONV="GetItem Query UpdateItem DeleteItem",
-            SOCKET="DeleteItem",
+            USER="Query DeleteItem",
             TICKET="PutItem",
             RATE="UpdateItem",
             UPLOAD="GetItem PutItem UpdateItem",
@@ -164,7 +164,8 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_rows(
             LOG=_OPENS,
             CONV="GetItem Query PutItem UpdateItem DeleteItem",
-            SOCKET="GetItem Query PutItem DeleteItem",
+            SOCKET="GetItem PutItem DeleteItem",
+            USER="Query PutItem DeleteItem",
             DELTA="Query",
             TICKET="DeleteItem",
             RATE="UpdateItem",
@@ -179,7 +180,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     # Another service of the account, through the library: it submits events, and reads no answers.
     "events": (
-        *_rows(LOG=_OPENS, CONV="GetItem Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
+        *_rows(LOG=_OPENS, CONV="GetItem Query PutItem UpdateItem DeleteItem", USER="Query DeleteItem"),
         *_objects(reads="att out", writes="att out"),
         _STARTS,
         _right("states", "DescribeExecution", "executions"),
@@ -188,7 +189,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_INTERRUPTS,
     ),
     "decide": (
-        *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem", DELTA="PutItem"),
+        *_rows(LOG=_LOG, CONV="Query DeleteItem", USER="DeleteItem", DELTA="PutItem"),
         *_objects(reads="att out git seg store", writes="out seg store", finds="git store"),
         _POSTS,
         _TELLS,
@@ -196,7 +197,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     "act": (
         # A turn that waits for a person is taken off the listing of open ones.
-        *_rows(LOG=_LOG, CONV="Query UpdateItem DeleteItem", SOCKET="DeleteItem"),
+        *_rows(LOG=_LOG, CONV="Query UpdateItem DeleteItem", USER="DeleteItem"),
         # Its role also signs the URLs of a task's requests. A search of memory reads a user's conversations.
         *_objects(reads="att out exec seg mem store", writes="out exec mem store", finds="exec mem store"),
         _right("dynamodb", "Query", "users", "USER#*"),
@@ -218,14 +219,14 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     # What a running program prints: it reads the log of the program, and posts.
     "output": (
-        *_rows(LOG="Query", CONV="Query DeleteItem", SOCKET="DeleteItem"),
+        *_rows(LOG="Query", CONV="Query DeleteItem", USER="DeleteItem"),
         *_objects(reads=_LOGS, finds="exec"),
         _POSTS,
         _TELLS,
     ),
     # A file that a client has posted: it is judged, moved to the attachments or deleted, and the verdict is posted.
     "preflight": (
-        *_rows(LOG="Query", UPLOAD="GetItem UpdateItem", CONV="Query DeleteItem", SOCKET="DeleteItem"),
+        *_rows(LOG="Query", UPLOAD="GetItem UpdateItem", CONV="Query DeleteItem", USER="DeleteItem"),
         *_objects(reads="quarantine", writes="att", deletes="quarantine", finds="quarantine"),
         # The tag that GuardDuty's malware protection leaves.
         _right("s3", "GetObjectTagging", "objects", "quarantine"),
@@ -233,7 +234,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _TELLS,
     ),
     "close": (
-        *_rows(LOG=_OPENS, CONV="Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
+        *_rows(LOG=_OPENS, CONV="Query PutItem UpdateItem DeleteItem", USER="Query DeleteItem"),
         *_objects(reads="att out git seg store", writes="out git store", finds="git store"),
         _STARTS,
         _POSTS,
@@ -246,7 +247,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_rows(
             LOG=_OPENS,
             CONV="Query PutItem UpdateItem DeleteItem",
-            SOCKET="DeleteItem",
+            USER="Query DeleteItem",
             EXEC="GetItem DeleteItem",
         ),
         _right("secretsmanager", "DeleteSecret", "handovers"),

@@ -65,6 +65,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     },
     "ping": {"action": "ping", "conversation": _CONVERSATION},
     "auth": {"action": "auth", "ticket": _TICKET},
+    "watch": {"action": "watch"},
 }
 ANSWERS = {
     "send": "one [`ack`](#ack), which may come after the events of its batch; or one [`error`](#error). The sender "
@@ -83,6 +84,8 @@ ANSWERS = {
     "auth": "one frame `auth`, or one [`error`](#error) `unauthorized`; the ticket is used up either way, and the old "
     "token counts on after an error. What the connection listens to, it hears for as long as the new token lasts; one that "
     "is renewed after the expiry has missed something, and [resumes](#resume).",
+    "watch": "one [`watching`](#watching), or one [`error`](#error). From then on the connection gets one [`feed`](#feed) for each "
+    "change of one of the user's conversations, until its token expires. See [the feed](../concepts/streaming.md#the-feed).",
 }
 SAMPLES: dict[str, event.Frame] = {
     "events": event.EventFrame(
@@ -139,6 +142,26 @@ SAMPLES: dict[str, event.Frame] = {
         ),
     ),
     "auth": event.AuthFrame(expires_at=1_795_256_100),
+    "watching": event.WatchingFrame(expires_at=1_795_256_100),
+    "feed": event.FeedFrame(
+        conversation=_CONVERSATION,
+        n=18,
+        events=(
+            event.ClientEvent(
+                type="conv.status",
+                route="conv_status",
+                ts="2026-11-21T10:15:09.000Z",
+                turn_id="turn_20261121T101500_ab12cd",
+                status="completed",
+                data={
+                    "state": "idle",
+                    "updated_at": "2026-11-21T10:15:09.000Z",
+                    "current_turn_id": "turn_20261121T101500_ab12cd",
+                    "completion": "success",
+                },
+            ),
+        ),
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from stepline.delivery.follow import follow
 from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError
 from stepline.model.ids import Lane
-from stepline.ports.channel import POST_MAX_BYTES, Broadcast
+from stepline.ports.channel import POST_MAX_BYTES, Broadcast, Feed
 from tests.support.conversation import LANE, USER, Conversation, durable
 from tests.support.generation import answered
 
@@ -62,7 +62,7 @@ class Gateway:
     def join(self, lane: Lane) -> Heard:
         heard, name = Heard(), next(self._names)
         heard.frames = self.publisher.open(name)
-        self.subscriptions.subscribe(lane, name, FAR)
+        self.subscriptions.subscribe(lane, name, FAR, USER)
         return heard
 
     def leave(self, heard: Heard) -> None:
@@ -237,7 +237,7 @@ def test_two_servers_of_different_stages_do_not_hear_each_other(redis_server, re
 class Refusing:
     """A way on which nobody knows who follows."""
 
-    def send(self, lane: Lane, frames: object) -> None:
+    def send(self, lane: Lane, frames: object, feed: Feed | None = None) -> None:
         raise DependencyError("nobody knows", code="refused")
 
 

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.adapters.aws.publisher import GatewayPublisher
-from stepline.adapters.aws.table import HEAD, conversation_pk, socket_key
+from stepline.adapters.aws.subscription import DynamoSubscriptions
+from stepline.adapters.aws.table import HEAD, Table, conversation_pk, socket_key, user_pk
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.errors import DependencyError, Gone, LimitError
 from stepline.model.ids import Lane
@@ -39,22 +40,22 @@ def test_a_connection_remembers_its_principal_until_it_ends(subscriptions, conne
 
 def test_a_listener_hears_of_its_lanes_and_of_no_other(subscriptions, lane, connection):
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
-    subscriptions.subscribe(lane, connection, FAR)
+    subscriptions.subscribe(lane, connection, FAR, "ada")
     assert subscriptions.listeners(lane) == [connection]
     assert subscriptions.listeners(other) == []
 
 
 def test_a_lane_has_many_listeners_and_each_once(subscriptions, lane, connection):
     for name in ("b", "a", "b"):
-        subscriptions.subscribe(lane, connection + name, FAR)
+        subscriptions.subscribe(lane, connection + name, FAR, "ada")
     assert subscriptions.listeners(lane) == [f"{connection}a", f"{connection}b"]
 
 
 def test_a_dropped_subscription_leaves_the_others(subscriptions, lane, connection):
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
-    subscriptions.subscribe(lane, connection, FAR)
-    subscriptions.subscribe(other, connection, FAR)
-    subscriptions.subscribe(lane, f"{connection}2", FAR)
+    subscriptions.subscribe(lane, connection, FAR, "ada")
+    subscriptions.subscribe(other, connection, FAR, "ada")
+    subscriptions.subscribe(lane, f"{connection}2", FAR, "ada")
     subscriptions.drop(lane, connection)
     subscriptions.drop(lane, connection)
     assert subscriptions.listeners(lane) == [f"{connection}2"]
@@ -64,9 +65,9 @@ def test_a_dropped_subscription_leaves_the_others(subscriptions, lane, connectio
 def test_a_disconnect_ends_every_subscription_of_the_connection(subscriptions, lane, connection):
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
     subscriptions.connect(connection, PRINCIPAL)
-    subscriptions.subscribe(lane, connection, FAR)
-    subscriptions.subscribe(other, connection, FAR)
-    subscriptions.subscribe(lane, f"{connection}2", FAR)
+    subscriptions.subscribe(lane, connection, FAR, "ada")
+    subscriptions.subscribe(other, connection, FAR, "ada")
+    subscriptions.subscribe(lane, f"{connection}2", FAR, "ada")
     subscriptions.disconnect(connection)
     assert subscriptions.listeners(lane) == [f"{connection}2"]
     assert subscriptions.listeners(other) == []
@@ -75,18 +76,18 @@ def test_a_disconnect_ends_every_subscription_of_the_connection(subscriptions, l
 
 def test_connections_and_subscriptions_expire_after_two_hours(backend, lane, connection):
     backend.subscriptions.connect(connection, PRINCIPAL)
-    backend.subscriptions.subscribe(lane, connection, FAR)
+    backend.subscriptions.subscribe(lane, connection, FAR, "ada")
     backend.clock.pause(3600)
-    backend.subscriptions.subscribe(lane, f"{connection}2", FAR)
+    backend.subscriptions.subscribe(lane, f"{connection}2", FAR, "ada")
     backend.clock.pause(3601)
     assert backend.subscriptions.principal(connection) is None
     assert backend.subscriptions.listeners(lane) == [f"{connection}2"]
 
 
 def test_subscribing_again_renews_a_subscription(backend, lane, connection):
-    backend.subscriptions.subscribe(lane, connection, FAR)
+    backend.subscriptions.subscribe(lane, connection, FAR, "ada")
     backend.clock.pause(7000)
-    backend.subscriptions.subscribe(lane, connection, FAR)
+    backend.subscriptions.subscribe(lane, connection, FAR, "ada")
     backend.clock.pause(7000)
     assert backend.subscriptions.listeners(lane) == [connection]
 
@@ -94,7 +95,7 @@ def test_subscribing_again_renews_a_subscription(backend, lane, connection):
 def test_a_connection_hears_nothing_once_its_token_has_expired(backend, lane, connection):
     now_s = int(backend.clock.now().timestamp())
     backend.subscriptions.connect(connection, replace(PRINCIPAL, expires_at=now_s + 600))
-    backend.subscriptions.subscribe(lane, connection, now_s + 600)
+    backend.subscriptions.subscribe(lane, connection, now_s + 600, "ada")
     backend.clock.pause(599)
     assert backend.subscriptions.listeners(lane) == [connection]
     backend.clock.pause(2)
@@ -110,8 +111,8 @@ def test_a_renewed_connection_hears_all_it_listens_to_for_as_long_as_the_new_tok
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
     backend.subscriptions.connect(connection, replace(PRINCIPAL, expires_at=now_s + 600))
     for heard in (lane, other):
-        backend.subscriptions.subscribe(heard, connection, now_s + 600)
-    backend.subscriptions.subscribe(lane, f"{connection}2", now_s + 600)
+        backend.subscriptions.subscribe(heard, connection, now_s + 600, "ada")
+    backend.subscriptions.subscribe(lane, f"{connection}2", now_s + 600, "ada")
     backend.clock.pause(late_s)
     fresh = replace(PRINCIPAL, expires_at=now_s + 1800)
     backend.subscriptions.renew(connection, fresh)
@@ -124,7 +125,7 @@ def test_a_renewed_connection_hears_all_it_listens_to_for_as_long_as_the_new_tok
 
 def test_a_renewal_lets_nobody_listen_to_what_they_did_not(backend, lane, connection):
     backend.subscriptions.connect(connection, PRINCIPAL)
-    backend.subscriptions.subscribe(lane, connection, FAR)
+    backend.subscriptions.subscribe(lane, connection, FAR, "ada")
     backend.subscriptions.drop(lane, connection)
     backend.subscriptions.renew(connection, PRINCIPAL)
     assert backend.subscriptions.listeners(lane) == []
@@ -132,7 +133,7 @@ def test_a_renewal_lets_nobody_listen_to_what_they_did_not(backend, lane, connec
 
 def test_expired_rows_are_not_shown_though_they_are_still_stored(aws, lane, connection):
     aws.subscriptions.connect(connection, PRINCIPAL)
-    aws.subscriptions.subscribe(lane, connection, FAR)
+    aws.subscriptions.subscribe(lane, connection, FAR, "ada")
     aws.clock.pause(7201)
     assert aws.subscriptions.principal(connection) is None
     assert aws.subscriptions.listeners(lane) == []
@@ -143,7 +144,7 @@ def test_expired_rows_are_not_shown_though_they_are_still_stored(aws, lane, conn
 @pytest.mark.parametrize("has_dropped", [False, True])
 def test_a_connection_that_ended_leaves_no_row(aws, lane, connection, has_dropped):
     aws.subscriptions.connect(connection, PRINCIPAL)
-    aws.subscriptions.subscribe(lane, connection, FAR)
+    aws.subscriptions.subscribe(lane, connection, FAR, "ada")
     if has_dropped:
         aws.subscriptions.drop(lane, connection)
         rows = aws.table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)
@@ -152,6 +153,94 @@ def test_a_connection_that_ended_leaves_no_row(aws, lane, connection, has_droppe
     rows = aws.table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)
     assert list(rows) == []
     assert aws.table.get(conversation_pk(lane), socket_key(connection), consistent=True) is None
+
+
+@pytest.fixture
+def principal(lane) -> Principal:
+    """A user of the lane's tenant and project, of whom no other test has heard."""
+    return Principal(tenant=lane.tenant, project=lane.project, user=uuid.uuid4().hex, expires_at=FAR)
+
+
+ABROAD = [{"tenant": "umbrella"}, {"project": "sales"}, {"user": "#"}, {"user": "a"}]
+
+
+def test_who_watches_is_the_audience_of_all_conversations_of_its_user(
+    subscriptions, lane, principal, connection
+):
+    other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
+    subscriptions.watch(f"{connection}w", principal)
+    subscriptions.watch(f"{connection}b", principal)
+    subscriptions.subscribe(lane, f"{connection}b", FAR, principal.user)
+    subscriptions.subscribe(lane, f"{connection}a", FAR, principal.user)
+    watchers = [f"{connection}b", f"{connection}w"]
+    assert subscriptions.audience(lane, principal.user) == ([f"{connection}a", f"{connection}b"], watchers)
+    assert subscriptions.audience(other, principal.user) == ([], watchers)
+    assert subscriptions.listeners(lane) == [f"{connection}a", f"{connection}b"]
+    assert subscriptions.listeners(other) == []
+
+
+@pytest.mark.parametrize("who", ABROAD, ids=str)
+def test_who_watches_hears_of_no_other_tenant_project_or_user(
+    subscriptions, lane, principal, connection, who
+):
+    longer = {"user": principal.user + who["user"]} if "user" in who else who
+    subscriptions.watch(connection, replace(principal, **longer))
+    assert subscriptions.audience(lane, principal.user) == ([], [])
+
+
+def test_the_feed_ends_with_its_connection_its_token_or_two_hours(backend, lane, principal):
+    now_s = int(backend.clock.now().timestamp())
+    names = [uuid.uuid4().hex for _ in range(4)]
+    gone, short, renewed, long = names
+    ends = {gone: FAR, short: now_s + 600, renewed: now_s + 600, long: FAR}
+    for name, ends_at in ends.items():
+        backend.subscriptions.connect(name, replace(principal, expires_at=ends_at))
+        backend.subscriptions.watch(name, replace(principal, expires_at=ends_at))
+    backend.subscriptions.disconnect(gone)
+    backend.subscriptions.renew(renewed, replace(principal, expires_at=now_s + 1800))
+    for pause_s, there in ((0, [short, renewed, long]), (700, [renewed, long]), (1200, [long]), (5400, [])):
+        backend.clock.pause(pause_s)
+        assert backend.subscriptions.audience(lane, principal.user).watchers == sorted(there)
+
+
+def test_a_renewal_lets_nobody_watch_who_did_not(subscriptions, lane, principal, connection):
+    subscriptions.connect(connection, principal)
+    subscriptions.subscribe(lane, connection, FAR, principal.user)
+    subscriptions.renew(connection, principal)
+    assert subscriptions.audience(lane, principal.user) == ([connection], [])
+
+
+def test_dropping_ends_the_feed_of_the_user_that_is_named_alone(subscriptions, lane, principal, connection):
+    subscriptions.watch(connection, principal)
+    subscriptions.drop(lane, connection)
+    subscriptions.drop(lane, connection, watcher="eve")
+    assert subscriptions.audience(lane, principal.user).watchers == [connection]
+    subscriptions.subscribe(lane, connection, FAR, principal.user)
+    subscriptions.drop(lane, connection, watcher=principal.user)
+    assert subscriptions.audience(lane, principal.user) == ([], [])
+
+
+def test_the_audience_costs_the_one_query_that_the_listeners_do(aws, lane):
+    calls: list[str] = []
+    table = Table(aws.table.name, on_call=lambda operation, _: calls.append(operation))
+    subscriptions = DynamoSubscriptions(table, aws.clock)
+    subscriptions.listeners(lane)
+    assert calls == ["query"]
+    subscriptions.audience(lane, "ada")
+    assert calls == ["query", "query"]
+
+
+def test_a_watcher_that_ended_leaves_no_row(aws, lane, principal, connection):
+    aws.subscriptions.connect(connection, principal)
+    aws.subscriptions.watch(connection, principal)
+    aws.subscriptions.subscribe(lane, connection, FAR, principal.user)
+    aws.subscriptions.disconnect(connection)
+    for pk in (
+        socket_key(connection),
+        user_pk(lane.tenant, lane.project, principal.user),
+        conversation_pk(lane),
+    ):
+        assert list(aws.table.query("pk = :pk", {":pk": {"S": pk}}, ConsistentRead=True)) == []
 
 
 ERRORS = {410: "GoneException", 413: "PayloadTooLargeException", 429: "LimitExceededException"}

@@ -11,10 +11,12 @@ from stepline.adapters.aws import table
 from stepline.adapters.aws.table import (
     conversation_pk,
     delta_pk,
+    heard_sk,
     log_pk,
     message_sk,
     rate_pk,
     socket_key,
+    split_heard,
     ticket_pk,
     upload_pk,
     user_pk,
@@ -49,7 +51,7 @@ def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
     assert builders == {
         *("log_pk", "conversation_pk", "delta_pk", "upload_pk", "user_pk"),
-        *("batch_sk", "message_sk", "socket_key", "ticket_pk", "rate_pk", "exec_pk"),
+        *("batch_sk", "message_sk", "socket_key", "heard_sk", "ticket_pk", "rate_pk", "exec_pk"),
     }
 
 
@@ -132,6 +134,9 @@ def test_whatever_could_break_out_of_a_key_is_no_part_of_a_lane(text: str) -> No
 def test_rows_of_messages_and_connections_carry_names_that_cannot_pose_as_others() -> None:
     assert message_sk("m1") == "MSG#m1"
     assert socket_key("k1") == "SOCKET#k1"
+    assert heard_sk("k1", "c1") == "SOCKET#k1#c1"
+    assert split_heard(heard_sk("k1", "c1")) == ("k1", "c1")
+    assert split_heard(heard_sk("k1")) == ("k1", "")
 
 
 # --- conversations of others

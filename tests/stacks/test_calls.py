@@ -96,6 +96,9 @@ SELDOM = {
         *{("s3:GetObject", "out"), ("s3:PutObject", "out")},
         *{("s3:PutObject", "git"), ("s3:ListBucket", "git")},
     },
+    # A hook behind the close tells something; a bundle withholds titles: both are no news for a list of conversations.
+    "close": {("dynamodb:Query", "CONV#*")},
+    "api": {("dynamodb:Query", "CONV#*")},
     # A round that begins before the turn before it is saved.
     "decide": {("s3:ListBucket", "git")},
     # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
@@ -164,7 +167,7 @@ def come_in(conversation):
     conversation.publisher.open("k1")
     with conversation.acting("socket"):
         conversation.ports.subscriptions.connect("k1", who)
-        conversation.ports.subscriptions.subscribe(LANE, "k1", FAR)
+        conversation.ports.subscriptions.subscribe(LANE, "k1", FAR, USER)
     conversation.say(action="auth", ticket=second)
 
 
@@ -242,7 +245,7 @@ def look_back(conversation):
 def lose_a_listener(conversation):
     """Somebody listens who has gone, and has not said so."""
     with conversation.calls.by(""):
-        conversation.ports.subscriptions.subscribe(LANE, "gone", FAR)
+        conversation.ports.subscriptions.subscribe(LANE, "gone", FAR, USER)
 
 
 def hear_nothing_of_a_task(conversation):

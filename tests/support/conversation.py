@@ -177,7 +177,9 @@ class Conversation:
     def listen(self, connection: str = "k1", **fields: Any) -> list[bytes]:
         """Open a connection that listens to the conversation; return its inbox."""
         inbox = self.connect(connection, **fields)
-        self.ports.subscriptions.subscribe(LANE, connection, fields.get("expires_at", FAR))
+        self.ports.subscriptions.subscribe(
+            LANE, connection, fields.get("expires_at", FAR), fields.get("user", USER)
+        )
         return inbox
 
     def use(self, *tools: Tool) -> None:

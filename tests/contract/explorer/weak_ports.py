@@ -7,6 +7,7 @@ from typing import Any
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.model.batch import Batch
+from stepline.ports.channel import Audience
 from stepline.ports.log import OpenLane
 from tests.contract.explorer.simulation import LANE
 
@@ -58,6 +59,9 @@ class ListensBefore:
 
     def listeners(self, lane: Any) -> list[str]:
         return self._listeners
+
+    def audience(self, lane: Any, user: str) -> Audience:
+        return Audience(self._listeners, [])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._subscriptions, name)

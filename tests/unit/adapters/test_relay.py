@@ -13,6 +13,7 @@ from stepline.adapters.system import SystemClock
 from stepline.errors import DependencyError
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, decode_frame
+from stepline.ports.channel import Feed
 from stepline.ports.relay import Delta
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
@@ -52,10 +53,10 @@ class Subscriptions(MemorySubscriptions):
     fails = 0
     keeps = False
 
-    def drop(self, lane: Lane, connection: str) -> None:
+    def drop(self, lane: Lane, connection: str, *, watcher: str = "") -> None:
         if self.keeps:
             raise DependencyError("throttled")
-        super().drop(lane, connection)
+        super().drop(lane, connection, watcher=watcher)
 
     def listeners(self, lane: Lane) -> list[str]:
         if self.fails:
@@ -97,7 +98,7 @@ class RelayFixture:
         )
 
     def listen(self, connection: str) -> list[bytes]:
-        self.subscriptions.subscribe(LANE, connection, 2**40)
+        self.subscriptions.subscribe(LANE, connection, 2**40, "ada")
         return self.publisher.open(connection)
 
     def stored(self) -> dict[str, str]:
@@ -207,7 +208,7 @@ class Channel:
     def __init__(self) -> None:
         self.frames: list[bytes] = []
 
-    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+    def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
         if self.fails:
             self.fails -= 1
             raise DependencyError("nobody is there")
@@ -247,7 +248,7 @@ def test_no_connection_waits_for_the_way_beside_it(fixture: RelayFixture) -> Non
     inbox, before = fixture.listen("k1"), []
 
     class Late(Channel):
-        def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+        def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
             before.append(list(inbox))
             super().send(lane, frames)
 

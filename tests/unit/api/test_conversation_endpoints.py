@@ -59,6 +59,8 @@ def test_a_row_of_the_list_says_how_the_conversation_stands() -> None:
         "last_activity_at": batches[-1].at,
         "turns": 2,
         "unread_n": 1,
+        "n": batches[-1].n,
+        "active_n": batches[-1].n,
     }
     assert caller.get(URL) == row
 

@@ -16,7 +16,7 @@ from stepline.delivery.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_tu
 from stepline.errors import DependencyError
 from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
 from stepline.model.ids import Lane
-from tests.support.conversation import LANE, Conversation
+from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered
 
 FRAMES = [b"1", b"2", b"3"]
@@ -43,10 +43,10 @@ class Subscriptions(MemorySubscriptions):
 
     keeps = False
 
-    def drop(self, lane: Lane, connection: str) -> None:
+    def drop(self, lane: Lane, connection: str, *, watcher: str = "") -> None:
         if self.keeps:
             raise DependencyError("throttled")
-        super().drop(lane, connection)
+        super().drop(lane, connection, watcher=watcher)
 
 
 class RemoteEnd:
@@ -64,7 +64,7 @@ class RemoteEnd:
         )
         self.inboxes = {name: self.publisher.open(name) for name in connections}
         for name in connections:
-            self.subscriptions.subscribe(LANE, name, 2**40)
+            self.subscriptions.subscribe(LANE, name, 2**40, USER)
 
     def send(self, frames: list[bytes] = FRAMES) -> float:
         """Send; return how long it took."""
@@ -186,7 +186,8 @@ def test_a_step_goes_on_where_nobody_can_say_who_listens() -> None:
     conversation = Conversation(answered("Hello."))
     inbox = conversation.connect("a")
     conversation.send(connection="a")
-    failing(conversation, "listeners")
+    for read in ("listeners", "audience"):
+        failing(conversation, read)
     conversation.run()
     assert conversation.state.status == "idle"
     assert len(inbox) == 1

@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
-from stepline.delivery.effect import make_listing
+from stepline.delivery.effect import make_listing, tell_read
 from stepline.delivery.event_page import EventPage, read_page
 from stepline.ingress.rename import rename
 from stepline.log.listed_conversations import list_conversations
@@ -52,7 +52,8 @@ class Mark(Closed):
 class ConversationRow(Value, omit_defaults=False):
     """A conversation in the list. `unread_n` is the number of the first batch that the user has not read, 0 if there is none.
 
-    Times are ISO-8601 in UTC; `started_at` is "" where it was not recorded.
+    Times are ISO-8601 in UTC; `started_at` is "" where it was not recorded. The row tells everything up to batch `n`; of
+    those, `active_n` is the newest one with something to read.
     """
 
     conversation: str
@@ -62,6 +63,8 @@ class ConversationRow(Value, omit_defaults=False):
     last_activity_at: str
     turns: int
     unread_n: int
+    n: int
+    active_n: int
 
 
 class ConversationList(Value, omit_defaults=False):
@@ -88,6 +91,8 @@ def make_row(row: Listing) -> ConversationRow:
         last_activity_at=row.last_at,
         turns=row.turns,
         unread_n=row.read_n + 1 if row.read_n < row.active_n else 0,
+        n=row.applied_n,
+        active_n=row.active_n,
     )
 
 
@@ -125,7 +130,9 @@ def rename_conversation(call: Call[Nothing, Title]) -> None:
 def mark_read(call: Call[Nothing, Mark]) -> None:
     """Record how far the user has read; a smaller number than before changes nothing."""
     journal, tail = call.tail()
-    call.ports.log.mark_read(journal.lane, min(call.body.n, tail.n))
+    n = min(call.body.n, tail.n)
+    call.ports.log.mark_read(journal.lane, n)
+    tell_read(call.ports, journal.lane, n, user=call.principal.user)
 
 
 _CONVERSATION: Final = "/v1/conversations/{conversation}"

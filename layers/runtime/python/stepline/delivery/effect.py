@@ -9,6 +9,7 @@ The listing row of a conversation is such an effect: it carries the batch's n, s
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -26,13 +27,18 @@ from stepline.model.entry import ApprovalAnswered, Closed, Inbound, Opened, Take
 from stepline.model.ids import Lane, execution_name, utc
 from stepline.model.memory_row import MemoryScope
 from stepline.model.step import Step
-from stepline.model.wire.event import EventFrame, encode_frame, frame_events
+from stepline.model.wire.event import ClientEvent, EventFrame, FeedFrame, encode_frame, frame_events
+from stepline.ports.channel import Feed
 from stepline.ports.log import Listing
 
 logger = logging.getLogger(__name__)
 
 ROWS_MAX: Final = 1_000
 """The rows of one turn that an index is told: each may be a request to a model, and a function's time is limited."""
+
+
+FED: Final = frozenset({"conv.status", "chat.conversation.title"})
+"""Types of the events that a user's feed tells."""
 
 
 def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
@@ -66,11 +72,30 @@ def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
     next frame shows every client the gap, and a ping shows the loss of a last one.
     """
     try:
-        frames = event_frames(ports, lane, batch)
-        if frames:
-            ports.broadcast.send(lane, frames)
+        events = leaving_events(ports, batch)
+        if events is not None:
+            frames = [encode_frame(frame) for frame in frame_leaving(lane, batch, events)]
+            ports.broadcast.send(lane, frames, make_feed(lane, batch, events))
     except DependencyError as error:
         logger.warning("frames not sent", extra={"code": error.reason, "n": batch.n})
+
+
+def make_feed(lane: Lane, batch: Batch, events: Sequence[ClientEvent]) -> Feed | None:
+    """Return what the owner's feed tells of a batch: the events that change a row of the list; None without any."""
+    told = tuple(event for event in events if event.type in FED)
+    if not told:
+        return None
+    frame = FeedFrame(conversation=lane.conversation, n=batch.n, events=told)
+    return Feed(user=batch.state.owner, frames=(encode_frame(frame),))
+
+
+def tell_read(ports: Ports, lane: Lane, n: int, *, user: str) -> None:
+    """Tell the user's feed that the conversation was read up to event `n`; a list that is read anew says so, too."""
+    frame = encode_frame(FeedFrame(conversation=lane.conversation, read_n=n))
+    try:
+        ports.broadcast.send(lane, (), Feed(user=user, frames=(frame,)))
+    except DependencyError as error:
+        logger.warning("frames not sent", extra={"code": error.reason, "n": n})
 
 
 def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
@@ -86,15 +111,25 @@ def frame_batch(ports: Ports, lane: Lane, batch: Batch) -> list[EventFrame]:
     same: it is a link of the chain by which a client finds gaps. Raises DependencyError if a long text cannot
     be read.
     """
+    events = leaving_events(ports, batch)
+    return [] if events is None else frame_leaving(lane, batch, events)
+
+
+def leaving_events(ports: Ports, batch: Batch) -> tuple[ClientEvent, ...] | None:
+    """Return the batch's events that may leave; None if it has none at all. Raises DependencyError as above."""
     events = derive(hydrate(ports.artifacts, batch))
     if not events:
-        return []
+        return None
     sifted = ports.of(batch.state.bundle).outward.sift(events)
     if sifted.failures:
         ports.meter.count(EVENT_RULE_FAILURES, sifted.failures)
-    return frame_events(
-        lane.conversation, n=batch.n, prev=batch.state.prev, claim=batch.state.claim, events=sifted.events
-    )
+    return sifted.events
+
+
+def frame_leaving(lane: Lane, batch: Batch, events: tuple[ClientEvent, ...]) -> list[EventFrame]:
+    """Return the frames of a batch's events that may leave."""
+    state = batch.state
+    return frame_events(lane.conversation, n=batch.n, prev=state.prev, claim=state.claim, events=events)
 
 
 def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> None:

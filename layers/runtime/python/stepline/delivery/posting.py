@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from stepline.errors import DependencyError, Gone
 from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
 from stepline.model.ids import Lane
-from stepline.ports.channel import Publisher, Subscriptions
+from stepline.ports.channel import Feed, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
 
 logger = logging.getLogger(__name__)
@@ -62,26 +62,32 @@ class Posting:
     post_all: PostAll = in_turn
     _quiet_until_s: dict[str, float] = field(default_factory=dict)
 
-    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
-        self._post(lane, dict.fromkeys(self.subscriptions.listeners(lane), frames))
+    def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
+        if feed is None:
+            self._post(lane, dict.fromkeys(self.subscriptions.listeners(lane), frames))
+            return
+        listeners, watchers = self.subscriptions.audience(lane, feed.user)
+        waiting = dict.fromkeys(listeners, frames) if frames else {}
+        waiting |= {watcher: (*waiting.get(watcher, ()), *feed.frames) for watcher in watchers}
+        self._post(lane, waiting, watcher=feed.user)
 
     def deliver(self, lane: Lane, connection: str, frames: Sequence[bytes]) -> None:
         """Post frames to one connection; its resume asks for those that do not arrive."""
         self._post(lane, {connection: frames})
 
-    def _post(self, lane: Lane, waiting: Waiting) -> None:
+    def _post(self, lane: Lane, waiting: Waiting, *, watcher: str = "") -> None:
         until_s = self.clock.monotonic_s() + PATIENCE_S
-        waiting = self._try(lane, waiting)
+        waiting = self._try(lane, waiting, watcher)
         behind = [connection for connection in waiting if self._is_quiet(connection)]
         waiting = {connection: left for connection, left in waiting.items() if connection not in behind}
         for pause_s in PAUSES_S:
             if not waiting or self.clock.monotonic_s() >= until_s:
                 break
             self.clock.pause(secrets.SystemRandom().uniform(pause_s / 2, pause_s))
-            waiting = self._try(lane, waiting)
+            waiting = self._try(lane, waiting, watcher)
         self._leave([*behind, *waiting])
 
-    def _try(self, lane: Lane, waiting: Waiting) -> Waiting:
+    def _try(self, lane: Lane, waiting: Waiting, watcher: str) -> Waiting:
         """Post to each connection; return the frames that are left."""
         behind: dict[str, Sequence[bytes]] = {}
         posted = 0
@@ -92,7 +98,7 @@ class Posting:
                 continue
             self._quiet_until_s.pop(connection, None)
             if left is None:
-                self._drop(lane, connection)
+                self._drop(lane, connection, watcher)
             else:
                 posted += len(waiting[connection])
         self.meter.count(FRAMES_POSTED, posted)
@@ -108,10 +114,10 @@ class Posting:
                 return frames[at:]
         return ()
 
-    def _drop(self, lane: Lane, connection: str) -> None:
+    def _drop(self, lane: Lane, connection: str, watcher: str) -> None:
         self.meter.count(SOCKETS_GONE)
         try:
-            self.subscriptions.drop(lane, connection)
+            self.subscriptions.drop(lane, connection, watcher=watcher)
         except DependencyError as error:  # the next frame finds it gone as well
             logger.warning("subscription not dropped", extra={"code": error.reason})
 

@@ -47,7 +47,7 @@ def resume(
             f"the conversation ends at {end.n} and has no event {after}; begin again at 0",
             code="resume_beyond_end",
         )
-    ports.subscriptions.subscribe(lane, connection, until_s)
+    ports.subscriptions.subscribe(lane, connection, until_s, user)
     missed = journal.since(after, consistent=True)
     tail = missed[-1] if missed else journal.tail(consistent=True)
     frames = [frame for batch in missed for frame in event_frames(ports, lane, batch)]

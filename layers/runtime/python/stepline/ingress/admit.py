@@ -117,7 +117,7 @@ def admit(
     if steers:  # first of all: a running step waits for it
         ports.signals.notify(lane, batch.n)
     if connection:
-        ports.subscriptions.subscribe(lane, connection, until_s)
+        ports.subscriptions.subscribe(lane, connection, until_s, arrival.user)
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
     if steers:

@@ -89,7 +89,7 @@ def answer_request(
 
     batch = journal.commit(plan, on_duplicate=again)
     if connection:
-        ports.subscriptions.subscribe(lane, connection, until_s)
+        ports.subscriptions.subscribe(lane, connection, until_s, answer.user)
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
     (recorded,) = (entry for entry in batch.entries if isinstance(entry, ApprovalAnswered))

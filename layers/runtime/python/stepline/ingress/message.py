@@ -37,10 +37,18 @@ from stepline.model.wire.client_message import (
     Resume,
     Send,
     StreamCursor,
+    Watch,
     parse_message,
     read_names,
 )
-from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame
+from stepline.model.wire.event import (
+    AckFrame,
+    AuthFrame,
+    ErrorFrame,
+    Frame,
+    WatchingFrame,
+    encode_frame,
+)
 from stepline.ports.channel import Principal
 
 logger = logging.getLogger(__name__)
@@ -90,9 +98,13 @@ def answer(
     ports: Ports,
     connection: str,
     principal: Principal,
-    message: Send | Event | Approve | Deny | Edit | Resume | Ping,
+    message: Send | Event | Approve | Deny | Edit | Resume | Ping | Watch,
 ) -> None:
     """Carry out the message."""
+    if isinstance(message, Watch):
+        ports.subscriptions.watch(connection, principal)
+        _post(ports, connection, WatchingFrame(expires_at=principal.expires_at))
+        return
     lane = Lane(tenant=principal.tenant, project=principal.project, conversation=message.conversation)
     match message:
         case Send() | Event():

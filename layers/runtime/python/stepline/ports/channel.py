@@ -6,7 +6,7 @@ A `Feed` delivers a conversation's frames as they are sent, for a server that ho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, Protocol, Self, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, Protocol, Self, TypeAlias, get_args
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
@@ -43,10 +43,24 @@ class Principal(Value):
         return self.role != "user"
 
 
+class Audience(NamedTuple):
+    """The connections that listen to a conversation, and those that watch all conversations of its owner."""
+
+    listeners: list[str]
+    watchers: list[str]
+
+
+class Feed(NamedTuple):
+    """Frames for the connections that watch all conversations of this user."""
+
+    user: str
+    frames: Sequence[bytes]
+
+
 class Subscriptions(Protocol):
     """Connections and their principals for SUBSCRIPTION_TTL_S, and their subscriptions for no longer.
 
-    A principal is kept beyond its expiry, so that it can be renewed; its subscriptions end with it.
+    Only its owner listens to a conversation. A principal is kept beyond its expiry, so that it can be renewed; its subscriptions end with it.
     """
 
     def connect(self, connection: str, principal: Principal) -> None:
@@ -65,24 +79,34 @@ class Subscriptions(Protocol):
         """Replace the principal of a connection; its subscriptions then last until the new expiry."""
         ...
 
-    def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
-        """Subscribe a connection to a conversation until its principal expires, in epoch seconds."""
+    def subscribe(self, lane: Lane, connection: str, until_s: int, user: str) -> None:
+        """Subscribe a connection of `user` to a conversation until its principal expires, in epoch seconds."""
         ...
 
-    def drop(self, lane: Lane, connection: str) -> None:
-        """End one subscription."""
+    def watch(self, connection: str, principal: Principal) -> None:
+        """Subscribe a connection to the feed of all conversations of its principal, until that expires."""
+        ...
+
+    def drop(self, lane: Lane, connection: str, *, watcher: str = "") -> None:
+        """End one subscription, and the feed if the connection watches the conversations of user `watcher`."""
         ...
 
     def listeners(self, lane: Lane) -> list[str]:
         """Return the connections that listen to a conversation, by a strong read."""
         ...
 
+    def audience(self, lane: Lane, user: str) -> Audience:
+        """Return those of a conversation of `user`, by one strong read: both are as new as `listeners`."""
+        ...
+
 
 class Broadcast(Protocol):
     """Sends to all followers of a conversation."""
 
-    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+    def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
         """Send frames, in order, to the current followers; one that is not reached requests them later.
+
+        With a `feed`, its frames go to those who watch the conversations of its user.
 
         Raises DependencyError if the followers are unknown.
         """

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepline.adapters.aws.error import Item
-from stepline.adapters.aws.table import HEAD, Table, conversation_pk, key, socket_key
-from stepline.ports.channel import SUBSCRIPTION_TTL_S, Principal
+from stepline.adapters.aws.error import Item, mapped
+from stepline.adapters.aws.table import (
+    HEAD,
+    Table,
+    conversation_pk,
+    heard_sk,
+    key,
+    socket_key,
+    split_heard,
+    user_pk,
+)
+from stepline.model.ids import Lane
+from stepline.ports.channel import SUBSCRIPTION_TTL_S, Audience, Principal
 
 if TYPE_CHECKING:
-    from stepline.model.ids import Lane
     from stepline.ports.clock import Clock
 
 
@@ -19,7 +29,11 @@ _PRINCIPAL: Final = msgspec.json.Decoder(Principal)
 
 
 class DynamoSubscriptions:
-    """A subscription is two rows: under the conversation to post by, under the connection to clean up by."""
+    """A subscription is two rows: under its conversation, and under its user.
+
+    The rows of a user are those of all conversations and of the feed, so one query finds everybody who hears of a change
+    that the feed tells, and a connection's rows are found among them to be cleaned up.
+    """
 
     def __init__(self, table: Table, clock: Clock) -> None:
         """Store rows in `table`; `clock` decides on expiry, because AWS deletes days later."""
@@ -35,41 +49,75 @@ class DynamoSubscriptions:
         return _PRINCIPAL.decode(item["body"]["B"]) if item and self._is_alive(item) else None
 
     def disconnect(self, connection: str) -> None:
-        for sk in self._rows(connection):
-            # The conversation's row is deleted first, so that an interrupted disconnect can be repeated.
-            if sk != HEAD:
-                self._table.delete(sk, socket_key(connection))
-            self._table.delete(socket_key(connection), sk)
+        item = self._table.get(socket_key(connection), HEAD, consistent=True)
+        if item is None:
+            return  # what an expired connection left behind expires, too
+        principal = _PRINCIPAL.decode(item["body"]["B"])
+        for conversation in self._heard(connection, principal):
+            # The user's row is deleted last, so that an interrupted disconnect can be repeated.
+            if conversation:
+                lane = Lane(tenant=principal.tenant, project=principal.project, conversation=conversation)
+                self._table.delete(conversation_pk(lane), socket_key(connection))
+            self._table.delete(_user_pk(principal), heard_sk(connection, conversation))
+        self._table.delete(socket_key(connection), HEAD)
 
     def renew(self, connection: str, principal: Principal) -> None:
         self.connect(connection, principal)
-        for sk in self._rows(connection):
-            if sk != HEAD:
-                self._listen(sk, connection, principal.expires_at)
+        for conversation in self._heard(connection, principal):
+            if not conversation:
+                self.watch(connection, principal)
+                continue
+            lane = Lane(tenant=principal.tenant, project=principal.project, conversation=conversation)
+            self.subscribe(lane, connection, principal.expires_at, principal.user)
 
-    def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
-        self._listen(conversation_pk(lane), connection, until_s)
+    def subscribe(self, lane: Lane, connection: str, until_s: int, user: str) -> None:
+        ends_at = min(self._ends_at(), until_s)
+        owner = user_pk(lane.tenant, lane.project, user)
+        self._put(owner, heard_sk(connection, lane.conversation), {}, ends_at)
+        self._put(conversation_pk(lane), socket_key(connection), {"user": {"S": user}}, ends_at)
 
-    def drop(self, lane: Lane, connection: str) -> None:
-        self._table.delete(conversation_pk(lane), socket_key(connection))
-        self._table.delete(socket_key(connection), conversation_pk(lane))
+    def watch(self, connection: str, principal: Principal) -> None:
+        ends_at = min(self._ends_at(), principal.expires_at)
+        self._put(_user_pk(principal), heard_sk(connection), {}, ends_at)
+
+    def drop(self, lane: Lane, connection: str, *, watcher: str = "") -> None:
+        with mapped():
+            answer = self._table.call(
+                "delete_item",
+                TableName=self._table.name,
+                Key=key(conversation_pk(lane), socket_key(connection)),
+                ReturnValues="ALL_OLD",
+            )
+        if row := answer.get("Attributes"):
+            owner = user_pk(lane.tenant, lane.project, row["user"]["S"])
+            self._table.delete(owner, heard_sk(connection, lane.conversation))
+        if watcher:
+            self._table.delete(user_pk(lane.tenant, lane.project, watcher), heard_sk(connection))
 
     def listeners(self, lane: Lane) -> list[str]:
-        rows = self._table.query(
-            "pk = :pk AND begins_with(sk, :socket)",
-            {":pk": {"S": conversation_pk(lane)}, ":socket": {"S": socket_key("")}},
-            ConsistentRead=True,
-        )
+        rows = self._hearing(conversation_pk(lane), socket_key(""))
         return [row["sk"]["S"].removeprefix(socket_key("")) for row in rows if self._is_alive(row)]
 
-    def _rows(self, connection: str) -> list[str]:
-        rows = self._table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)
-        return [row["sk"]["S"] for row in rows]
+    def audience(self, lane: Lane, user: str) -> Audience:
+        found = Audience([], [])
+        for row in self._hearing(user_pk(lane.tenant, lane.project, user), socket_key("")):
+            connection, conversation = split_heard(row["sk"]["S"])
+            if not self._is_alive(row):
+                continue
+            if not conversation:
+                found.watchers.append(connection)
+            elif conversation == lane.conversation:
+                found.listeners.append(connection)
+        return found
 
-    def _listen(self, conversation: str, connection: str, until_s: int) -> None:
-        ends_at = min(self._ends_at(), until_s)
-        self._put(socket_key(connection), conversation, {}, ends_at)
-        self._put(conversation, socket_key(connection), {}, ends_at)
+    def _heard(self, connection: str, principal: Principal) -> list[str]:
+        """Return what a connection hears: names of conversations, and "" for the feed."""
+        rows = self._hearing(_user_pk(principal), heard_sk(connection))
+        return [split_heard(row["sk"]["S"])[1] for row in rows]
+
+    def _hearing(self, pk: str, prefix: str) -> Iterator[Item]:
+        asked = {":pk": {"S": pk}, ":socket": {"S": prefix}}
+        return self._table.query("pk = :pk AND begins_with(sk, :socket)", asked, ConsistentRead=True)
 
     def _ends_at(self) -> int:
         return int(self._clock.now().timestamp()) + SUBSCRIPTION_TTL_S
@@ -79,3 +127,7 @@ class DynamoSubscriptions:
 
     def _is_alive(self, item: Item) -> bool:
         return int(item["expires_at"]["N"]) > self._clock.now().timestamp()
+
+
+def _user_pk(principal: Principal) -> str:
+    return user_pk(principal.tenant, principal.project, principal.user)

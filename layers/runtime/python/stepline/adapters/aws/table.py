@@ -110,6 +110,17 @@ def socket_key(connection: str) -> str:
     return f"SOCKET#{connection}"
 
 
+def heard_sk(connection: str, conversation: str = "") -> str:
+    """Return the key of a subscription among those of its user; without a conversation that of the feed."""
+    return f"{socket_key(connection)}#{conversation}"
+
+
+def split_heard(sk: str) -> tuple[str, str]:
+    """Return the connection and the conversation of such a key, "" for the feed."""
+    connection, _, conversation = sk.removeprefix(socket_key("")).rpartition("#")
+    return connection, conversation
+
+
 def delta_pk(lane: Lane, claim: int) -> str:
     return f"DELTA#{lane.key()}#{claim}"
 

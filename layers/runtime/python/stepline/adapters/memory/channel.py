@@ -6,7 +6,7 @@ from threading import Lock
 
 from stepline.errors import Gone, LimitError
 from stepline.model.ids import Lane
-from stepline.ports.channel import POST_MAX_BYTES, SUBSCRIPTION_TTL_S, Principal
+from stepline.ports.channel import POST_MAX_BYTES, SUBSCRIPTION_TTL_S, Audience, Principal
 from stepline.ports.clock import Clock
 
 
@@ -18,7 +18,8 @@ class MemorySubscriptions:
         self._lock = Lock()
         self._clock = clock
         self._principals: dict[str, tuple[Principal, float]] = {}
-        self._listeners: dict[str, dict[str, float]] = {}
+        self._listeners: dict[str, dict[str, tuple[float, str]]] = {}
+        self._watchers: dict[tuple[str, str, str], dict[str, float]] = {}
 
     def connect(self, connection: str, principal: Principal) -> None:
         with self._lock:
@@ -34,26 +35,50 @@ class MemorySubscriptions:
             self._principals.pop(connection, None)
             for listeners in self._listeners.values():
                 listeners.pop(connection, None)
+            for watchers in self._watchers.values():
+                watchers.pop(connection, None)
 
     def renew(self, connection: str, principal: Principal) -> None:
         self.connect(connection, principal)
+        ends_at = min(self._ends_at(), principal.expires_at)
         with self._lock:
             for listeners in self._listeners.values():
                 if connection in listeners:
-                    listeners[connection] = min(self._ends_at(), principal.expires_at)
+                    listeners[connection] = (ends_at, principal.user)
+            for watchers in self._watchers.values():
+                if connection in watchers:
+                    watchers[connection] = ends_at
 
-    def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
+    def subscribe(self, lane: Lane, connection: str, until_s: int, user: str) -> None:
         with self._lock:
-            self._listeners.setdefault(lane.key(), {})[connection] = min(self._ends_at(), until_s)
+            self._listeners.setdefault(lane.key(), {})[connection] = (min(self._ends_at(), until_s), user)
 
-    def drop(self, lane: Lane, connection: str) -> None:
+    def watch(self, connection: str, principal: Principal) -> None:
+        key = (principal.tenant, principal.project, principal.user)
+        with self._lock:
+            self._watchers.setdefault(key, {})[connection] = min(self._ends_at(), principal.expires_at)
+
+    def drop(self, lane: Lane, connection: str, *, watcher: str = "") -> None:
         with self._lock:
             self._listeners.get(lane.key(), {}).pop(connection, None)
+            self._watchers.get((lane.tenant, lane.project, watcher), {}).pop(connection, None)
 
     def listeners(self, lane: Lane) -> list[str]:
+        return [connection for connection, _ in self._listening(lane)]
+
+    def audience(self, lane: Lane, user: str) -> Audience:
+        with self._lock:
+            rows = sorted(self._watchers.get((lane.tenant, lane.project, user), {}).items())
+        return Audience(
+            listeners=[connection for connection, whose in self._listening(lane) if whose == user],
+            watchers=[connection for connection, expires_at in rows if expires_at > self._now()],
+        )
+
+    def _listening(self, lane: Lane) -> list[tuple[str, str]]:
+        """Return the connections that listen to a conversation, with their users."""
         with self._lock:
             rows = sorted(self._listeners.get(lane.key(), {}).items())
-        return [connection for connection, expires_at in rows if expires_at > self._now()]
+        return [(connection, user) for connection, (expires_at, user) in rows if expires_at > self._now()]
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

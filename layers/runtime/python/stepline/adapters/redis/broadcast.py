@@ -10,7 +10,7 @@ from typing import Final, Self
 from stepline.adapters.redis.connection import Listener, RedisLink, Waker
 from stepline.errors import DependencyError, SteplineError
 from stepline.model.ids import Lane
-from stepline.ports.channel import Broadcast
+from stepline.ports.channel import Broadcast, Feed
 
 logger = logging.getLogger(__name__)
 
@@ -26,11 +26,11 @@ class Broadcasts:
 
     ways: tuple[Broadcast, ...]
 
-    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+    def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
         failed: DependencyError | None = None
         for way in self.ways:
             try:
-                way.send(lane, frames)
+                way.send(lane, frames, feed)
             except DependencyError as error:
                 failed = failed or error
         if failed is not None:
@@ -39,14 +39,18 @@ class Broadcasts:
 
 @dataclass(frozen=True, kw_only=True)
 class RedisBroadcast:
-    """Sends to a conversation's channel, and follows it. A frame that is not sent is in the log."""
+    """Sends to a conversation's channel, and follows it. A frame that is not sent is in the log.
+
+    A user's feed has no channel: only the gateway's connections watch.
+    """
 
     link: RedisLink
     quiet_s: float = QUIET_S
     away_s: float = AWAY_S
 
-    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
-        self.link.publish(lane, "events", frames)
+    def send(self, lane: Lane, frames: Sequence[bytes], _feed: Feed | None = None) -> None:
+        if frames:
+            self.link.publish(lane, "events", frames)
 
     def follow(self, lane: Lane) -> ChannelFollowing:
         return ChannelFollowing(self, lane)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from stepline.model.base import Value
-from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, SyncFrame
+from stepline.model.wire.event import (
+    AckFrame,
+    ClientEvent,
+    ErrorFrame,
+    FeedFrame,
+    SyncFrame,
+    WatchingFrame,
+)
 from stepline.protocol.stream.lane import AbortReason, LaneFacts
 
 
@@ -133,6 +140,12 @@ class Synced(Value):
     frame: SyncFrame
 
 
+class FeedHeard(Value):
+    """The feed of the user's conversations begins, and the list is to be read now; or it tells of one of them."""
+
+    frame: WatchingFrame | FeedFrame
+
+
 Effect: TypeAlias = (
     EventsApplied
     | TextAppended
@@ -147,4 +160,5 @@ Effect: TypeAlias = (
     | Refused
     | PutOff
     | Synced
+    | FeedHeard
 )

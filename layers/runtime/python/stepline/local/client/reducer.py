@@ -20,6 +20,7 @@ from stepline.local.client.change import (
     Acknowledged,
     Effect,
     EventsApplied,
+    FeedHeard,
     HandedBack,
     Refused,
     Steered,
@@ -38,10 +39,12 @@ from stepline.model.wire.event import (
     DeltaFrame,
     ErrorFrame,
     EventFrame,
+    FeedFrame,
     Frame,
     NoticeFrame,
     PongFrame,
     SyncFrame,
+    WatchingFrame,
     join_pieces,
 )
 from stepline.model.wire.live_event import FOLLOWUP, STEER
@@ -84,6 +87,8 @@ def fold_frame(state: ClientState, frame: Frame) -> Folded:
             return _fold_ack(state, frame)
         case ErrorFrame() if frame.conversation in ("", state.conversation):
             return _fold_refusal(state, frame)
+        case WatchingFrame() | FeedFrame():
+            return state, (FeedHeard(frame=frame),)
         case AuthFrame() | ErrorFrame() | NoticeFrame():
             return state, ()  # of the connection, of another conversation, or of no batch
         case _ if frame.conversation == state.conversation:

@@ -139,7 +139,11 @@ class Auth(_Closed, tag_field="action", tag="auth"):
     ticket: Annotated[str, Meta(min_length=1, max_length=128)]
 
 
-Message = Send | Event | Approve | Deny | Edit | Resume | Ping | Auth
+class Watch(_Closed, tag_field="action", tag="watch"):
+    """Subscribe to the feed of all conversations of this user: how each stands, its title, and how far it was read."""
+
+
+Message = Send | Event | Approve | Deny | Edit | Resume | Ping | Auth | Watch
 
 _DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 
@@ -195,7 +199,7 @@ def _readable(name: object) -> str:
     return name if isinstance(name, str) and len(name) <= _NAME_MAX_CHARS else ""
 
 
-_ACTIONS: Final = "`send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping` or `auth`"
+_ACTIONS: Final = "`send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping`, `auth` or `watch`"
 _WORDS: Final = {
     repr(_whole(SEGMENT)): "is at most 64 letters, digits, `_` and `-`, and begins with a letter or a digit",
     repr(_whole(CALL)): "is the id of a call, `tc_` and 12 hexadecimal digits",

@@ -133,7 +133,37 @@ class NoticeFrame(Value, tag="notice", tag_field="frame"):
     event: ClientEvent
 
 
-Frame = EventFrame | DeltaFrame | SyncFrame | AckFrame | ErrorFrame | PongFrame | AuthFrame | NoticeFrame
+class WatchingFrame(Value, tag="watching", tag_field="frame"):
+    """The answer to `watch`: the feed comes from here on until `expires_at`, in epoch seconds."""
+
+    expires_at: int
+
+
+class FeedFrame(Value, tag="feed", tag_field="frame"):
+    """A change of one of the user's conversations, for a connection that watches all of them.
+
+    `events` are the `conv.status` and `chat.conversation.title` of batch `n`. A frame without events says instead that the
+    user has read up to `read_n`, on any device.
+    """
+
+    conversation: str
+    n: int = 0
+    events: tuple[ClientEvent, ...] = ()
+    read_n: int = 0
+
+
+Frame = (
+    EventFrame
+    | DeltaFrame
+    | SyncFrame
+    | AckFrame
+    | ErrorFrame
+    | PongFrame
+    | AuthFrame
+    | NoticeFrame
+    | WatchingFrame
+    | FeedFrame
+)
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
