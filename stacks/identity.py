@@ -107,7 +107,7 @@ class UserPool(Construct):
             disable_o_auth=not pages,
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
-                scopes=[cognito.OAuthScope.OPENID, cognito.OAuthScope.EMAIL],
+                scopes=[cognito.OAuthScope.custom(scope) for scope in stage.oidc_scopes],
                 callback_urls=pages,
                 logout_urls=pages,
             )

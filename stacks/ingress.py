@@ -18,6 +18,7 @@ from stacks.access import INGRESS, Resources, embedding_arn
 from stacks.code import Code
 from stacks.environment import ingress_environment
 from stacks.function import ACTING, Function
+from stacks.page_config import make_page_config
 from stacks.stage import Stage
 from stacks.state import StateStack
 
@@ -56,7 +57,13 @@ class IngressStack(cdk.Stack):
         self.functions = self._make_functions(stage, state, code)
         self._serve_socket()
         self._serve_http()
-        for name, value in {"WebSocketUrl": self.socket_url, "HttpUrl": self.http_url}.items():
+        config = make_page_config(stage, state.trust, http_url=self.http_url, socket_url=self.socket_url)
+        told = {
+            "WebSocketUrl": self.socket_url,
+            "HttpUrl": self.http_url,
+            "PageConfig": self.to_json_string(config),
+        }
+        for name, value in told.items():
             cdk.CfnOutput(self, name, value=value)
 
     def _make_socket_api(self, stage: Stage, throttle: apigateway.ThrottleSettings) -> None:

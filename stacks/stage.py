@@ -69,6 +69,7 @@ class Stage:
     oidc_issuer: str = ""
     oidc_audience: str = "stepline"
     oidc_jwks_url: str = ""
+    oidc_scopes: tuple[str, ...] = ("openid", "email")
     tenant_claim: str = ""
     project_claim: str = ""
     role_claim: str = "cognito:groups"

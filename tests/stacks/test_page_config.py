@@ -1,0 +1,47 @@
+import json
+
+import pytest
+
+FIELDS = ["issuer", "client_id", "scopes", "http_url", "socket_url", "stage", "inspect", "uploads", "version"]
+
+
+def page_config(synthesis):
+    """Return the document for pages, with names in place of references."""
+    output = synthesis.documents()["ingress"]["Outputs"]["PageConfig"]["Value"]
+    return json.loads(synthesis.roles.text("ingress", output))
+
+
+def trusted(synthesis):
+    """Return the settings of the authorizer, with names in place of references."""
+    functions = synthesis.resources("AWS::Lambda::Function").values()
+    (heard,) = (
+        one["Environment"]["Variables"] for one in functions if one["Handler"] == "lambdas.authorizer.handler"
+    )
+    return {name: synthesis.roles.text("ingress", value) for name, value in heard.items()}
+
+
+def test_a_page_finds_its_stage_by_one_document(any_stage):
+    found = page_config(any_stage)
+    assert list(found) == FIELDS
+    assert (found["stage"], found["inspect"]) == (any_stage.stage.name, any_stage.stage.inspect)
+
+
+def test_a_page_signs_in_where_the_authorizer_trusts_and_asks_where_it_stands(any_stage):
+    found, heard = page_config(any_stage), trusted(any_stage)
+    assert found["issuer"] == heard["STEPLINE_OIDC_ISSUER"]
+    assert found["client_id"] == heard["STEPLINE_OIDC_AUDIENCE"]
+    assert found["socket_url"] == heard["STEPLINE_SOCKET_URL"]
+    outputs = any_stage.documents()["ingress"]["Outputs"]
+    assert found["http_url"] == any_stage.roles.text("ingress", outputs["HttpUrl"]["Value"])
+
+
+def test_the_sign_in_page_gives_the_scopes_that_a_page_asks_for(prod):
+    (client,) = prod.resources("AWS::Cognito::UserPoolClient").values()
+    assert client["AllowedOAuthScopes"] == page_config(prod)["scopes"] == ["openid", "email"]
+
+
+@pytest.mark.parametrize(
+    "word", ["arn:", "secret", "table", "bucket", "machine", "anthropic", "redis", "key"]
+)
+def test_the_document_for_pages_names_nothing_but_the_doors(any_stage, word):
+    assert word not in json.dumps(page_config(any_stage)).lower()
