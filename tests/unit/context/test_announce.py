@@ -130,11 +130,19 @@ def test_new_feedback_is_told_until_the_timeline_has_it():
         "  • turn turn_0001 | turn_ts 2026-11-21T10:00:00.000Z | feedback_ts 2026-11-21T11:00:00.000Z"
         " | user | not_ok | not what I meant xxx"
     )
-    assert rows[1].endswith(" | user | none | ")
+    assert rows[1].endswith(" | user | withdrawn | ")
     assert "[NEW USER FEEDBACKS]\n" in text
     later = rendered(incorporated=(opinion("fine", reaction="ok"),))
     assert "feedback incorporated above (1): turn_0001\n" in later
     assert "[NEW USER FEEDBACKS]" not in later
+
+
+def test_feedback_of_a_machine_is_not_announced_as_a_users():
+    checked = opinion("No source.", origin="machine", confidence=0.9)
+    text = rendered(fresh=(opinion("good"), checked))
+    assert "[NEW FEEDBACKS]\n" in text
+    assert " | machine | none | No source." in text
+    assert "[NEW USER FEEDBACKS]" not in text
 
 
 def test_of_much_feedback_the_newest_is_told():

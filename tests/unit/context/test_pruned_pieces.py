@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stepline.context.pruning import find_settled, is_cold, measure_pruning, plan_pruning
 from stepline.context.rules import ContextRules
@@ -295,4 +296,5 @@ def test_feedback_on_a_turn_that_was_compacted_stands_behind_what_is_left_of_it(
     assert [(piece.kind, piece.turn) for piece in made[:3]] == [("memory", 0), ("feedback", 0), ("header", 3)]
     assert answer_to(made, said, "ar:turn_0001.feedback.latest", "good\n", 1) == made
     gone = Feedback(turn="turn_0001", at=log.at)
-    assert answer_to(made, gone, "ar:turn_0001.feedback.latest", "", 1) == pieces
+    stone = answer_to(made, gone, "ar:turn_0001.feedback.latest", "withdrawn\n", 1)
+    assert stone == [made[0], replace(made[1], text="withdrawn\n"), *made[2:]]

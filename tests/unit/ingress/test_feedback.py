@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stepline.errors import InputError, LimitError, NotFoundError
-from stepline.ingress.feedback import TEXT_MAX_CHARS, Opinion, submit_feedback
-from stepline.model.batch import Batch
-from stepline.model.entry import Feedback
+from stepline.events.derive import derive, newest_event
+from stepline.ingress.feedback import Opinion, Stated, submit_feedback
+from stepline.model.entry import FEEDBACK_CHARS, Feedback
 from stepline.model.ids import Lane
 from stepline.timeline.fold import Timeline
 from tests.support.conversation import LANE, USER, Conversation, text_of
@@ -25,10 +26,21 @@ class Rated(Conversation):
         self.run()
         self.first = self.timeline().turns[0]
 
-    def rate(self, reaction: Any = "not_ok", text: str = "", **fields: Any) -> Batch | None:
+    def rate(self, reaction: Any = "not_ok", text: str = "", **fields: Any) -> Stated:
         user, lane = fields.pop("user", USER), fields.pop("lane", LANE)
+        named = fields.pop("id", "")
         opinion = Opinion(**{"turn": self.first, "reaction": reaction, "text": text, **fields})
-        return submit_feedback(self.ports, self.history, lane, opinion, user=user)
+        return submit_feedback(self.ports, self.history, lane, opinion, user=user, message_id=named)
+
+    def check(self, text: str = "No source.", **fields: Any) -> Stated:
+        """Rate the first turn as a machine."""
+        return self.rate(
+            **{"reaction": "not_ok", "text": text, "confidence": 0.8, "origin": "machine", **fields}
+        )
+
+    def counted(self) -> list[tuple[str, str | None, str]]:
+        """Return what the index has of this conversation."""
+        return [(row.origin, row.reaction, row.text) for row in self.log.conversation_feedback(LANE)]
 
     def ask(self, text: str = "more") -> str:
         """Run a turn; return the text of its last request."""
@@ -43,8 +55,9 @@ class Rated(Conversation):
 def test_what_is_said_enters_the_log_once() -> None:
     conversation = Rated()
     put = conversation.rate(text="too long")
-    assert put is not None
-    assert conversation.rate(text="too long") is None
+    again = conversation.rate(text="too long", given_at="2026-11-21T10:00:00Z")
+    assert (put.duplicate, again.duplicate) == (False, True)
+    assert (again.n, again.feedback) == (put.n, put.feedback)
     (entry,) = conversation.entries(Feedback)
     assert (entry.turn, entry.reaction, entry.text, entry.origin) == (
         conversation.first,
@@ -52,27 +65,105 @@ def test_what_is_said_enters_the_log_once() -> None:
         "too long",
         "user",
     )
-    assert conversation.rate(text="no, fine") is not None
-    assert conversation.rate(text="too long") is not None
+    assert not conversation.rate(text="no, fine").duplicate
+    assert not conversation.rate(text="too long").duplicate
 
 
 def test_each_origin_has_its_own_newest_word() -> None:
     conversation = Rated()
+    conversation.check()
     conversation.rate("ok", text="good")
-    conversation.rate(None, origin="machine", confidence=0.4)
     blocks = conversation.timeline().resolve(f"ar:{conversation.first}.feedback.latest")
     assert [(block.author, block.meta["reaction"], block.meta["confidence"]) for block in blocks] == [
         ("user", "ok", None),
-        ("system", None, 0.4),
+        ("system", "not_ok", 0.8),
     ]
+    assert conversation.counted() == [("machine", "not_ok", "No source."), ("user", "ok", "good")]
+    conversation.rate(None)
+    assert conversation.counted() == [("machine", "not_ok", "No source.")]
+
+
+def test_a_message_that_comes_again_is_the_same_feedback_whatever_was_said_since() -> None:
+    conversation = Rated()
+    put = conversation.rate("ok", id="m-1")
+    conversation.rate("not_ok", id="m-2")
+    again = conversation.rate("ok", id="m-1")
+    assert (again.duplicate, again.n) == (True, put.n)
+    assert conversation.counted() == [("user", "not_ok", "")]
+
+
+def test_an_id_of_another_message_is_not_taken_for_feedback() -> None:
+    conversation = Rated()
+    with pytest.raises(InputError) as refused:
+        conversation.rate("ok", id="m0")
+    assert refused.value.reason == "message_id_taken"
+
+
+def test_without_a_name_it_is_about_the_newest_turn_that_has_ended() -> None:
+    conversation = Rated()
+    conversation.send("second", id="m1")
+    assert conversation.rate("ok", turn="").feedback.turn == conversation.first
+
+
+def test_clients_hear_of_it_at_the_turn_that_it_is_about() -> None:
+    conversation = Rated(answered("two"))
+    conversation.ask("second")
+    put = conversation.rate("ok", text="good")
+    (event,) = derive(conversation.batches()[-1])
+    assert (event.type, event.turn_id) == ("turn.feedback", conversation.first)
+    assert event.data == {"origin": "user", "reaction": "ok", "text": "good"}
+    assert newest_event(conversation.batches()[-1]) == put.n
+    conversation.rate(None)
+    (event,) = derive(conversation.batches()[-1])
+    assert event.data == {"origin": "user", "reaction": None, "withdrawn": True}
+
+
+def test_feedback_of_an_earlier_release_stays_without_an_event() -> None:
+    conversation = Rated()
+    conversation.rate("ok")
+    batch = conversation.batches()[-1]
+    (entry,) = (one for one in batch.entries if isinstance(one, Feedback))
+    older = replace(batch, entries=(replace(entry, turn_at=""),))
+    assert (derive(older), newest_event(older)) == ((), batch.state.prev)
+
+
+def test_the_clients_time_is_kept_and_orders_nothing() -> None:
+    conversation = Rated()
+    conversation.rate("ok", given_at="2026-11-21T10:00:00+02:00")
+    later = conversation.rate("not_ok", given_at="1999-01-01").feedback
+    (row,) = conversation.log.conversation_feedback(LANE)
+    assert (row.reaction, row.given_at) == ("not_ok", "1999-01-01T00:00:00.000Z")
+    assert row.at == later.at > row.given_at
 
 
 def test_taking_back_what_was_never_said_says_nothing() -> None:
     conversation = Rated()
-    assert conversation.rate(None) is None
-    conversation.rate("ok")
-    assert conversation.rate(None) is not None
-    assert conversation.timeline().resolve(f"ar:{conversation.first}.feedback.latest") == ()
+    before = conversation.batches()
+    taken = conversation.rate(None)
+    assert (taken.duplicate, conversation.batches()) == (True, before)
+
+
+def test_what_is_withdrawn_leaves_a_stone_and_no_words() -> None:
+    conversation = Rated()
+    conversation.rate("ok", text="good")
+    assert not conversation.rate(None, text="and this is not kept").duplicate
+    assert conversation.rate(None).duplicate
+    (block,) = conversation.timeline().resolve(f"ar:{conversation.first}.feedback.latest")
+    assert block.meta["withdrawn"] is True
+    assert "good" not in block.text
+    assert "kept" not in block.text
+    assert conversation.counted() == []
+
+
+def test_a_machine_that_is_not_sure_or_says_nothing_is_refused() -> None:
+    conversation = Rated()
+    before = conversation.batches()
+    for wrong in ({"confidence": 0.69}, {"confidence": None}, {"confidence": 1.1}, {"text": " "}):
+        with pytest.raises(InputError) as refused:
+            conversation.check(**wrong)
+        assert refused.value.reason == "bad_feedback"
+    assert conversation.batches() == before
+    assert not conversation.check(confidence=0.7).duplicate
 
 
 @pytest.mark.parametrize(
@@ -85,9 +176,11 @@ def test_taking_back_what_was_never_said_says_nothing() -> None:
             "not_found",
         ),
         ({"turn": "turn_20261121T101500_ab12cd"}, NotFoundError, "turn_not_found"),
-        ({"text": "x" * (TEXT_MAX_CHARS + 1)}, LimitError, "limit_exceeded"),
+        ({"turn": "", "user": "eve"}, NotFoundError, "not_found"),
+        ({"text": "x" * (FEEDBACK_CHARS + 1)}, LimitError, "limit_exceeded"),
+        ({"given_at": "yesterday"}, InputError, "bad_message"),
     ],
-    ids=["stranger", "no conversation", "no turn", "too long"],
+    ids=["stranger", "no conversation", "no turn", "nobody's turn", "too long", "no time"],
 )
 def test_what_cannot_be_taken_is_refused(fields: dict[str, Any], error: type[Any], code: str) -> None:
     with pytest.raises(error) as refused:
@@ -144,7 +237,24 @@ def test_a_newer_word_takes_the_place_of_an_older_one() -> None:
         conversation.rate("ok" if text else None, text=text)
         conversation.clock.pause(1000)
         prompt = conversation.ask()
-        assert [word in prompt for word in ("too long", "much better")] == [
-            text == "too long",
-            text == "much better",
-        ]
+        words = ("too long", "much better", "reaction: withdrawn")
+        assert [word in prompt for word in words] == [text == "too long", text == "much better", not text]
+
+
+def test_while_a_cache_may_live_the_model_is_told_that_it_was_withdrawn() -> None:
+    conversation = Rated(answered("two"), answered("three"))
+    conversation.rate("not_ok", text="too long")
+    assert "| user | not_ok | too long" in conversation.ask()
+    conversation.rate(None)
+    prompt = conversation.ask("again")
+    assert "| user | withdrawn | " in prompt
+    assert "too long" not in prompt
+
+
+def test_the_users_word_stands_in_front_of_a_machines() -> None:
+    conversation = Rated(answered("two"))
+    conversation.check()
+    conversation.rate("ok", text="good")
+    conversation.clock.pause(1000)
+    prompt = conversation.ask()
+    assert 0 < prompt.index("[USER FEEDBACK]") < prompt.index("[AUTO FEEDBACK]")

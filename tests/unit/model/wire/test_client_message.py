@@ -24,7 +24,11 @@ def send(**fields: Any) -> str:
 
 def message(**fields: Any) -> str:
     """Return a message with what its action needs, but for these fields."""
-    needed = {"send": {"message_id": "m1", "text": "hi"}, "event": {"message_id": "m1"}}
+    needed = {
+        "send": {"message_id": "m1", "text": "hi"},
+        "event": {"message_id": "m1"},
+        "feedback": {"message_id": "m1"},
+    }
     action = fields.get("action", "send")
     return json.dumps({"action": action, "conversation": "c-1", **needed.get(action, {}), **fields})
 
@@ -122,7 +126,7 @@ FILE = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 5, "sha256": "0
         ({"extra": 1}, "`extra` is no field of this message"),
         (
             {"action": "shout"},
-            "`action` must be `send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping` or `auth`",
+            "`action` must be `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping` or `auth`",
         ),
         ({"action": "ping", "message_id": "m1"}, "`message_id` is no field of this message"),
         (
@@ -144,6 +148,10 @@ FILE = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 5, "sha256": "0
             {"action": "event", "kind": "form", "attachments": [FILE | {"mime": "x"}]},
             "`attachments.0.mime` is a media type, for example `text/plain`",
         ),
+        ({"action": "feedback", "reaction": "great"}, "`reaction` is none of its words"),
+        ({"action": "feedback"}, "`reaction` is missing"),
+        ({"action": "feedback", "reaction": None, "turn": "one"}, "`turn` is the id of a turn"),
+        ({"action": "feedback", "reaction": "ok", "text": "x" * 1_001}, "`text` has at most 1000 characters"),
         ({"action": "resume", "after": -1}, "`after` must be at least 0"),
         (
             {"action": "resume", "stream": {"claim": 1, "off": {"a": "x"}}},
@@ -162,7 +170,7 @@ def test_a_refusal_is_a_sentence(fields: dict[str, Any], sentence: str) -> None:
         ("[]", "the message must be an object"),
         (
             "{}",
-            "`action` is missing: it must be `send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping` or `auth`",
+            "`action` is missing: it must be `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping` or `auth`",
         ),
         ("[" * 20_000, "the message must be an object"),
     ],

@@ -20,10 +20,10 @@ from msgspec import Meta
 
 from stepline.api.conversations import CURSOR_MAX_CHARS
 from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
-from stepline.api.project_conversations import Days, days_before, read_time
+from stepline.api.project_conversations import Days, days_before
 from stepline.errors import InputError, NotFoundError
 from stepline.model.base import Value
-from stepline.model.ids import utc
+from stepline.model.ids import read_utc, utc
 from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.ports.memory_index import MemoryHit, MemoryQuery
 
@@ -169,8 +169,8 @@ def search(call: Call[SearchQuery, None]) -> SearchPage:
         text=query.q,
         conversation=query.conversation,
         kinds=(query.kind,) if query.kind else TARGETS,
-        since=read_time(query.since, "since"),
-        before=read_time(query.before, "before"),
+        since=query.since and read_utc(query.since, "since"),
+        before=query.before and read_utc(query.before, "before"),
         at=at,
     )
     found, behind = _find(call, asked)
@@ -194,8 +194,8 @@ def search_project(call: Call[Nothing, SearchRequest]) -> SearchAnswer:
         text=body.query,
         conversation=body.conversation_id if named else "",
         kinds=body.targets,
-        since=max(days_before(call, body.days), read_time(body.from_ts, "from_ts")),
-        before=read_time(body.to_ts, "to_ts"),
+        since=max(days_before(call, body.days), body.from_ts and read_utc(body.from_ts, "from_ts")),
+        before=body.to_ts and read_utc(body.to_ts, "to_ts"),
         at=utc(call.ports.clock.now()),
         recency=body.weights.recency,
     )
@@ -329,7 +329,7 @@ def _read_cursor(text: str, mark: str) -> tuple[str, int]:
     try:
         raw = urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
         at, place, of = msgspec.json.decode(raw, type=tuple[str, int, str])
-        fits = of == mark and read_time(at, "after") == at and 0 < place < ROWS_MAX
+        fits = of == mark and read_utc(at, "after") == at and 0 < place < ROWS_MAX
     except (ValueError, InputError) as error:
         raise InputError("the cursor is not one of this search", code="bad_cursor") from error
     if not fits:

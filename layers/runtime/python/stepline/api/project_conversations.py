@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from itertools import takewhile
 from typing import Annotated, Any, Final
@@ -16,9 +16,9 @@ from msgspec import Meta
 
 from stepline.api.conversations import NAMED, State, listing_of, state_of
 from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
-from stepline.errors import InputError, LimitError, NotFoundError
+from stepline.errors import LimitError, NotFoundError
 from stepline.model.base import Value
-from stepline.model.ids import DEFAULT_BUNDLE, utc
+from stepline.model.ids import DEFAULT_BUNDLE, read_utc, utc
 from stepline.rendering.turn_facts import Turn
 from stepline.timeline.export import export_sources
 from stepline.timeline.fold import Timeline
@@ -152,23 +152,14 @@ def days_before(call: Call[Any, Any], days: int) -> str:
     return utc(call.ports.clock.now() - timedelta(days=days))
 
 
-def read_time(text: str, name: str) -> str:
-    """Return a time of ISO 8601 in the log's format; "" stays. Raises InputError with the parameter's name."""
-    if not text:
-        return ""
-    try:
-        at = datetime.fromisoformat(text)
-        return utc(at if at.tzinfo else at.replace(tzinfo=UTC))
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"`{name}` is no time of ISO 8601") from error
-
-
 def list_recent(call: Call[RecentQuery, None]) -> RecentList:
     """List the newest conversations of the caller."""
     here, query = call.principal, call.query
     if (call.path["tenant"], call.path["project"]) != (here.tenant, here.project):
         raise NotFoundError("no such project")
-    since = max(days_before(call, query.days), read_time(query.started_after, "started_after"))
+    since = days_before(call, query.days)
+    if query.started_after:
+        since = max(since, read_utc(query.started_after, "started_after"))
     rows = call.ports.log.conversations(here.tenant, here.project, here.user, most=query.last_n)
     return RecentList(
         user_id=here.user,
@@ -232,7 +223,7 @@ def read_rated(call: Call[Nothing, TurnFilter]) -> Rated:
                     reaction=one.reaction,
                     text=one.text,
                     origin=one.origin,
-                    confidence=one.confidence,
+                    confidence=1.0 if one.origin == "user" else one.confidence,
                 )
             )
     turns = [turn for turn in _wanted(call, timeline) if turn.id in said]

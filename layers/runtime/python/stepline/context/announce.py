@@ -358,7 +358,8 @@ def _history(found: Workspace, saved: Saved) -> list[str]:
 def _feedback(facts: Announced) -> str:
     rows = []
     if facts.fresh:
-        rows.append("[NEW USER FEEDBACKS]")
+        users = all(opinion.feedback.origin == "user" for opinion in facts.fresh)
+        rows.append("[NEW USER FEEDBACKS]" if users else "[NEW FEEDBACKS]")
         left_out = len(facts.fresh) - FEEDBACKS_SHOWN
         if left_out > 0:
             rows.append(f"{INDENT}… {left_out} older ones")
@@ -374,7 +375,7 @@ def _opinion(opinion: Opinion) -> str:
     entry = opinion.feedback
     return (
         f"{INDENT}• turn {entry.turn} | turn_ts {opinion.turn_at} | feedback_ts {entry.at} | {entry.origin}"
-        f" | {entry.reaction or 'none'} | {clip(entry.text, EVENT_CHARS)}"
+        f" | {entry.word} | {clip(entry.text, EVENT_CHARS)}"
     )
 
 

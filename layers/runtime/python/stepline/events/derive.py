@@ -20,6 +20,7 @@ from stepline.events.types import (
     CompactionTold,
     ContinuationAccepted,
     ConversationStatus,
+    FeedbackGiven,
     MessageDropped,
     RoundRestarted,
     RoundWaiting,
@@ -124,8 +125,10 @@ def _is_heard(entry: Entry) -> bool:
             return entry.usage is None
         case Contributed():
             return bool(entry.emitted)
+        case Feedback():
+            return bool(entry.turn_at)
         case _:
-            return not isinstance(entry, Pruned | Feedback | Listed)
+            return not isinstance(entry, Pruned | Listed)
 
 
 def newest_event(tail: Batch) -> int:
@@ -179,13 +182,28 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
             return [one for told in entry.emitted for one in tool_told(told, by, by, entry.turn)]
         case ApprovalRequested() | ApprovalAnswered():
             return [_approval(entry)]
-        case Pruned() | Feedback() | Listed():
+        case Feedback():
+            return _feedback(entry)
+        case Pruned() | Listed():
             return []
         case Owner():
             status = ConversationStatus(state="created", updated_at=batch.at)
             return [make_event(status, batch.at, "", "completed")]
         case _:
             assert_never(entry)
+
+
+def _feedback(entry: Feedback) -> list[ClientEvent]:
+    if not entry.turn_at:
+        return []
+    given = FeedbackGiven(
+        origin=entry.origin,
+        reaction=entry.reaction,
+        text=entry.text,
+        confidence=entry.confidence,
+        withdrawn=entry.withdrawn,
+    )
+    return [make_event(given, entry.at, entry.turn, "completed")]
 
 
 def _approval(entry: ApprovalRequested | ApprovalAnswered) -> ClientEvent:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAli
 import msgspec
 
 from stepline.model.base import Value
-from stepline.model.entry import Inbound, Steered
+from stepline.model.entry import Inbound, Origin, Reaction, Steered
 from stepline.model.usage import BustReason
 from stepline.model.wire.event import ClientEvent
 
@@ -759,6 +759,22 @@ class CompactionTold(EventData):
 Model: TypeAlias = type[EventData]
 
 
+class FeedbackGiven(EventData):
+    """Somebody rates a turn that has ended, or takes that back: the newest event of a turn and an origin counts.
+
+    It comes whenever it is given, also between events of a later turn; `turn_id` of the event is the rated turn.
+    """
+
+    EVENT = "turn.feedback"
+    ROUTE = "chat_service"
+
+    origin: Annotated[Origin, "`user`, or `machine` for a check of the bundle or of another service"]
+    reaction: Annotated[Reaction | None, "null for a mere text, and for what is withdrawn"]
+    text: Annotated[str, "up to 1,000 characters"] = ""
+    confidence: Annotated[float | None, "of a machine, 0.7 to 1"] = None
+    withdrawn: Annotated[bool, "the origin's feedback of this turn no longer counts"] = False
+
+
 class EventType(NamedTuple):
     """One row: an event's type and step, its route, its cause, and its data."""
 
@@ -810,6 +826,7 @@ MODELS: Final[tuple[Model, ...]] = (
     TurnUsage,
     TurnAnswered,
     TurnFailed,
+    FeedbackGiven,
 )
 """In the order in which they occur in a turn."""
 

@@ -1,97 +1,169 @@
 """Feedback: a user's or a machine's opinion of a turn's answer enters the log, once for each statement.
 
-It belongs to no turn of its own: it changes no state, and the next request shows it.
+It belongs to no turn of its own: it changes no state, clients hear of it at the turn that it is about, and the next request
+shows it. What stands is in an index by time, which the batch changes in its own transaction.
 Source: docs/concepts/log.md#feedback.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final
 
 from msgspec.structs import replace
 
 from stepline.delivery.effect import publish
-from stepline.errors import InputError, LimitError, NotFoundError
+from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
+from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
-from stepline.model.entry import Feedback
-from stepline.model.ids import Lane, utc
-from stepline.rendering.turn_facts import feedback_key
+from stepline.model.entry import FEEDBACK_CHARS, Feedback, Origin, Reaction
+from stepline.model.ids import Lane, read_utc, utc
+from stepline.rendering.turn_facts import Turn, feedback_key
 from stepline.timeline.fold import Timeline
 
-TEXT_MAX_CHARS = 4_000
+CONFIDENCE_MIN: Final = 0.7
+"""A machine that is less sure says nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """An opinion of turn `turn` and its origin; an empty one withdraws the origin's earlier one."""
+    """An opinion of turn `turn` and its origin; "" is the newest turn that has ended.
+
+    A user's without a reaction withdraws the earlier one, and so does a machine's without reaction and text. `given_at` is
+    the time that the client names.
+    """
 
     turn: str
-    reaction: Literal["ok", "not_ok", "neutral"] | None = None
+    reaction: Reaction | None = None
     text: str = ""
-    origin: Literal["user", "machine"] = "user"
+    origin: Origin = "user"
     confidence: float | None = None
+    given_at: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """The feedback that stands, and the number of its event; for a `duplicate` that of the newest one may take its place."""
+
+    feedback: Feedback
+    n: int
+    duplicate: bool = False
 
 
 def submit_feedback(
-    ports: Ports, history: History, lane: Lane, opinion: Opinion, *, user: str
-) -> Batch | None:
-    """Put an opinion of a turn that has ended; return its batch, or None if it repeats its origin's newest.
+    ports: Ports,
+    history: History,
+    lane: Lane,
+    opinion: Opinion,
+    *,
+    user: str | None,
+    message_id: str = "",
+    connection: str = "",
+    until_s: int = 0,
+) -> Stated:
+    """Put an opinion of a turn that has ended, unless it repeats its origin's newest or `message_id` has put it before.
+
+    It is the conversation owner's, `user`; None for a machine that may rate every conversation of the project. Its sender's
+    `connection` is subscribed until `until_s`.
 
     Raises:
         NotFoundError: `not_found`, the conversation is not this user's; `turn_not_found`, it has no such
             turn.
-        InputError: `turn_open`, the turn has no answer yet.
-        LimitError: the text is longer than TEXT_MAX_CHARS.
+        InputError: `turn_open`, the turn has no answer yet; `bad_feedback`, a machine that is not sure enough, or has no
+            words; `message_id_taken`.
+        LimitError: the text is longer than FEEDBACK_CHARS.
         BusyError: the lane is contended.
     """
-    if len(opinion.text) > TEXT_MAX_CHARS:
-        raise LimitError(f"feedback has at most {TEXT_MAX_CHARS} characters", limit=TEXT_MAX_CHARS)
-    entry = Feedback(
-        turn=opinion.turn,
-        at=utc(ports.clock.now()),
-        reaction=opinion.reaction,
-        text=opinion.text,
-        origin=opinion.origin,
-        confidence=opinion.confidence,
-    )
+    check_opinion(opinion)
     journal = Journal(ports, lane, "feedback")
-    timeline = history.load(journal, segment=journal.tail(consistent=False).state.segment)
+    begun = journal.tail(consistent=True)
+    if not begun.n:
+        raise NotFoundError("no such conversation")
+    if user is not None:
+        check_owner(begun, user)
+    timeline = history.load(journal, segment=begun.state.segment, consistent=True)
 
-    def plan(tail: Batch) -> Draft | None:
+    def plan(tail: Batch) -> Draft | Stated:
         nonlocal timeline
-        if not tail.n:
-            raise NotFoundError("no such conversation")
-        check_owner(tail, user)
         if timeline.n < tail.n:
             timeline = history.load(journal, consistent=True)
-        check_turn(timeline, entry.turn)
-        return None if is_said(timeline, entry) else Draft(entries=(entry,), state=tail.state)
+        entry = make_entry(opinion, rated_turn(timeline, opinion.turn), utc(ports.clock.now()))
+        standing = timeline.feedback.get(feedback_key(entry))
+        if is_said(standing, entry):
+            return Stated(feedback=standing or entry, n=newest_event(tail), duplicate=True)
+        return Draft(entries=(entry,), state=tail.state, message_id=message_id)
 
-    batch = journal.commit(plan, tail=timeline.tail)
-    if batch is not None:
-        publish(ports, lane, batch)
-    return batch
+    def again(n: int) -> Stated:
+        found = journal.get(n)
+        if found is None:
+            raise UnknownOutcome("a message row names a batch that is not there", n=n)
+        said = next((entry for entry in found.entries if isinstance(entry, Feedback)), None)
+        if said is None or opinion.turn not in ("", said.turn) or said.origin != opinion.origin:
+            raise InputError("this id is another message's", code="message_id_taken")
+        return Stated(feedback=said, n=n, duplicate=True)
+
+    put = journal.commit(plan, tail=begun, on_duplicate=again)
+    if connection:
+        ports.subscriptions.subscribe(lane, connection, until_s)
+    if isinstance(put, Stated):
+        return put
+    publish(ports, lane, put)
+    (entry,) = (entry for entry in put.entries if isinstance(entry, Feedback))
+    return Stated(feedback=entry, n=put.n)
 
 
-def check_turn(timeline: Timeline, turn: str) -> None:
-    """Refuse feedback on an unknown or running turn.
+def check_opinion(opinion: Opinion) -> None:
+    """Refuse an opinion that is not to be stored, wherever it is about. Raises LimitError, InputError `bad_feedback`."""
+    if len(opinion.text) > FEEDBACK_CHARS:
+        raise LimitError(f"feedback has at most {FEEDBACK_CHARS} characters", limit=FEEDBACK_CHARS)
+    if opinion.origin == "user" or not (opinion.reaction or opinion.text):
+        return
+    if not opinion.text.strip() or not CONFIDENCE_MIN <= (opinion.confidence or 0.0) <= 1:
+        raise InputError(
+            f"a machine's feedback has words, and a confidence of {CONFIDENCE_MIN} to 1", code="bad_feedback"
+        )
+
+
+def rated_turn(timeline: Timeline, turn: str) -> Turn:
+    """Return a turn that has ended, the newest one for "".
 
     Raises NotFoundError `turn_not_found`, InputError `turn_open`.
     """
-    if turn not in timeline.turns:
+    ended = [one for one in timeline.history if one.closed]
+    found = next((one for one in timeline.history if one.id == turn), None) if turn else None
+    if not turn and ended:
+        return ended[-1]
+    if found is None:
         raise NotFoundError("no such turn", code="turn_not_found")
-    if timeline.current is not None and timeline.current.id == turn:
+    if not found.closed:
         raise InputError("the turn has not ended", code="turn_open")
+    return found
 
 
-def is_said(timeline: Timeline, entry: Feedback) -> bool:
-    """Return True if the newest feedback of this turn and origin says the same, regardless of its time."""
-    newest = timeline.feedback.get(feedback_key(entry))
-    if newest is None:
+def make_entry(opinion: Opinion, turn: Turn, at: str) -> Feedback:
+    """Return the entry of an opinion; of one that withdraws, nothing but its origin stays."""
+    entry = Feedback(turn=turn.id, at=at, origin=opinion.origin, turn_at=turn.started_at)
+    if opinion.reaction is None and (opinion.origin == "user" or not opinion.text):
+        return entry
+    return replace(
+        entry,
+        given_at=read_utc(opinion.given_at, "ts") if opinion.given_at else "",
+        reaction=opinion.reaction,
+        text=opinion.text,
+        confidence=opinion.confidence if opinion.origin == "machine" else None,
+    )
+
+
+def is_said(standing: Feedback | None, entry: Feedback) -> bool:
+    """Return True if what stands of this turn and origin says the same, regardless of its time."""
+    if standing is None:
         return entry.withdrawn
-    return replace(newest, at=entry.at) == entry
+    return (standing.reaction, standing.text, standing.confidence) == (
+        entry.reaction,
+        entry.text,
+        entry.confidence,
+    )

@@ -60,23 +60,38 @@ class Contributed(Value, tag="contributed", tag_field="kind"):
     usage: Usage | None = None
 
 
+FEEDBACK_CHARS: Final = 1_000
+"""The longest text of a feedback: what the model reads of one."""
+
+Reaction: TypeAlias = Literal["ok", "not_ok", "neutral"]
+Origin: TypeAlias = Literal["user", "machine"]
+
+
 class Feedback(Value, tag="feedback", tag_field="kind"):
     """Feedback of a user or a machine on a turn's answer; the newest of each origin counts.
 
-    An empty one withdraws it.
+    An empty one withdraws it. `turn_at` is when its turn began: a log that does not say it has no client event of it.
+    `given_at` is the time that its client named: it orders nothing.
     """
 
     turn: str
     at: str
-    reaction: Literal["ok", "not_ok", "neutral"] | None = None
+    reaction: Reaction | None = None
     text: str = ""
-    origin: Literal["user", "machine"] = "user"
+    origin: Origin = "user"
     confidence: float | None = None
+    turn_at: str = ""
+    given_at: str = ""
 
     @property
     def withdrawn(self) -> bool:
         """True if it is empty."""
         return self.reaction is None and not self.text and self.confidence is None
+
+    @property
+    def word(self) -> str:
+        """Its reaction in a word: `none` for a mere text, `withdrawn` for none at all."""
+        return self.reaction or ("withdrawn" if self.withdrawn else "none")
 
 
 CompactionKind: TypeAlias = Literal["history", "history_with_split_turn", "current_turn_prefix"]

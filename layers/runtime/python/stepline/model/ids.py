@@ -96,6 +96,15 @@ def utc(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def read_utc(text: str, what: str) -> str:
+    """Return a time of ISO-8601 in the stored format; without a zone it is in UTC. Raises InputError, naming `what`."""
+    try:
+        at = datetime.fromisoformat(text)
+        return utc(at if at.tzinfo else at.replace(tzinfo=UTC))
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"`{what}` is no time of ISO 8601") from error
+
+
 UTC_ZONE = "UTC"
 """The time zone of a user who has named none."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.batch import Batch
-from stepline.model.ids import Lane
+from stepline.model.entry import Feedback, Origin, Reaction
+from stepline.model.ids import Lane, utc
 
 
 class Written(Value):
@@ -68,11 +70,54 @@ class Listing(Value):
         return (self.last_at, self.lane.conversation)
 
 
+FeedbackPlace: TypeAlias = tuple[str, str, str, str]
+"""The place of a feedback among others: its time, conversation, turn and origin."""
+
+
+class FeedbackRow(Value):
+    """A feedback that counts: the newest of its turn and origin, unless that was withdrawn. `n` is its batch.
+
+    `started_at` is when the conversation began, `turn_at` when the turn did; times are ISO-8601 in UTC.
+    """
+
+    lane: Lane
+    owner: str
+    turn: str
+    origin: Origin
+    at: str
+    n: int
+    turn_at: str
+    started_at: str = ""
+    reaction: Reaction | None = None
+    text: str = ""
+    confidence: float | None = None
+    given_at: str = ""
+
+    @property
+    def place(self) -> FeedbackPlace:
+        """Its place among others."""
+        return (self.at, self.lane.conversation, self.turn, self.origin)
+
+
+class FeedbackQuery(Value):
+    """The feedback in a project from `since` to `until`, both included: everybody's, or of one `user`'s conversations.
+
+    `before` is the place in front of which it goes on.
+    """
+
+    tenant: str
+    project: str
+    since: str
+    until: str
+    user: str | None = None
+    before: FeedbackPlace | None = None
+
+
 class Log(Protocol):
     """One dense sequence of batches per lane, from n = 1."""
 
     def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
-        """Put `batch` at its n if nobody has.
+        """Put `batch` at its n if nobody has, and in the same transaction the rows of the feedback in it.
 
         With `message_id`, the batch and the message's row are one transaction; with `marks_open`, so is the
         listing's `lane_open = n`. If our own batch is there already, the result is `Occupied`, before any
@@ -133,3 +178,38 @@ class Log(Protocol):
     ) -> list[Listing]:
         """Return a user's conversations, newest activity first: the `most` first ones behind the place `after`."""
         ...
+
+    def feedback(self, query: FeedbackQuery, most: int) -> list[FeedbackRow]:
+        """Return the newest `most` rows of a query, newest first; a row may be late here."""
+        ...
+
+    def conversation_feedback(self, lane: Lane) -> list[FeedbackRow]:
+        """Return the rows of a conversation, oldest first, by a strong read."""
+        ...
+
+
+def feedback_rows(lane: Lane, batch: Batch) -> list[tuple[Feedback, FeedbackRow | None]]:
+    """Return each feedback of a batch with the row that it leaves; None for one that was withdrawn."""
+    return [
+        (entry, None if entry.withdrawn else _feedback_row(lane, batch, entry))
+        for entry in batch.entries
+        if isinstance(entry, Feedback)
+    ]
+
+
+def _feedback_row(lane: Lane, batch: Batch, entry: Feedback) -> FeedbackRow:
+    begun_ms = batch.state.begun_ms
+    return FeedbackRow(
+        lane=lane,
+        owner=batch.state.owner,
+        turn=entry.turn,
+        origin=entry.origin,
+        at=entry.at,
+        n=batch.n,
+        turn_at=entry.turn_at,
+        started_at=utc(datetime.fromtimestamp(begun_ms / 1000, UTC)) if begun_ms else "",
+        reaction=entry.reaction,
+        text=entry.text,
+        confidence=entry.confidence,
+        given_at=entry.given_at,
+    )

@@ -142,12 +142,15 @@ def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> list[Piece]:
 def answer_to(pieces: Sequence[Piece], entry: Feedback, path: str, text: str, number: int) -> list[Piece]:
     """Return the pieces with a feedback behind turn `number`; it replaces the same origin's earlier one.
 
-    If that turn was compacted, it stands behind the memory.
+    One that was withdrawn says so in its place. The user's stands in front of a machine's. If the turn was compacted, they
+    stand behind the memory.
     """
     kept = [p for p in pieces if not (p.kind == "feedback" and p.path == path and p.tool == entry.origin)]
-    if entry.withdrawn:
-        return kept
     behind = number if any(piece.turn == number for piece in kept) else 0
-    place = max((i for i, piece in enumerate(kept, 1) if piece.turn == behind), default=0)
+    machines = [i for i, p in enumerate(kept) if p.kind == "feedback" and p.path == path]
+    if entry.origin == "user" and machines:
+        place = machines[0]
+    else:
+        place = max((i for i, piece in enumerate(kept, 1) if piece.turn == behind), default=0)
     about = Piece(kind="feedback", n=0, turn=behind, text=text, path=path, tool=entry.origin)
     return [*kept[:place], about, *kept[place:]] if place else kept

@@ -17,7 +17,17 @@ from typing import Any, Final
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
-from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, Steered
+from stepline.model.entry import (
+    FEEDBACK_CHARS,
+    Closed,
+    Decided,
+    Deferred,
+    Feedback,
+    Inbound,
+    Opened,
+    Resulted,
+    Steered,
+)
 from stepline.model.file.mime import is_media, is_text
 from stepline.model.plan_steps import Plan
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
@@ -45,7 +55,6 @@ UNPREVIEWED: Final = frozenset({"react.read"})
 CODE_CHARS: Final = 200
 EXTRA_CHARS: Final = 2_000
 """Maximum characters of a notice's extra facts, and of an error."""
-FEEDBACK_CHARS: Final = 1_000
 PLANS_SHOWN: Final = 4
 EVENTS_SHOWN: Final = 8
 """Maximum events shown, the newest, of those that came too late for a decision."""
@@ -257,10 +266,10 @@ def _attachment(block: Produced) -> str:
 
 
 def render_feedback(entry: Feedback, path: str) -> str:
-    """Render a feedback on a turn's answer."""
+    """Render a feedback on a turn's answer, or that it was withdrawn."""
     header = "[USER FEEDBACK]" if entry.origin == "user" else "[AUTO FEEDBACK]"
     text = f"{fit_text(entry.text, FEEDBACK_CHARS)}\n" if entry.text else ""
-    return f"\n[ts: {entry.at}]\n{header}\n[path: {path}]\nreaction: {entry.reaction or 'none'}\n{text}"
+    return f"\n[ts: {entry.at}]\n{header}\n[path: {path}]\nreaction: {entry.word}\n{text}"
 
 
 def _body(block: Produced, tool_id: str) -> str:

@@ -6,6 +6,7 @@ Source: docs/concepts/timeline.md#paths.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -125,8 +126,16 @@ def feedback_key(entry: Feedback) -> str:
 
 
 def feedback_block(entry: Feedback) -> Block:
-    """Return the newest feedback of one origin as a block of its turn."""
-    said = {"origin": entry.origin, "reaction": entry.reaction, "confidence": entry.confidence}
+    """Return the newest feedback of one origin as a block of its turn; one that was withdrawn says so."""
+    said: dict[str, Any] = {
+        "origin": entry.origin,
+        "reaction": entry.reaction,
+        "confidence": entry.confidence,
+    }
+    if entry.withdrawn:
+        said["withdrawn"] = True
+    if entry.given_at:
+        said["given_at"] = entry.given_at
     facts = {name: value for name, value in {**said, "text": entry.text}.items() if value not in (None, "")}
     return Block(
         type="turn.feedback",

@@ -76,7 +76,10 @@ class View:
             waited = _waited([batch for batch in batches if before < batch.n <= found.opened], found)
             own = [batch for batch in batches if batch.n >= found.opened]
             groups = derive_groups(self._lane, found, own, prompts, waited, turns=self._turns)
-            said = [entry for entry in self._feedback.values() if entry.turn == turn and not entry.withdrawn]
+            said = sorted(
+                (entry for entry in self._feedback.values() if entry.turn == turn),
+                key=lambda entry: entry.origin != "user",
+            )
             self._groups[turn] = (*groups, tuple(map(feedback_block, said))) if said else groups
         return self._groups[turn]
 

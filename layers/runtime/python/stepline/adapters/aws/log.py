@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
@@ -25,17 +25,37 @@ from stepline.adapters.aws.table import (
     Table,
     batch_sk,
     conversation_pk,
+    feedback_pk,
+    feedback_sk,
     key,
     log_pk,
     message_sk,
+    rated_pk,
     user_pk,
 )
 from stepline.model.batch import Batch, decode_batch, encode_batch
 from stepline.model.ids import Lane, make_lane
-from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Place, Put, Written
+from stepline.ports.log import (
+    Duplicate,
+    FeedbackPlace,
+    FeedbackQuery,
+    FeedbackRow,
+    Listing,
+    Occupied,
+    OpenLane,
+    Place,
+    Put,
+    Written,
+    feedback_rows,
+)
 
 MESSAGE_TTL_S: Final = 14 * 24 * 3600
 USER_INDEX: Final = "GSI1"
+FEEDBACK_INDEX: Final = "GSI2"
+DAY_CHARS: Final = 10
+"""The day of a time: `2026-11-21`. One project's feedback of one day is one partition of its index."""
+_LAST: Final = "~"
+"""Behind every character of a sort key."""
 
 # One partition holds the open turns of the whole table; it takes a thousand writes a second.
 OPEN_SHARD: Final = "0"
@@ -66,6 +86,7 @@ class DynamoLog:
             actions.append({"Put": self._message_put(lane, batch, message_id)})
         if marks_open:
             actions.append({"Update": self._mark_update(lane, batch)})
+        actions += self._feedback_changes(lane, batch)
         try:
             if len(actions) == 1:
                 self._table.call("put_item", **put)
@@ -96,6 +117,24 @@ class DynamoLog:
                 ":since": {"S": batch.at},
             },
         }
+
+    def _feedback_changes(self, lane: Lane, batch: Batch) -> list[Item]:
+        changes: list[Item] = []
+        for entry, row in feedback_rows(lane, batch):
+            place = key(conversation_pk(lane), feedback_sk(entry.turn, entry.origin))
+            if row is None:
+                changes.append({"Delete": {"TableName": self._table.name, "Key": place}})
+                continue
+            sort = {"S": _feedback_sort(row.place)}
+            indexed = {
+                "gsi1pk": {"S": rated_pk(lane.tenant, lane.project, row.owner)},
+                "gsi1sk": sort,
+                "gsi2pk": {"S": feedback_pk(lane.tenant, lane.project, row.at[:DAY_CHARS])},
+                "gsi2sk": sort,
+            }
+            item = {**place, **indexed, "body": {"B": msgspec.json.encode(row)}}
+            changes.append({"Put": {"TableName": self._table.name, "Item": item}})
+        return changes
 
     def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
         item = self._table.get(log_pk(lane), batch_sk(n), consistent=consistent)
@@ -211,6 +250,54 @@ class DynamoLog:
             **asked,
         )
         return [_read_listing(item) for item in islice(items, most)]
+
+    def feedback(self, query: FeedbackQuery, most: int) -> list[FeedbackRow]:
+        if query.user is not None:
+            owner = rated_pk(query.tenant, query.project, query.user)
+            return self._feedback_between(USER_INDEX, "gsi1", owner, query, most)
+        rows: list[FeedbackRow] = []
+        newest = min(query.until, query.before[0]) if query.before else query.until
+        last = date.fromisoformat(newest[:DAY_CHARS])
+        first = date.fromisoformat(query.since[:DAY_CHARS])
+        for back in range((last - first).days + 1):
+            day = feedback_pk(query.tenant, query.project, (last - timedelta(days=back)).isoformat())
+            rows += self._feedback_between(FEEDBACK_INDEX, "gsi2", day, query, most - len(rows))
+            if len(rows) >= most:
+                break
+        return rows
+
+    def _feedback_between(
+        self, index: str, name: str, owner: str, query: FeedbackQuery, most: int
+    ) -> list[FeedbackRow]:
+        behind, until = _feedback_sort(query.before) if query.before else _LAST, f"{query.until}{_LAST}"
+        values = {":pk": owner, ":since": query.since, ":until": min(behind, until)}
+        if values[":until"] < query.since:
+            return []  # which is no question that the table would take
+        items = self._table.query(
+            f"{name}pk = :pk AND {name}sk BETWEEN :since AND :until",
+            {mark: {"S": value} for mark, value in values.items()},
+            IndexName=index,
+            ScanIndexForward=False,
+            Limit=most + 1,  # the one that was looked at last may still be there
+        )
+        found = (item for item in items if item[f"{name}sk"]["S"] != behind)
+        return [_read_feedback(item) for item in islice(found, most)]
+
+    def conversation_feedback(self, lane: Lane) -> list[FeedbackRow]:
+        items = self._table.query(
+            "pk = :pk AND begins_with(sk, :feedback)",
+            {":pk": {"S": conversation_pk(lane)}, ":feedback": {"S": "FEEDBACK#"}},
+            ConsistentRead=True,
+        )
+        return sorted(map(_read_feedback, items), key=lambda row: row.place)
+
+
+def _feedback_sort(place: FeedbackPlace) -> str:
+    return "#".join(place)
+
+
+def _read_feedback(item: Item) -> FeedbackRow:
+    return msgspec.json.decode(item["body"]["B"], type=FeedbackRow)
 
 
 def _read_batch(item: Item) -> Batch:

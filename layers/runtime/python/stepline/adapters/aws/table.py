@@ -134,6 +134,21 @@ def ticket_pk(ticket: str) -> str:
     return f"TICKET#{hashlib.sha256(ticket.encode(errors='surrogatepass')).hexdigest()}"
 
 
+def rated_pk(tenant: str, project: str, user: str) -> str:
+    """Return the key under which an index has the feedback on a user's conversations."""
+    return f"RATED#{tenant}#{project}#{user}"
+
+
+def feedback_pk(tenant: str, project: str, day: str) -> str:
+    """Return the key under which an index has the feedback of a project's day, `2026-11-21`."""
+    return f"FEEDBACK#{tenant}#{project}#{day}"
+
+
+def feedback_sk(turn: str, origin: str) -> str:
+    """Return the sort key of what stands of a turn and origin, within its conversation."""
+    return f"FEEDBACK#{turn}#{origin}"
+
+
 def rate_pk(tenant: str, project: str, user: str) -> str:
     """Return the key of a user's counts: a hash, since user names have no fixed alphabet."""
     return f"RATE#{hashlib.sha256(f'{tenant}/{project}/{user}'.encode()).hexdigest()[:32]}"

@@ -8,7 +8,18 @@ from msgspec.structs import replace
 
 from stepline.model.batch import Batch, decode_batch, encode_batch
 from stepline.model.ids import Lane
-from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Place, Put, Written
+from stepline.ports.log import (
+    Duplicate,
+    FeedbackQuery,
+    FeedbackRow,
+    Listing,
+    Occupied,
+    OpenLane,
+    Place,
+    Put,
+    Written,
+    feedback_rows,
+)
 
 
 class MemoryLog:
@@ -22,6 +33,7 @@ class MemoryLog:
         self._open: dict[str, OpenLane] = {}
         self._listings: dict[str, Listing] = {}
         self._read: dict[str, int] = {}
+        self._feedback: dict[tuple[str, str, str], FeedbackRow] = {}
 
     def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
         with self._lock:
@@ -36,6 +48,10 @@ class MemoryLog:
             if batch.n != len(stored) + 1:
                 raise ValueError(f"batch {batch.n} would leave a hole behind batch {len(stored)}")
             stored.append(encode_batch(batch))
+            for entry, row in feedback_rows(lane, batch):
+                self._feedback.pop((lane.key(), entry.turn, entry.origin), None)
+                if row is not None:
+                    self._feedback[lane.key(), entry.turn, entry.origin] = row
             if message_id:
                 self._messages[lane.key(), message_id] = batch.n
             if marks_open:
@@ -99,6 +115,24 @@ class MemoryLog:
         ]
         rows = sorted(theirs, key=lambda listing: listing.place, reverse=True)
         return [row for row in rows if after is None or row.place < after][:most]
+
+    def feedback(self, query: FeedbackQuery, most: int) -> list[FeedbackRow]:
+        with self._lock:
+            known = list(self._feedback.values())
+        found = [
+            row
+            for row in known
+            if (row.lane.tenant, row.lane.project) == (query.tenant, query.project)
+            and query.user in (None, row.owner)
+            and query.since <= row.at <= query.until
+            and (query.before is None or row.place < query.before)
+        ]
+        return sorted(found, key=lambda row: row.place, reverse=True)[:most]
+
+    def conversation_feedback(self, lane: Lane) -> list[FeedbackRow]:
+        with self._lock:
+            found = [row for row in self._feedback.values() if row.lane == lane]
+        return sorted(found, key=lambda row: row.place)
 
     def _with_marks(self, row: Listing) -> Listing:
         name = row.lane.key()

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from stepline.errors import InputError, LimitError
 from stepline.model.base import Value
+from stepline.model.entry import FEEDBACK_CHARS, Reaction
 from stepline.model.file.attachment import (
     ATTACHMENT_MAX_BYTES,
     ATTACHMENTS_MAX,
@@ -18,7 +19,7 @@ from stepline.model.file.attachment import (
     MIME,
     SHA256,
 )
-from stepline.model.ids import BUNDLE, CALL, SEGMENT
+from stepline.model.ids import BUNDLE, CALL, SEGMENT, TURN
 from stepline.model.wire.live_event import KIND
 
 MESSAGE_MAX_BYTES = 128 * 1024
@@ -37,6 +38,9 @@ WORDS_MAX_CHARS = 1_000
 """The longest words of a denial: the model reads all of them."""
 TIMEZONE_CHARS = 64
 _Zone = Annotated[str, Meta(max_length=TIMEZONE_CHARS)]
+TIME_CHARS = 40
+_TURN: Final = re.compile(f"(?:{TURN.pattern})?")
+_Turn = Annotated[str, Meta(pattern=_whole(_TURN))]
 _Bundle = Annotated[str, Meta(pattern=_whole(BUNDLE))]
 
 
@@ -112,6 +116,21 @@ class Edit(_Closed, tag_field="action", tag="edit"):
     params: dict[str, Any]
 
 
+class Rate(_Closed, tag_field="action", tag="feedback"):
+    """Rate a turn that has ended, or with `reaction` null take that back; "" is the newest one.
+
+    The same `message_id` again is the same feedback, and so is one that says what stands already. `ts` is the client's time:
+    it is kept, and orders nothing.
+    """
+
+    conversation: _Segment
+    message_id: _Segment
+    reaction: Reaction | None
+    turn: _Turn = ""
+    text: Annotated[str, Meta(max_length=FEEDBACK_CHARS)] = ""
+    ts: Annotated[str, Meta(max_length=TIME_CHARS)] = ""
+
+
 class StreamCursor(_Closed):
     """How much of the running stream the client has: characters per lane of `claim`."""
 
@@ -143,7 +162,7 @@ class Watch(_Closed, tag_field="action", tag="watch"):
     """Subscribe to the feed of all conversations of this user: how each stands, its title, and how far it was read."""
 
 
-Message = Send | Event | Approve | Deny | Edit | Resume | Ping | Auth | Watch
+Message = Send | Event | Approve | Deny | Edit | Rate | Resume | Ping | Auth | Watch
 
 _DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 
@@ -199,10 +218,11 @@ def _readable(name: object) -> str:
     return name if isinstance(name, str) and len(name) <= _NAME_MAX_CHARS else ""
 
 
-_ACTIONS: Final = "`send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping`, `auth` or `watch`"
+_ACTIONS: Final = "`send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping`, `auth` or `watch`"
 _WORDS: Final = {
     repr(_whole(SEGMENT)): "is at most 64 letters, digits, `_` and `-`, and begins with a letter or a digit",
     repr(_whole(CALL)): "is the id of a call, `tc_` and 12 hexadecimal digits",
+    repr(_whole(_TURN)): "is the id of a turn",
     repr(_whole(KIND)): "is at most 32 small letters, digits, `_` and `-`, and begins with a letter",
     repr(_whole(MIME)): "is a media type, for example `text/plain`",
     repr(_whole(SHA256)): "is a SHA-256 in 64 hexadecimal digits",
@@ -221,6 +241,7 @@ _SENTENCES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], 
     (re.compile(r"Expected `array` of length <= (\d+)"), lambda found: f"has at most {found[1]} entries"),
     (re.compile(r"Expected `int` >= (\d+)"), lambda found: f"must be at least {found[1]}"),
     (re.compile(r"Expected `int` <= (\d+)"), lambda found: f"must be at most {found[1]}"),
+    (re.compile(r"Invalid enum value"), lambda _: "is none of its words"),
     (re.compile(r"Expected `(\w+)"), lambda found: _KINDS.get(found[1], "is malformed")),
 )
 _PROBLEM: Final = re.compile(r"(?P<said>.*?)(?: - at (?P<key>`key` in )?`\$(?P<where>[^`]*)`)?", re.DOTALL)
