@@ -32,6 +32,10 @@ BODIES: dict[str, Any] = {
     "fetch_turns": {"materialize": True},
     "read_rated": {},
     "search_project": {"query": "question"},
+    "rate_turn": {"reaction": "ok"},
+    "give_feedback": {"reaction": "ok"},
+    "rate_turn_by_machine": {"reaction": "ok", "text": "Checked."},
+    "list_feedback": {"start": "2026-11-01", "end": "2026-11-30"},
 }
 """A good body of each endpoint that takes one."""
 QUERIES = {"compare_requests": {"to": "2"}, "get_blocks": {"path": "ar:none"}, "search": {"q": "question"}}

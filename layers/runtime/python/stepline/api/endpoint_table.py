@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepline.api import conversations, inspector, memory_search, project_conversations, tickets, uploads
+from stepline.api import conversations, feedback, inspector, memory_search, project_conversations, tickets, uploads
 from stepline.api.endpoint import Call, Endpoint, Nothing
 
 
@@ -22,5 +22,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *project_conversations.ENDPOINTS,
     *memory_search.ENDPOINTS,
     *inspector.ENDPOINTS,
+    *feedback.ENDPOINTS,
     *uploads.ENDPOINTS,
 )

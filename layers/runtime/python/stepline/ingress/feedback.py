@@ -80,11 +80,7 @@ def submit_feedback(
     """
     check_opinion(opinion)
     journal = Journal(ports, lane, "feedback")
-    begun = journal.tail(consistent=True)
-    if not begun.n:
-        raise NotFoundError("no such conversation")
-    if user is not None:
-        check_owner(begun, user)
+    begun = _find_tail(journal, user)
     timeline = history.load(journal, segment=begun.state.segment, consistent=True)
 
     def plan(tail: Batch) -> Draft | Stated:
@@ -97,16 +93,7 @@ def submit_feedback(
             return Stated(feedback=standing or entry, n=newest_event(tail), duplicate=True)
         return Draft(entries=(entry,), state=tail.state, message_id=message_id)
 
-    def again(n: int) -> Stated:
-        found = journal.get(n)
-        if found is None:
-            raise UnknownOutcome("a message row names a batch that is not there", n=n)
-        said = next((entry for entry in found.entries if isinstance(entry, Feedback)), None)
-        if said is None or opinion.turn not in ("", said.turn) or said.origin != opinion.origin:
-            raise InputError("this id is another message's", code="message_id_taken")
-        return Stated(feedback=said, n=n, duplicate=True)
-
-    put = journal.commit(plan, tail=begun, on_duplicate=again)
+    put = journal.commit(plan, tail=begun, on_duplicate=lambda n: _find_stated(journal, opinion, n))
     if connection:
         ports.subscriptions.subscribe(lane, connection, until_s)
     if isinstance(put, Stated):
@@ -114,6 +101,27 @@ def submit_feedback(
     publish(ports, lane, put)
     (entry,) = (entry for entry in put.entries if isinstance(entry, Feedback))
     return Stated(feedback=entry, n=put.n)
+
+
+def _find_tail(journal: Journal, user: str | None) -> Batch:
+    """Return the newest batch of a conversation, which is the user's if one is named."""
+    tail = journal.tail(consistent=True)
+    if not tail.n:
+        raise NotFoundError("no such conversation")
+    if user is not None:
+        check_owner(tail, user)
+    return tail
+
+
+def _find_stated(journal: Journal, opinion: Opinion, n: int) -> Stated:
+    """Return the feedback that an earlier try of this message has put as batch n."""
+    found = journal.get(n)
+    if found is None:
+        raise UnknownOutcome("a message row names a batch that is not there", n=n)
+    said = next((entry for entry in found.entries if isinstance(entry, Feedback)), None)
+    if said is None or opinion.turn not in ("", said.turn) or said.origin != opinion.origin:
+        raise InputError("this id is another message's", code="message_id_taken")
+    return Stated(feedback=said, n=n, duplicate=True)
 
 
 def check_opinion(opinion: Opinion) -> None:

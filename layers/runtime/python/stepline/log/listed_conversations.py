@@ -1,19 +1,14 @@
 """A user's list of conversations, page by page, and the cursors that lead through it.
 
-A cursor names the last row that was looked at by its key, so that rows which come or move meanwhile shift no page. It is
-bound to its user, and opens nothing: the partition that is read is always the caller's.
+A cursor names the last row that was looked at, and is bound to its user.
 Source: docs/concepts/http-api.md#cursors.
 """
 
 from __future__ import annotations
 
-import hashlib
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final, NamedTuple
 
-import msgspec
-
-from stepline.errors import InputError
+from stepline.log.cursor import read_cursor, write_cursor
 from stepline.model.ids import SEGMENT
 from stepline.ports.channel import Principal
 from stepline.ports.log import Listing, Log, Place
@@ -36,7 +31,7 @@ def list_conversations(log: Log, user: Principal, *, after: str, limit: int, wor
 
     Raises InputError `bad_cursor`.
     """
-    place, wanted = _read_cursor(after, user), words.casefold().split()
+    place, wanted = _read_place(after, user), words.casefold().split()
     at_once = max(ROWS_AT_ONCE, limit) if wanted else limit
     found: list[Listing] = []
     for _ in range(ROWS_MAX // ROWS_AT_ONCE):
@@ -47,30 +42,23 @@ def list_conversations(log: Log, user: Principal, *, after: str, limit: int, wor
                 found.append(row)
             if len(found) == limit:
                 more = len(rows) > at_once or row != rows[-1]
-                return ListPage(found, _write_cursor(place, user) if more else "")
+                return ListPage(found, write_cursor(place, _list_of(user)) if more else "")
         if len(rows) <= at_once:
             return ListPage(found, "")
-    return ListPage(found, _write_cursor(place, user) if place else "")
+    return ListPage(found, write_cursor(place, _list_of(user)) if place else "")
 
 
-def _write_cursor(place: Place, user: Principal) -> str:
-    return urlsafe_b64encode(msgspec.json.encode((*place, _mark(user)))).decode().rstrip("=")
+def _list_of(user: Principal) -> tuple[str, str, str]:
+    return (user.tenant, user.project, user.user)
 
 
-def _read_cursor(text: str, user: Principal) -> Place | None:
-    if not text:
-        return None
-    try:
-        raw = urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))
-        last_at, conversation, mark = msgspec.json.decode(raw, type=tuple[str, str, str])
-    except ValueError as error:
-        raise InputError("the cursor is not one of this list", code="bad_cursor") from error
-    fits = SEGMENT.fullmatch(conversation) and 0 < len(last_at) <= TIME_MAX_CHARS and last_at.isascii()
-    if mark != _mark(user) or not fits:
-        raise InputError("the cursor is not one of this list", code="bad_cursor")
-    return (last_at, conversation)
+def _read_place(text: str, user: Principal) -> Place | None:
+    place = read_cursor(text, _list_of(user), _fits)
+    return (place[0], place[1]) if place else None
 
 
-def _mark(user: Principal) -> str:
-    who = msgspec.json.encode((user.tenant, user.project, user.user))
-    return hashlib.sha256(who).hexdigest()[:16]
+def _fits(place: tuple[str, ...]) -> bool:
+    if len(place) != 2:
+        return False
+    last_at, conversation = place
+    return bool(SEGMENT.fullmatch(conversation)) and 0 < len(last_at) <= TIME_MAX_CHARS and last_at.isascii()

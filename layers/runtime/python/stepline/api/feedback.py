@@ -1,0 +1,349 @@
+"""Feedback: a user rates a turn, a machine does, and what was said in a period is counted and listed.
+
+Source: docs/concepts/http-api.md#feedback.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from itertools import groupby
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.errors import NotFoundError
+from stepline.ingress.access import check_rate
+from stepline.ingress.feedback import Opinion, Stated, submit_feedback
+from stepline.log.rated_conversations import ORIGINS, count_period, list_rated, rates_of, read_period
+from stepline.model.base import Value
+from stepline.model.entry import FEEDBACK_CHARS, Origin, Reaction
+from stepline.model.ids import SEGMENT
+from stepline.model.wire.client_message import TIME_CHARS
+from stepline.ports.log import FeedbackQuery, FeedbackRow
+
+CURSOR_MAX_CHARS: Final = 512
+
+Words = Annotated[str, Meta(max_length=FEEDBACK_CHARS)]
+Time = Annotated[str, Meta(min_length=1, max_length=TIME_CHARS)]
+After = Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)]
+
+
+class UserFeedback(Closed):
+    """A reaction to a turn, with words; null withdraws what was said before, and keeps no words."""
+
+    reaction: Reaction | None
+    text: Words = ""
+
+
+class TimedFeedback(UserFeedback):
+    """The same, with the client's time `ts` (ISO-8601), which is kept and orders nothing."""
+
+    ts: Annotated[str, Meta(max_length=TIME_CHARS)] = ""
+
+
+class MachineFeedback(Closed):
+    """What a machine found about a turn, and how sure it is, 0.7 at least; without reaction and words it withdraws that."""
+
+    reaction: Reaction | None = None
+    text: Words = ""
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
+
+
+class StandingFeedback(Value, omit_defaults=False):
+    """The feedback that stands, since `at`."""
+
+    reaction: Reaction | None
+    text: str
+    at: str
+
+
+class FeedbackTaken(Value, omit_defaults=False):
+    """The feedback that was taken; `cleared`: there is none any more."""
+
+    success: Literal[True]
+    turn_id: str
+    reaction: Reaction | None
+    message: str
+    cleared: bool
+
+
+class PeriodQuery(Closed):
+    """The period from `from` to `to`, both included; a day is meant to its end. `after` goes on behind a cursor."""
+
+    since: Time = msgspec.field(name="from")
+    until: Time = msgspec.field(name="to")
+    after: After = ""
+
+
+class OriginRates(Value, omit_defaults=False):
+    """Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null where there are none of these."""
+
+    total: int
+    ok: int
+    not_ok: int
+    neutral: int
+    satisfaction: float | None
+
+
+class PeriodRates(Value, omit_defaults=False):
+    """The rates of a period: of the `project`, or of the caller's `own` conversations.
+
+    With a cursor `next` they are those of the newest feedback, and the next page has older ones: counts add up.
+    """
+
+    since: str = msgspec.field(name="from")
+    until: str = msgspec.field(name="to")
+    scope: Literal["own", "project"]
+    user: OriginRates
+    machine: OriginRates
+    next: str
+
+
+class PeriodFilter(Closed):
+    """The conversations rated between `start` and `end` (ISO-8601, both included), behind a cursor."""
+
+    start: Time
+    end: Time
+    include_turns: bool = False
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    cursor: After = ""
+
+
+class Window(Value, omit_defaults=False):
+    """The first and the last moment of a period."""
+
+    start: str
+    end: str
+
+
+class FeedbackCounts(Value, omit_defaults=False):
+    """Counts of a conversation: by origin, and by reaction of both together."""
+
+    total: int
+    user: int
+    machine: int
+    ok: int
+    not_ok: int
+    neutral: int
+
+
+class GivenFeedback(Value, omit_defaults=False):
+    """Feedback that stands; a user is sure. `given_at` is the time that the client named, "" if it named none."""
+
+    turn_id: str
+    ts: str
+    text: str
+    reaction: Reaction | None
+    confidence: float | None
+    origin: Origin
+    given_at: str
+
+
+class FeedbackTurn(Value, omit_defaults=False):
+    """A turn, when it began, and the feedback on it."""
+
+    turn_id: str
+    ts: str
+    feedbacks: tuple[GivenFeedback, ...]
+
+
+class FeedbackConversation(Value, omit_defaults=False):
+    """A conversation with feedback of the period; `turns` are null unless they were asked for."""
+
+    conversation_id: str
+    last_activity_at: str
+    started_at: str
+    feedback_counts: FeedbackCounts
+    turns: tuple[FeedbackTurn, ...] | None
+
+
+class FeedbackPeriod(Value, omit_defaults=False):
+    """Conversations, newest feedback first; `next_cursor` leads to those behind them, "" behind the last."""
+
+    tenant: str
+    project: str
+    window: Window
+    items: tuple[FeedbackConversation, ...]
+    next_cursor: str
+
+
+def rate_turn(call: Call[Nothing, UserFeedback]) -> StandingFeedback:
+    """Rate a turn that has ended, in place of what the user said before."""
+    return _standing(_take(call, _opinion(call)))
+
+
+def give_feedback(call: Call[Nothing, TimedFeedback]) -> FeedbackTaken:
+    """Rate a turn that has ended; `reaction` null clears that."""
+    said = _take(call, _opinion(call, given_at=call.body.ts)).feedback
+    return FeedbackTaken(
+        success=True,
+        turn_id=said.turn,
+        reaction=said.reaction,
+        message="The feedback was cleared." if said.withdrawn else "The feedback was recorded.",
+        cleared=said.withdrawn,
+    )
+
+
+def rate_turn_by_machine(call: Call[Nothing, MachineFeedback]) -> StandingFeedback:
+    """Record what a machine found about a turn of anybody in the project; it signs in as an admin."""
+    if not call.principal.is_admin:
+        raise NotFoundError("no such conversation")
+    said = call.body
+    opinion = Opinion(
+        turn=call.path["turn"],
+        reaction=said.reaction,
+        text=said.text,
+        origin="machine",
+        confidence=said.confidence,
+    )
+    return _standing(_take(call, opinion))
+
+
+def read_rates(call: Call[PeriodQuery, None]) -> PeriodRates:
+    """Read the rates of a period, of users and of machines."""
+    query = _query(call, call.query.since, call.query.until)
+    counted = count_period(call.ports.log, query, after=call.query.after)
+    return PeriodRates(
+        since=query.since,
+        until=query.until,
+        scope="project" if query.user is None else "own",
+        user=OriginRates(**counted.user._asdict()),
+        machine=OriginRates(**counted.machine._asdict()),
+        next=counted.next,
+    )
+
+
+def list_feedback(call: Call[Nothing, PeriodFilter]) -> FeedbackPeriod:
+    """List the conversations with feedback in a period."""
+    query = _query(call, call.body.start, call.body.end)
+    page = list_rated(call.ports.log, query, limit=call.body.limit, after=call.body.cursor)
+    return FeedbackPeriod(
+        tenant=query.tenant,
+        project=query.project,
+        window=Window(start=query.since, end=query.until),
+        items=tuple(_conversation(call, rows) for rows in page.conversations),
+        next_cursor=page.next,
+    )
+
+
+def _opinion(call: Call[Nothing, Any], given_at: str = "") -> Opinion:
+    said: UserFeedback = call.body
+    return Opinion(turn=call.path["turn"], reaction=said.reaction, text=said.text, given_at=given_at)
+
+
+def _take(call: Call[Any, Any], opinion: Opinion) -> Stated:
+    check_rate(call.ports, call.principal)
+    owner = call.principal.user if opinion.origin == "user" else None
+    return submit_feedback(call.ports, call.services.history, call.lane(), opinion, user=owner)
+
+
+def _standing(stated: Stated) -> StandingFeedback:
+    said = stated.feedback
+    return StandingFeedback(reaction=said.reaction, text=said.text, at=said.at)
+
+
+def _query(call: Call[Any, Any], start: str, end: str) -> FeedbackQuery:
+    """Return the question that the caller may ask: of a project as its admin, or as one of the tenant, else of their own."""
+    here = call.principal
+    tenant, project = call.path.get("tenant", here.tenant), call.path.get("project", here.project)
+    elsewhere = project != here.project and not (here.role == "tenant_admin" and SEGMENT.fullmatch(project))
+    if tenant != here.tenant or elsewhere:
+        raise NotFoundError("no such project")
+    since, until = read_period(start, end)
+    user = None if here.is_admin else here.user
+    return FeedbackQuery(tenant=tenant, project=project, since=since, until=until, user=user)
+
+
+def _conversation(call: Call[Any, PeriodFilter], rows: list[FeedbackRow]) -> FeedbackConversation:
+    newest = rows[-1]
+    listing = call.ports.log.listing(newest.lane)
+    everybody = rates_of(rows)
+    user, machine = (sum(row.origin == origin for row in rows) for origin in ORIGINS)
+    by_turn = attrgetter("turn_at", "turn")
+    turns = tuple(
+        FeedbackTurn(turn_id=turn, ts=at, feedbacks=tuple(map(_given, theirs)))
+        for (at, turn), theirs in groupby(sorted(rows, key=by_turn), by_turn)
+    )
+    return FeedbackConversation(
+        conversation_id=newest.lane.conversation,
+        last_activity_at=listing.last_at if listing else newest.at,
+        started_at=newest.started_at,
+        feedback_counts=FeedbackCounts(
+            total=everybody.total,
+            user=user,
+            machine=machine,
+            ok=everybody.ok,
+            not_ok=everybody.not_ok,
+            neutral=everybody.neutral,
+        ),
+        turns=turns if call.body.include_turns else None,
+    )
+
+
+def _given(row: FeedbackRow) -> GivenFeedback:
+    return GivenFeedback(
+        turn_id=row.turn,
+        ts=row.at,
+        text=row.text,
+        reaction=row.reaction,
+        confidence=1.0 if row.origin == "user" else row.confidence,
+        origin=row.origin,
+        given_at=row.given_at,
+    )
+
+
+_CODES: Final = {
+    HTTPStatus.BAD_REQUEST: ("bad_conversation",),
+    HTTPStatus.NOT_FOUND: ("not_found", "turn_not_found"),
+    HTTPStatus.CONFLICT: ("turn_open",),
+    HTTPStatus.TOO_MANY_REQUESTS: ("rate_limited",),
+}
+_BAD_PERIOD: Final = {HTTPStatus.BAD_REQUEST: ("bad_window", "bad_cursor")}
+_TURN: Final = "/v1/conversations/{conversation}/turns/{turn}"
+_PROJECT: Final = "/conversations/{tenant}/{project}"
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="PUT",
+        path=f"{_TURN}/feedback",
+        run=rate_turn,
+        body=UserFeedback,
+        answer=StandingFeedback,
+        codes=_CODES,
+    ),
+    Endpoint(
+        method="PUT",
+        path=f"{_TURN}/machine-feedback",
+        run=rate_turn_by_machine,
+        body=MachineFeedback,
+        answer=StandingFeedback,
+        codes={**_CODES, HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_feedback")},
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/feedback",
+        run=read_rates,
+        query=PeriodQuery,
+        answer=PeriodRates,
+        codes=_BAD_PERIOD,
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_PROJECT}/{{conversation}}/turns/{{turn}}/feedback",
+        run=give_feedback,
+        body=TimedFeedback,
+        answer=FeedbackTaken,
+        codes=_CODES,
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_PROJECT}/feedback/conversations-in-period",
+        run=list_feedback,
+        body=PeriodFilter,
+        answer=FeedbackPeriod,
+        codes={**OWNED, **_BAD_PERIOD},
+    ),
+)

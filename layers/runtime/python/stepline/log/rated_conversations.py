@@ -1,0 +1,142 @@
+"""Feedback of a period: counts by origin and reaction, the rate of satisfaction, and the conversations that were rated.
+
+What counts is what stands: one feedback a turn and origin, at the time of the newest. Rows come from an index by time; the
+counts of a conversation from its own rows, which are never late. Source: docs/concepts/log.md#feedback.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from stepline.errors import InputError
+from stepline.log.cursor import read_cursor, write_cursor
+from stepline.model.entry import Origin
+from stepline.model.ids import SEGMENT, TURN, Lane, read_utc, utc
+from stepline.ports.log import FeedbackPlace, FeedbackQuery, FeedbackRow, Log
+
+PERIOD_DAYS_MAX: Final = 366
+"""The longest period: one question of the index a day."""
+ROWS_MAX: Final = 5_000
+"""Rows that one request looks at; its cursor leads on."""
+ROWS_AT_ONCE: Final = 200
+DAY_CHARS: Final = 10
+ORIGINS: Final[tuple[Origin, ...]] = ("user", "machine")
+
+
+class Rates(NamedTuple):
+    """How often an origin said what; `satisfaction` is ok / (ok + not_ok + neutral), None where nothing is to be divided.
+
+    A machine may say something without a reaction: that is in `total` alone.
+    """
+
+    total: int
+    ok: int
+    not_ok: int
+    neutral: int
+    satisfaction: float | None
+
+
+class CountedPeriod(NamedTuple):
+    """The rates of each origin, of the rows in front of the cursor `next`; "" if they are all."""
+
+    user: Rates
+    machine: Rates
+    next: str
+
+
+class RatedPage(NamedTuple):
+    """Conversations by their newest feedback in the period, each with all its rows there, oldest first."""
+
+    conversations: list[list[FeedbackRow]]
+    next: str
+
+
+def read_period(start: str, end: str) -> tuple[str, str]:
+    """Return the first and the last moment of a period in the stored format; a day at its end is meant to its end.
+
+    Raises InputError `bad_window`: no times, an end in front of the beginning, more than PERIOD_DAYS_MAX days.
+    """
+    try:
+        since, until = read_utc(start, "start"), read_utc(end, "end")
+        if len(end) <= DAY_CHARS:
+            until = utc(datetime.fromisoformat(until) + timedelta(days=1, milliseconds=-1))
+    except (InputError, OverflowError) as error:
+        raise InputError(str(error), code="bad_window") from error
+    days = (date.fromisoformat(until[:DAY_CHARS]) - date.fromisoformat(since[:DAY_CHARS])).days
+    if until < since or days > PERIOD_DAYS_MAX:
+        raise InputError(
+            f"a period ends behind its beginning, and has at most {PERIOD_DAYS_MAX} days", code="bad_window"
+        )
+    return since, until
+
+
+def count_period(log: Log, query: FeedbackQuery, *, after: str) -> CountedPeriod:
+    """Count the feedback of a period, behind the cursor `after`. Raises InputError `bad_cursor`."""
+    rows = log.feedback(_behind(query, after), ROWS_MAX + 1)
+    counted = rows[:ROWS_MAX]
+    user, machine = (rates_of(row for row in counted if row.origin == origin) for origin in ORIGINS)
+    more = len(rows) > ROWS_MAX
+    return CountedPeriod(user, machine, _write_cursor(counted[-1].place, query) if more else "")
+
+
+def rates_of(rows: Iterable[FeedbackRow]) -> Rates:
+    """Return the rates of rows."""
+    said = Counter(row.reaction for row in rows)
+    ok, not_ok, neutral = said["ok"], said["not_ok"], said["neutral"]
+    rated = ok + not_ok + neutral
+    return Rates(said.total(), ok, not_ok, neutral, ok / rated if rated else None)
+
+
+def list_rated(log: Log, query: FeedbackQuery, *, limit: int, after: str) -> RatedPage:
+    """Return at most `limit` conversations that were rated in a period, behind the cursor `after`.
+
+    A conversation stands where its newest row of the period is, so that it is on one page. Raises InputError `bad_cursor`.
+    """
+    asked, found = _behind(query, after), list[list[FeedbackRow]]()
+    looked: dict[Lane, list[FeedbackRow]] = {}
+    for _ in range(ROWS_MAX // ROWS_AT_ONCE):
+        rows = log.feedback(asked, ROWS_AT_ONCE)
+        for row in rows:
+            asked = replace(asked, before=row.place)
+            if row.lane not in looked:
+                theirs = log.conversation_feedback(row.lane)
+                looked[row.lane] = [one for one in theirs if query.since <= one.at <= query.until]
+            if [one.place for one in looked[row.lane][-1:]] == [row.place]:
+                found.append(looked[row.lane])
+            if len(found) == limit:
+                more = row != rows[-1] or len(rows) == ROWS_AT_ONCE
+                return RatedPage(found, _write_cursor(row.place, query) if more else "")
+        if len(rows) < ROWS_AT_ONCE:
+            return RatedPage(found, "")
+    return RatedPage(found, _write_cursor(asked.before, query) if asked.before else "")
+
+
+def _behind(query: FeedbackQuery, after: str) -> FeedbackQuery:
+    place = read_cursor(after, _list_of(query), _fits)
+    return replace(query, before=(place[0], place[1], place[2], place[3])) if place else query
+
+
+def _write_cursor(place: FeedbackPlace, query: FeedbackQuery) -> str:
+    return write_cursor(place, _list_of(query))
+
+
+def _list_of(query: FeedbackQuery) -> tuple[str, ...]:
+    who = () if query.user is None else (query.user,)
+    return (query.since, query.until, query.tenant, query.project, *who)
+
+
+def _fits(place: tuple[str, ...]) -> bool:
+    if len(place) != 4:
+        return False
+    at, conversation, turn, origin = place
+    try:
+        known = read_utc(at, "after") == at
+    except InputError:
+        return False
+    named = SEGMENT.fullmatch(conversation) and TURN.fullmatch(turn)
+    return bool(known and named and origin in ORIGINS)
