@@ -102,7 +102,7 @@ def create_table(name: str) -> None:
         ]
         return {"IndexName": name, "KeySchema": keys, "Projection": projection}
 
-    names = ["pk", "sk", "gsi1pk", "gsi1sk", "lane_shard", "lane_since"]
+    names = ["pk", "sk", "gsi1pk", "gsi1sk", "gsi2pk", "gsi2sk", "lane_shard", "lane_since"]
     only_open = {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["lane_open"]}
     connect("dynamodb", read_timeout_s=5).create_table(
         TableName=name,
@@ -111,6 +111,7 @@ def create_table(name: str) -> None:
         KeySchema=index("", "pk", "sk", {})["KeySchema"],
         GlobalSecondaryIndexes=[
             index("GSI1", "gsi1pk", "gsi1sk", {"ProjectionType": "ALL"}),
+            index("GSI2", "gsi2pk", "gsi2sk", {"ProjectionType": "ALL"}),
             index("GSI3", "lane_shard", "lane_since", only_open),
         ],
     )

@@ -265,7 +265,9 @@ def _conversation(call: Call[Any, PeriodFilter], rows: list[FeedbackRow]) -> Fee
     by_turn = attrgetter("turn_at", "turn")
     turns = tuple(
         FeedbackTurn(turn_id=turn, ts=at, feedbacks=tuple(map(_given, theirs)))
-        for (at, turn), theirs in groupby(sorted(rows, key=by_turn), by_turn)
+        for (at, turn), theirs in groupby(
+            sorted(rows, key=lambda row: (*by_turn(row), row.origin != "user")), by_turn
+        )
     )
     return FeedbackConversation(
         conversation_id=newest.lane.conversation,
