@@ -17,7 +17,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
-from stacks.state import LANE_INDEX, USER_INDEX
+from stacks.state import FEEDBACK_INDEX, LANE_INDEX, USER_INDEX
 from stepline.model.program.running_log import LOG
 from stepline.settings import EMBEDDING_MODEL
 
@@ -25,6 +25,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "rows": "rows of the table whose partition key begins with one of these words",
     "lanes": f"index `{LANE_INDEX}` of the table",
     "users": f"keys of index `{USER_INDEX}` of the table that begin with one of these words",
+    "feedback": f"keys of index `{FEEDBACK_INDEX}` of the table that begin with one of these words",
     "objects": "objects of the bucket below these prefixes, or with such a key",
     "absence": "the bucket, for keys below these prefixes: without it an object that is not there is a refusal",
     "machine": "the state machine, by a name-built ARN",
@@ -138,16 +139,17 @@ _OPENS: Final = f"{_LOG} UpdateItem"
 ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "authorizer": _rows(TICKET="DeleteItem"),
     "api": (
-        # A title is a batch; the list and the mark of what was read are in the row beside the log.
+        # Titles and feedback are batches; beside the log are the list, the mark of what was read, and what feedback counts.
         *_rows(
             LOG="GetItem Query PutItem",
-            CONV="GetItem Query UpdateItem DeleteItem",
+            CONV="GetItem Query PutItem UpdateItem DeleteItem",
             USER="Query DeleteItem",
             TICKET="PutItem",
             RATE="UpdateItem",
             UPLOAD="GetItem PutItem UpdateItem",
         ),
-        _right("dynamodb", "Query", "users", "USER#*"),
+        _right("dynamodb", "Query", "users", "USER#*", "RATED#*"),
+        _right("dynamodb", "Query", "feedback", "FEEDBACK#*"),
         # What a conversation's log names, and its segments. A client posts files with a signature of this role.
         *_objects(reads="att out seg", writes="quarantine"),
         _POSTS,
@@ -170,8 +172,9 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             TICKET="DeleteItem",
             RATE="UpdateItem",
         ),
-        # The objects of a message, of closing a turn that the message finds lost, and the log of a program.
-        *_objects(reads=f"att out {_LOGS}", writes="att out", finds="exec"),
+        # The objects of a message, of closing a turn that the message finds lost, and the log of a program; segments for
+        # feedback, whose turn is looked up.
+        *_objects(reads=f"att out seg {_LOGS}", writes="att out", finds="exec"),
         _STARTS,
         _right("states", "DescribeExecution", "executions"),
         _POSTS,
@@ -323,6 +326,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "rows": resources.table.table_arn,
                 "lanes": f"{resources.table.table_arn}/index/{LANE_INDEX}",
                 "users": f"{resources.table.table_arn}/index/{USER_INDEX}",
+                "feedback": f"{resources.table.table_arn}/index/{FEEDBACK_INDEX}",
                 "absence": resources.bucket.bucket_arn,
                 "machine": resources.machine_arn,
                 "executions": resources.executions_arn,
@@ -342,7 +346,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
 
 def _conditions(right: Right, resources: Resources) -> dict[str, Any]:
     match right.on:
-        case "rows" | "users":
+        case "rows" | "users" | "feedback":
             return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(right.of)}}
         case "absence":
             return {"StringLike": {"s3:prefix": [f"{name}/*" for name in right.of]}}

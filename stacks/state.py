@@ -12,6 +12,7 @@ from stacks.identity import UserPool, given_trust
 from stacks.stage import Stage
 
 USER_INDEX = "GSI1"
+FEEDBACK_INDEX = "GSI2"
 LANE_INDEX = "GSI3"
 _STRING = dynamodb.AttributeType.STRING
 
@@ -19,7 +20,7 @@ _STRING = dynamodb.AttributeType.STRING
 class StateStack(cdk.Stack):
     """One table, one bucket, and users unless an external issuer has them.
 
-    Conversations by user (GSI1), feedback by month (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
+    Conversations and feedback by user (GSI1), feedback by day (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
     without one.
     """
 
@@ -42,7 +43,7 @@ class StateStack(cdk.Stack):
             removal_policy=stage.removal_policy,
             global_secondary_indexes=[
                 _index(USER_INDEX, "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),
-                _index("GSI2", "gsi2pk", dynamodb.Attribute(name="gsi2sk", type=_STRING)),
+                _index(FEEDBACK_INDEX, "gsi2pk", dynamodb.Attribute(name="gsi2sk", type=_STRING)),
                 _index(
                     LANE_INDEX,
                     "lane_shard",

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.events.derive import derive, newest_event
 from stepline.ingress.feedback import Opinion, Stated, submit_feedback
-from stepline.model.entry import FEEDBACK_CHARS, Feedback
+from stepline.model.decision import FEEDBACK_CHARS
+from stepline.model.entry import Feedback
 from stepline.model.ids import Lane
 from stepline.timeline.fold import Timeline
 from tests.support.conversation import LANE, USER, Conversation, text_of

@@ -12,6 +12,7 @@ from stepline.bundle.browser import BlockLike, fetch, missing_blocks, place_bloc
 from stepline.errors import InputError
 from stepline.loop.agent import Hook, HookCall
 from stepline.model.block import Produced
+from stepline.model.decision import Reaction
 from stepline.model.entry import Closed, HookName, Inbound
 from stepline.model.ids import Lane
 from stepline.ports.descriptor import SecretReader, SettingsReader
@@ -104,6 +105,27 @@ class HookContext:
             if (block.path, block.type, block.text, block.body) not in there
         ]
         return tuple(block.path for block in placed)
+
+    def rate(self, text: str, *, confidence: float, reaction: Reaction | None = None, turn: str = "") -> None:
+        """Give a machine's feedback on the turn that has ended, or on an earlier one; it replaces the machine's earlier one.
+
+        `confidence` is 0.7 to 1. The user's own feedback stays as it is, and the model reads both.
+
+        Raises:
+            InputError: `turn_open`, the turn has not ended, as in every hook but `post_run_hook`; `bad_feedback`, without
+                words or not sure enough.
+            NotFoundError: `turn_not_found`.
+            LimitError: the text is longer than 1,000 characters.
+            BusyError, DependencyError, UnknownOutcome: temporary.
+        """
+        from stepline.ingress.feedback import Opinion, submit_feedback  # noqa: PLC0415 - most hooks rate nothing
+
+        if self.closed is None:
+            raise InputError("the turn has not ended", code="turn_open")
+        opinion = Opinion(
+            turn=turn or self.turn, reaction=reaction, text=text, origin="machine", confidence=confidence
+        )
+        submit_feedback(self._call.ports, self._call.history, self.lane, opinion, user=self.user)
 
     def fetch(self, ref: str) -> dict[str, Any]:
         """Return the whole content at a logical path: `path`, and either `ret` or `err`, as `ctx_client.fetch_ctx`."""

@@ -14,7 +14,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAli
 import msgspec
 
 from stepline.model.base import Value
-from stepline.model.entry import Inbound, Origin, Reaction, Steered
+from stepline.model.decision import Origin, Reaction
+from stepline.model.entry import Inbound, Steered
 from stepline.model.usage import BustReason
 from stepline.model.wire.event import ClientEvent
 

@@ -20,7 +20,8 @@ from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
-from stepline.model.entry import FEEDBACK_CHARS, Feedback, Origin, Reaction
+from stepline.model.decision import FEEDBACK_CHARS, Origin, Reaction
+from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, read_utc, utc
 from stepline.rendering.turn_facts import Turn, feedback_key
 from stepline.timeline.fold import Timeline

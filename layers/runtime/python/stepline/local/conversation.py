@@ -5,16 +5,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final, get_args
 
 import msgspec
 
+from stepline.errors import InputError
 from stepline.local.client.change import Acknowledged, Effect, Refused, Synced, TurnEnded
 from stepline.local.client.session import Session
 from stepline.local.stage.deployed import write_private
 from stepline.model.base import Value
+from stepline.model.decision import Reaction
 from stepline.model.wire.live_event import PROMPT
 
 Show = Callable[[Effect], None]
+REACTIONS: Final[tuple[Reaction, ...]] = get_args(Reaction)
+WITHDRAWN: Final = "none"
 
 
 class Bookmark(Value):
@@ -91,6 +96,30 @@ def pending_call(session: Session, effects: Iterator[Effect]) -> str:
         synced = synced or isinstance(effect, Synced)
         if isinstance(effect, Refused) or (synced and session.whole and not session.state.behind()):
             return session.state.approval
+    raise AssertionError("a session's effects do not end")
+
+
+def parse_reaction(word: str) -> Reaction | None:
+    """Return a reaction by its word, None for `none`. Raises InputError `bad_message`."""
+    for known in REACTIONS:
+        if word == known:
+            return known
+    if word == WITHDRAWN:
+        return None
+    raise InputError(f"a reaction is {', '.join(REACTIONS)}, or {WITHDRAWN}")
+
+
+def confirm(effects: Iterator[Effect], message_id: str, show: Show) -> bool:
+    """Show everything until a message is answered; return True if it is in the log."""
+    for effect in effects:
+        show(effect)
+        match effect:
+            case Acknowledged(frame=frame) if frame.message_id == message_id:
+                return True
+            case Refused(frame=frame) if frame.message_id in (message_id, ""):
+                return False
+            case _:
+                pass
     raise AssertionError("a session's effects do not end")
 
 

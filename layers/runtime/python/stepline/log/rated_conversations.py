@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from stepline.errors import InputError
 from stepline.log.cursor import read_cursor, write_cursor
-from stepline.model.entry import Origin
+from stepline.model.decision import Origin
 from stepline.model.ids import SEGMENT, TURN, Lane, read_utc, utc
 from stepline.ports.log import FeedbackPlace, FeedbackQuery, FeedbackRow, Log
 

@@ -18,6 +18,8 @@ from stepline.tools.registry import Registry
 from stepline.tools.spec import ToolSpec
 
 if TYPE_CHECKING:
+    from stepline.log.bindings import Ports
+    from stepline.log.timeline_cache import History
     from stepline.tools.mcp.servers import Servers
 
 
@@ -60,13 +62,16 @@ class HookCall:
     """A run of a hook: what it may use, and whom it is for.
 
     `messages` are the events of the turn so far that the model reads, the first of them opened it. `closed` is the
-    turn's end, which only `post_run_hook` sees.
+    turn's end, which only `post_run_hook` sees. `ports` and `history` are the step's own, for what a hook records beside
+    its end.
     """
 
     hook: HookName
     context: ToolContext
     user: str
     messages: tuple[Inbound, ...]
+    ports: Ports
+    history: History
     closed: Closed | None = None
 
 

@@ -1,4 +1,4 @@
-"""Decisions of the model in a round, notices about protocol errors, and the modes for several actions."""
+"""Decisions of the model in a round, the words for judging calls and answers, notices, and the modes for several actions."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ ApprovalRule: TypeAlias = Literal["always", "never", "first_use"]
 
 Verdict: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]
 """The answer to a request for an approval; `expired` came too late, and a steer withdraws the request."""
+
+Reaction: TypeAlias = Literal["ok", "not_ok", "neutral"]
+Origin: TypeAlias = Literal["user", "machine"]
+"""Who gives feedback on a turn."""
+
+FEEDBACK_CHARS: Final = 1_000
+"""The longest text of a feedback: as much as the model reads of one."""
 
 
 class ToolCall(Value):

@@ -16,7 +16,7 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.block import Body, Produced
-from stepline.model.decision import Action, ApprovalRule, Declined, Notice, Verdict
+from stepline.model.decision import Action, ApprovalRule, Declined, Notice, Origin, Reaction, Verdict
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
@@ -58,13 +58,6 @@ class Contributed(Value, tag="contributed", tag_field="kind"):
     code: str = ""
     emitted: tuple[ToolEvent, ...] = ()
     usage: Usage | None = None
-
-
-FEEDBACK_CHARS: Final = 1_000
-"""The longest text of a feedback: what the model reads of one."""
-
-Reaction: TypeAlias = Literal["ok", "not_ok", "neutral"]
-Origin: TypeAlias = Literal["user", "machine"]
 
 
 class Feedback(Value, tag="feedback", tag_field="kind"):

@@ -7,7 +7,8 @@ from typing import Protocol, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.batch import Batch
-from stepline.model.entry import Feedback, Origin, Reaction
+from stepline.model.decision import Origin, Reaction
+from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, utc
 
 

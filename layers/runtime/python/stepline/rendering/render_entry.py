@@ -16,18 +16,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from stepline.model.block import Produced
-from stepline.model.decision import Action, Notice
-from stepline.model.entry import (
-    FEEDBACK_CHARS,
-    Closed,
-    Decided,
-    Deferred,
-    Feedback,
-    Inbound,
-    Opened,
-    Resulted,
-    Steered,
-)
+from stepline.model.decision import FEEDBACK_CHARS, Action, Notice
+from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, Steered
 from stepline.model.file.mime import is_media, is_text
 from stepline.model.plan_steps import Plan
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER

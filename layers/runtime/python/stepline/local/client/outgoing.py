@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from stepline.model.base import Value
+from stepline.model.decision import Reaction
 from stepline.model.wire.live_event import STEER, STOP
 
 
@@ -15,7 +16,8 @@ class Said(Value):
     Without a `kind` it is a message. `payload` are an event's fields beside its text, `attachments`
     references to stored files. `reactive` is None for the default of the kind. `timezone` is the user's, a name
     of the IANA database, if it is known. `bundle` is the one that the conversation is to have. With a `verdict` it answers
-    whether the call `call_id` may run: `payload` are the parameters of an edited call, `text` the words of a denial.
+    whether the call `call_id` may run: `payload` are the parameters of an edited call, `text` the words of a denial. If it
+    `rates`, it says `reaction` and `text` about a turn, "" for the newest that has ended.
     """
 
     text: str = ""
@@ -27,6 +29,9 @@ class Said(Value):
     bundle: str = ""
     verdict: Literal["", "approve", "deny", "edit"] = ""
     call_id: str = ""
+    rates: bool = False
+    reaction: Reaction | None = None
+    turn: str = ""
 
 
 STOPPING = Said(kind=STOP)
@@ -47,6 +52,9 @@ def render_request(conversation: str, message_id: str, said: Said) -> dict[str, 
         elif said.verdict == "deny":
             request["text"] = said.text
         return request
+    if said.rates:
+        about = {"turn": said.turn, "reaction": said.reaction, "text": said.text}
+        return {"action": "feedback", **request, **about}
     if said.timezone:
         request["timezone"] = said.timezone
     if said.bundle:

@@ -31,7 +31,7 @@ from stepline.local.client.change import (
     TurnEnded,
 )
 from stepline.local.client.control import Control, fold_control, fold_ends
-from stepline.local.client.state import ClientState, LaneText, forget_message, without
+from stepline.local.client.state import ClientState, LaneText, Rated, forget_message, without
 from stepline.model.wire.event import (
     AckFrame,
     AuthFrame,
@@ -191,6 +191,8 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return replace(state, approval=str(event.data.get("call_id", ""))), ()
         case "approval.answered":
             return replace(state, approval=""), ()
+        case "turn.feedback":
+            return _rate(state, event), ()
         case "timeline.external.steer.interrupted":
             return state, (_heeded(event),)
         case "code_exec.status" if event.data.get("status") in ("done", "error"):
@@ -199,6 +201,20 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return _end(state, n, event)
         case _:
             return state, ()
+
+
+def _rate(state: ClientState, event: ClientEvent) -> ClientState:
+    """Keep the feedback of a turn and an origin, in place of their earlier one."""
+    data = event.data
+    given = Rated(
+        turn_id=event.turn_id,
+        origin=str(data.get("origin", "")),
+        reaction=str(data.get("reaction") or ""),
+        text=str(data.get("text", "")),
+    )
+    key = (given.turn_id, given.origin)
+    others = without(state.feedback, key)
+    return replace(state, feedback=others if data.get("withdrawn") else {**others, key: given})
 
 
 def _hand_back(state: ClientState, event: ClientEvent) -> Folded:
@@ -243,7 +259,8 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
     # The stream of the next turn may have arrived before this event.
     if not state.streaming():
         state = replace(state, lanes={}, control=Control())
-    return replace(state, open=False, turn_id="", answer=answer, approval=""), (*effects, ended)
+    state = replace(state, open=False, turn_id="", answer=answer, approval="", ended=event.turn_id)
+    return state, (*effects, ended)
 
 
 def _settle(state: ClientState, upto: int) -> Folded:

@@ -24,6 +24,7 @@ from stepline.local.client.pace import Pace
 from stepline.local.client.reducer import BEYOND_END, EXPIRED, fold_frame, is_passing, resume_request
 from stepline.local.client.state import ClientState, forget_message, note_message, send_request
 from stepline.local.client.websocket import Connection, Dial, encode_request, read_frame
+from stepline.model.decision import Reaction
 from stepline.model.wire.event import (
     AckFrame,
     AuthFrame,
@@ -281,6 +282,10 @@ class Session:
     def answer(self, verdict: Literal["approve", "deny", "edit"], call_id: str, **fields: Any) -> str:
         """Answer whether a call may run, and return the message's id; `fields` are those of `Said`."""
         return self._tell(Said(verdict=verdict, call_id=call_id, **fields))
+
+    def rate(self, reaction: Reaction | None, text: str = "", *, turn: str = "") -> str:
+        """Rate a turn, by default the newest that has ended, or take that back; return the message's id."""
+        return self._tell(Said(rates=True, reaction=reaction, text=text, turn=turn))
 
     def effects(self, meanwhile: Callable[[], None] | None = None) -> Iterator[Effect]:
         """Yield effects for as long as the caller iterates; call `meanwhile` between frames.

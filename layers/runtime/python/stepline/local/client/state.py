@@ -11,6 +11,7 @@ from stepline.local.client.control import Control
 from stepline.local.client.outgoing import Said, render_request
 from stepline.model.base import Value
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -32,6 +33,15 @@ class LaneText(Value):
         return self.base + len(self.text)
 
 
+class Rated(Value):
+    """The feedback of one origin that stands about turn `turn_id`."""
+
+    turn_id: str
+    origin: str
+    reaction: str
+    text: str
+
+
 class ClientState(Value):
     """The client's state of one conversation.
 
@@ -40,6 +50,7 @@ class ClientState(Value):
     a batch that came in several frames, by batch and part. `control` holds the facts about the running
     stream's lanes. `unacked` maps ids of our unanswered messages to their content; `queued` maps ids of all
     messages beside the open turn to their texts. `approval` is the call about which the turn waits for a person's answer.
+    `ended` is the newest turn that has ended, as far as this client has heard; `feedback` stands by turn and origin.
     """
 
     conversation: str
@@ -56,6 +67,8 @@ class ClientState(Value):
     turn_id: str = ""
     answer: str = ""
     approval: str = ""
+    ended: str = ""
+    feedback: Mapping[tuple[str, str], Rated] = {}
 
     def text(self, lane: str) -> str:
         """Return the known text of one lane of the running stream."""
@@ -85,6 +98,6 @@ def forget_message(state: ClientState, message_id: str) -> ClientState:
     return replace(state, unacked=without(state.unacked, message_id))
 
 
-def without(known: Mapping[str, T], name: str) -> Mapping[str, T]:
+def without(known: Mapping[K, T], name: K) -> Mapping[K, T]:
     """Return a copy of `known` without `name`."""
     return {other: value for other, value in known.items() if other != name}

@@ -190,6 +190,41 @@ edit = _verdict(
 
 @click.command()
 @conversation_argument
+@click.argument("reaction", type=click.Choice(("ok", "not_ok", "neutral", "none")))
+@click.option("--text", default="", metavar="WORDS", help="Why, up to 1,000 characters.")
+@click.option("--turn", default="", metavar="ID", help="About this turn; default: the newest that has ended.")
+@user_option
+@stage_option
+@token_option
+@json_option
+def feedback(
+    *,
+    conversation: str,
+    reaction: str,
+    text: str,
+    turn: str,
+    user: str,
+    stage: str,
+    token_command: str,
+    as_json: bool,
+) -> None:
+    """Say what you think of an answer; none takes it back.
+
+    It replaces what you said of that turn before, and the agent reads it. Exit code 1 if it was refused.
+    """
+    from stepline.local.client.state import ClientState
+    from stepline.local.conversation import confirm, parse_reaction
+
+    caller = find_caller(stage, user, token_command)
+    with _session(caller, ClientState(conversation=conversation), stage=stage) as session:
+        _join(session)
+        message_id = session.rate(parse_reaction(reaction), text, turn=turn)
+        taken = confirm(session.effects(), message_id, shower(as_json, local=not stage))
+    sys.exit(0 if taken else 1)
+
+
+@click.command()
+@conversation_argument
 @click.option("--after", default=0, type=CURSOR, metavar="N", help="Begin after this event number.")
 @click.option("--have", multiple=True, metavar="CLAIM/LANE=CHARS", help="Running text that is there already.")
 @user_option

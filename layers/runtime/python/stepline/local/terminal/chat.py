@@ -23,6 +23,7 @@ from stepline.local.conversation import (
     Bookmark,
     load_bookmark,
     new_conversation,
+    parse_reaction,
     save_bookmark,
     settle,
     watch,
@@ -35,7 +36,9 @@ from stepline.model.base import Value
 if TYPE_CHECKING:
     from stepline.local.caller import Caller
 
-Verb: TypeAlias = Literal["say", "steer", "stop", "approve", "deny", "edit", "new", "help", "quit", "unknown"]
+Verb: TypeAlias = Literal[
+    "say", "steer", "stop", "approve", "deny", "edit", "feedback", "new", "help", "quit", "unknown"
+]
 
 NEW: Final = "/new"
 ABOUT: Final[Mapping[str, str]] = {
@@ -44,6 +47,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "/approve": "let the call run about which you are asked",
     "/deny WORDS": "do not let it run, and say why, or nothing",
     "/edit JSON": "let it run with other parameters",
+    "/feedback REACTION WORDS": "say what you think of the last answer: ok, not_ok, neutral, or none to take it back",
     NEW: "begin another conversation",
     "/quit": "leave; a turn that runs goes on",
     "/help": "print this",
@@ -64,7 +68,12 @@ _ALONE: Final[Mapping[str, Verb]] = {
     "/help": "help",
     "/quit": "quit",
 }
-_WITH_TEXT: Final[Mapping[str, Verb]] = {"/steer": "steer", "/deny": "deny", "/edit": "edit"}
+_WITH_TEXT: Final[Mapping[str, Verb]] = {
+    "/steer": "steer",
+    "/deny": "deny",
+    "/edit": "edit",
+    "/feedback": "feedback",
+}
 
 
 class Command(Value):
@@ -83,7 +92,7 @@ def parse_line(line: str) -> Command:
         return Command(verb="say", text=line)
     if line.startswith("//"):
         return Command(verb="say", text=line[1:])
-    if line.strip() in ("/steer", "/edit"):
+    if line.strip() in ("/steer", "/edit", "/feedback"):
         return Command(verb="help")
     verb = _ALONE.get(line.strip())
     return Command(verb=verb) if verb else Command(verb="unknown", text=line.split(maxsplit=1)[0])
@@ -269,6 +278,8 @@ class Chat:
                     message_id = session.steer(command.text)
                 case "approve" | "deny" | "edit" as verdict:
                     message_id = self._answer(session, verdict, command.text)
+                case "feedback":
+                    message_id = rate(session, command.text)
                 case _:
                     message_id = session.say(command.text)
         except (InputError, LimitError) as error:
@@ -319,6 +330,12 @@ class Chat:
         if text := "\n".join(filter(None, self._returned)):
             self._keyboard.give_back(text)
         self._returned = []
+
+
+def rate(session: Session, said: str) -> str:
+    """Rate the newest turn that has ended by a reaction and words; return the message's id. Raises InputError."""
+    word, _, text = said.partition(" ")
+    return session.rate(parse_reaction(word), text.strip(), turn=session.state.ended)
 
 
 def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int:

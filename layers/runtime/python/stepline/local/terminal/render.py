@@ -230,6 +230,13 @@ def _settled(event: ClientEvent) -> list[str]:
     return [f"· {one_line(str(data.get('verdict')))}: {_tool(event)}{edited}{said}"]
 
 
+def _rated(event: ClientEvent) -> list[str]:
+    data = event.data
+    word = "withdrawn" if data.get("withdrawn") else one_line(str(data.get("reaction") or "said"))
+    said = f": {one_line(str(data.get('text')))}" if data.get("text") else ""
+    return [f"☆ {one_line(str(data.get('origin')))} on {one_line(event.turn_id)}, {word}{said}"]
+
+
 def _compaction(event: ClientEvent) -> list[str]:
     data = event.data
     if event.status == "started":
@@ -264,6 +271,7 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "react.plan": _plan,
     "chat.compaction": _compaction,
     "chat.step": _step,
+    "turn.feedback": _rated,
 }
 
 

@@ -181,7 +181,15 @@ def _run(attempt: Attempt, timeline: Timeline, name: HookName, hook: Hook) -> Co
         if isinstance(entry, Inbound) and (batch.n in turn.prompts or batch.n > turn.opened)
     )
     closed = next((e for b in since for e in b.entries if isinstance(e, Closed) and e.turn == turn.id), None)
-    call = HookCall(hook=name, context=context, user=timeline.state.owner, messages=messages, closed=closed)
+    call = HookCall(
+        hook=name,
+        context=context,
+        user=timeline.state.owner,
+        messages=messages,
+        ports=attempt.ports,
+        history=attempt.history,
+        closed=closed,
+    )
     ended = Contributed(turn=step.turn, at=at, blocks=(), hook=name, iteration=step.iteration)
     try:
         ended = replace(ended, blocks=hook(call))

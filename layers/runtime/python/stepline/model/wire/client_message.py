@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from stepline.errors import InputError, LimitError
 from stepline.model.base import Value
-from stepline.model.entry import FEEDBACK_CHARS, Reaction
+from stepline.model.decision import FEEDBACK_CHARS, Reaction
 from stepline.model.file.attachment import (
     ATTACHMENT_MAX_BYTES,
     ATTACHMENTS_MAX,
