@@ -183,6 +183,27 @@ def call_the_api(conversation):
         caller.ask("PUT", f"{url}/read", {"n": 1})
         for title in ("Mine", "Mine after all"):
             caller.ask("PATCH", url, {"title": title})
+    rate_a_turn(conversation, caller)
+
+
+def rate_a_turn(conversation, caller):
+    """A client rates a turn and takes it back, over both ways; then it is counted, for its user and for an admin."""
+    turn = next(turn for turn in conversation.timeline().history if turn.closed).id
+    url = f"/v1/conversations/{LANE.conversation}/turns/{turn}/feedback"
+    period = {"start": "2026-01-01", "end": "2026-01-02"}
+    for reaction in ("ok", None, "not_ok"):
+        with conversation.acting("api"):
+            caller.ask("PUT", url, {"reaction": reaction})
+    with conversation.acting("socket"):  # again: a connection lasts for two hours
+        conversation.ports.subscriptions.connect("k1", ME)
+    for i, reaction in enumerate(("neutral", None)):
+        conversation.say(action="feedback", message_id=f"rated{i}", turn=turn, reaction=reaction)
+    with conversation.acting("api"):
+        caller.ask("PUT", url, {"reaction": "ok"})
+        for role in ("user", "project_admin"):
+            caller.principal = replace(caller.principal, role=role)
+            assert caller.get("/v1/feedback", **{"from": "2026-01-01", "to": "2026-12-31"})["next"] == ""
+            caller.post("/conversations/acme/support/feedback/conversations-in-period", period)
 
 
 def search_over_http(conversation):

@@ -110,6 +110,39 @@ def test_nothing_is_added_to_a_turn_that_has_ended() -> None:
     assert refused == ["turn_not_open"]
 
 
+def test_behind_the_close_it_rates_the_turn_as_a_machine_and_nowhere_else() -> None:
+    refused: list[tuple[str, str]] = []
+
+    def rate(hook: HookContext) -> None:
+        try:
+            hook.rate("No source.", confidence=0.8, reaction="not_ok")
+        except InputError as error:
+            refused.append((hook.hook, error.reason))
+
+    hooks = dict.fromkeys(("pre_run_hook", "before_round", "post_run_hook"), rate)
+    conversation = hooked(answered("Done."), answered("Thanks."), **hooks)
+    inbox = conversation.listen()
+    conversation.send()
+    conversation.run()
+    assert refused == [("pre_run_hook", "turn_open"), ("before_round", "turn_open")]
+    (row,) = conversation.log.conversation_feedback(LANE)
+    assert (row.turn, row.origin, row.reaction) == (conversation.timeline().turns[0], "machine", "not_ok")
+    assert event_types(inbox).count("turn.feedback") == 1
+    assert ends(conversation)[-1] == ("post_run_hook", 0, "ok")
+    conversation.send("and?", id="m2")
+    conversation.run()
+    assert "| machine | not_ok | No source." in text_of(conversation.model.requests[-1])
+
+
+def test_a_hook_that_is_not_sure_enough_has_failed_and_the_turn_has_its_answer() -> None:
+    conversation = hooked(answered("Done."), post_run_hook=lambda hook: hook.rate("Hm.", confidence=0.5))
+    conversation.send()
+    conversation.run()
+    (ended,) = conversation.entries(Contributed)
+    assert (ended.status, ended.code) == ("error", "bad_feedback")
+    assert conversation.log.conversation_feedback(LANE) == []
+
+
 def test_a_turn_that_cannot_be_prepared_ends_with_its_code_and_asks_no_model() -> None:
     def fail(_: HookContext) -> None:
         raise ZeroDivisionError

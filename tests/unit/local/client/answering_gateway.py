@@ -32,6 +32,8 @@ class Agent:
         if request["conversation"] != self.conversation:
             self.conversation, self.n = request["conversation"], 0
         message_id = request["message_id"]
+        if request["action"] == "feedback":
+            return self.rated(request)
         kind = request.get("kind", "followup" if self.open else "prompt")
         text = request.get("text", request.get("payload", {}).get("text", ""))
         self.heard.append((kind, text))
@@ -56,6 +58,15 @@ class Agent:
             self.open, self.queued = False, {}
             frames.append(self.batch(self.event("chat.complete", answer="all heard")))
         return frames
+
+    def rated(self, request):
+        self.heard.append(("feedback", request["turn"], request["reaction"], request["text"]))
+        given = self.event("turn.feedback", origin="user", reaction=request["reaction"], text=request["text"])
+        frame = self.batch(given)
+        ack = AckFrame(
+            message_id=request["message_id"], conversation=self.conversation, n=frame.n, kind="feedback"
+        )
+        return [frame, ack]
 
     def end(self, message_id, n, text):
         self.open = False

@@ -23,7 +23,7 @@ from stepline.local.client.change import (
 from stepline.local.client.outgoing import Said
 from stepline.local.client.reducer import fold_frame, fold_frames, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
-from stepline.model.wire.client_message import Approve, Deny, Edit, Event, Resume, Send, parse_message
+from stepline.model.wire.client_message import Approve, Deny, Edit, Event, Rate, Resume, Send, parse_message
 from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,
@@ -386,6 +386,31 @@ def test_what_is_told_is_what_the_server_reads():
     assert isinstance(told, Event)
     assert (told.kind, told.payload, told.reactive) == ("form", {"field": 1, "text": "done"}, False)
     assert msgspec.to_builtins(told.attachments) == [reference]
+
+
+def test_feedback_stands_by_turn_and_origin_until_it_is_replaced_or_withdrawn():
+    def given(n, **data):
+        return batch(n, n - 1, event("turn.feedback", **{"origin": "user", "reaction": "ok", **data}))
+
+    state, _ = fold_frames(EMPTY, (given(1, text="good"), given(2, origin="machine", reaction="not_ok")))
+    known = {key: (rated.reaction, rated.text) for key, rated in state.feedback.items()}
+    (turn,) = {turn for turn, _ in known}
+    assert known == {(turn, "user"): ("ok", "good"), (turn, "machine"): ("not_ok", "")}
+    state, _ = fold_frames(state, (given(3, reaction="neutral"), given(4, origin="machine", withdrawn=True)))
+    assert [(r.origin, r.reaction, r.text) for r in state.feedback.values()] == [("user", "neutral", "")]
+
+
+def test_the_newest_turn_that_has_ended_is_known_while_another_one_runs():
+    state, _ = fold_frame(EMPTY, batch(1, 0, event("chat.start"), event("chat.complete", answer="done")))
+    ended = state.ended
+    state, _ = fold_frame(state, batch(2, 1, event("chat.start")))
+    assert (bool(ended), state.ended, state.open) == (True, ended, True)
+
+
+def test_what_is_rated_is_what_the_server_reads():
+    state = note_message(EMPTY, "m1", Said(rates=True, reaction=None, text="", turn="turn_1"))
+    told = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
+    assert told == Rate(conversation=C, message_id="m1", reaction=None, turn="turn_1")
 
 
 REQUEST = event("approval.requested", call_id="tc_0123456789ab", tool_id="mail.send", params={})

@@ -37,6 +37,8 @@ class RemoteEnd:
             case "ping" | "resume":
                 return [ErrorFrame(code="not_found", message="no such conversation", conversation=name)]
         self.said.append(request)
+        if request["action"] == "feedback" and request["text"] != "?":
+            return [AckFrame(message_id=request["message_id"], conversation=name, n=2, kind="feedback")]
         if self.refuses:
             return [self.refuses(request)]
         n = self.ends.get(name, 0) + 1
@@ -206,3 +208,22 @@ def test_with_json_a_conversation_is_an_object(listed):
         ("c-2", "A plan", 2),
         ("c-1", "Sales of \x1b[1mMay", 1),
     ]
+
+
+def test_feedback_is_sent_about_the_newest_turn_or_the_named_one(gateway, run):
+    gateway.script = far = RemoteEnd("mine")
+    assert run("feedback", "mine", "not_ok", "--text", "too long").exit_code == 0
+    assert run("feedback", "mine", "none", "--turn", "turn_1").exit_code == 0
+    said = [(one["action"], one["turn"], one["reaction"], one["text"]) for one in far.said]
+    assert said == [("feedback", "", "not_ok", "too long"), ("feedback", "turn_1", None, "")]
+    assert run("feedback", "mine", "great").exit_code == 2
+    assert run("feedback", "none", "ok").exit_code == 1
+
+
+def test_feedback_that_is_refused_is_an_error(gateway, run):
+    def refuse(request):
+        return ErrorFrame(code="turn_open", message="not yet", message_id=request["message_id"])
+
+    gateway.script = RemoteEnd("mine", refuses=refuse)
+    refused = run("feedback", "mine", "ok", "--text", "?")
+    assert (refused.exit_code, "turn_open" in refused.stderr) == (1, True)

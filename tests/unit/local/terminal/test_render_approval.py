@@ -20,6 +20,16 @@ def test_a_request_for_an_approval_shows_the_whole_call():
     assert all(line.isprintable() for line in lines)
 
 
+def test_feedback_is_a_line_at_its_turn():
+    given = event("turn.feedback", origin="user", reaction="not_ok", text=f"too\nlong{EVIL}")
+    (line,) = render_event(given)
+    assert line.startswith("☆ user on turn_1, not_ok: too long")
+    assert line.isprintable()
+    assert render_event(event("turn.feedback", origin="machine", reaction=None, withdrawn=True)) == [
+        "☆ machine on turn_1, withdrawn"
+    ]
+
+
 def test_the_answer_to_a_request_is_a_line():
     told = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay"}
     denied = event("approval.answered", **told, verdict="denied", text="Not\nnow.")

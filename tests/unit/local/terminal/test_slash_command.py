@@ -27,6 +27,8 @@ from stepline.local.terminal.chat import ABOUT, Command, parse_line, render_mess
         ("/deny too much\nfor us", "deny", "too much\nfor us"),
         ('/edit {"sum": 5}', "edit", '{"sum": 5}'),
         ("/edit", "help", ""),
+        ("/feedback ok well done", "feedback", "ok well done"),
+        ("/feedback", "help", ""),
         ("/approve it", "unknown", "/approve"),
         ("/steering", "unknown", "/steering"),
         ("/stop now", "unknown", "/stop"),

@@ -114,6 +114,22 @@ def test_at_the_prompt_there_is_nothing_to_stop(talk):
     assert here.written == ["↩ not heard, nothing is running: stop", "\nall heard"]
 
 
+def test_feedback_is_about_the_turn_that_has_ended_and_a_word_that_is_none_is_not_sent(talk):
+    typed = ("go", "/feedback good one", "/feedback not_ok too long", "/feedback none")
+    here = talk(TypedInput(*typed, meanwhile=["", "more"]))
+    assert here.chat.run() == 0
+    assert here.agent.heard == [
+        ("prompt", "go"),
+        ("followup", "more"),
+        ("feedback", "turn_1", "not_ok", "too long"),
+        ("feedback", "turn_1", None, ""),
+    ]
+    assert "☆ user on turn_1, not_ok: too long" in here.written
+    assert [note for note in here.noted if note.startswith("error: ")] == [
+        "error: bad_message a reaction is ok, not_ok, neutral, or none"
+    ]
+
+
 def test_a_command_that_cannot_be_done_is_explained_and_not_sent(talk):
     here = talk(TypedInput("/steer ", "/hlep", "go", meanwhile=["/steer", "/new", "/tmp/a is odd", "more"]))
     here.chat.run()
