@@ -18,7 +18,7 @@ CLASSES = {
 
 CLIENT = {
     "bad_json": "the message is not JSON",
-    "unknown_action": "`action` is none of `send`, `event`, `approve`, `deny`, `edit`, `resume`, `ping`, `auth`",
+    "unknown_action": "`action` is none of `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping`, `auth`",
     "bad_message": "a field is missing, unknown or malformed; the message names the first one",
     "message_too_large": "more than 131,072 bytes of UTF-8, of a message or of an event's text",
     "bad_title": "a title has at least one character that is no white space",
@@ -49,12 +49,14 @@ CLIENT = {
     "unknown_outcome": "a write's answer was lost; send the same `message_id` again, it is admitted once",
     "batch_too_large": "what the message adds to the log cannot be made small enough",
     "state_too_large": "the state of the conversation outgrew its limit; a mistake of ours",
-    "turn_not_found": "feedback on a turn that the conversation does not have",
+    "turn_not_found": "feedback on a turn that the conversation does not have, or without a turn while none has ended",
+    "bad_feedback": "feedback of a machine has words, and a confidence of 0.7 at least",
+    "bad_window": "a period is two times of ISO 8601, the end not before the beginning, and 366 days at most",
     "not_inspectable": "this deployment shows requests, replies and logs to nobody, or to admins alone (`STEPLINE_INSPECT`)",
     "round_not_found": "the conversation has no such batch, or it decides no round",
     "turn_open": "feedback on a turn that has not ended",
     "body_mismatch": "a stored body is not what the log names",
-    "limit_exceeded": "a frame is larger than the gateway takes, or the words of a denial are too long",
+    "limit_exceeded": "a frame is larger than the gateway takes, or the words of a denial or of a feedback are too long",
     "internal": "a mistake of ours or of the deployment; the log of the function says which",
 }
 EVENT_SOURCE = {

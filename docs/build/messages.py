@@ -57,6 +57,14 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "call_id": _CALL,
         "params": {"to": "anna@example.com", "sum": 5},
     },
+    "feedback": {
+        "action": "feedback",
+        "conversation": _CONVERSATION,
+        "message_id": "f_1",
+        "turn": "turn_20261121T101500_ab12cd",
+        "reaction": "not_ok",
+        "text": "Too long.",
+    },
     "resume": {
         "action": "resume",
         "conversation": _CONVERSATION,
@@ -78,6 +86,9 @@ ANSWERS = {
     "answer; the first answer counts. See [ask a person first](../how-to/ask-a-person-first.md).",
     "deny": "as to [`approve`](#approve), with `denied`.",
     "edit": "as to [`approve`](#approve), with `edited`; the new call's id is in `approval.answered`.",
+    "feedback": "one [`ack`](#ack) of kind `feedback`, without a turn; or one [`error`](#error): `turn_open` before the turn has "
+    "ended, `turn_not_found`. What stands already is acknowledged as a duplicate, with the newest event as its `n`. The sender "
+    "listens from then on; everybody who listens gets [`turn.feedback`](events.md). See [feedback](../concepts/log.md#feedback).",
     "resume": "the missed [`events`](#events), the missing [`delta`](#delta)s and one [`sync`](#sync); or one "
     "[`error`](#error). The connection listens from then on, until its token expires.",
     "ping": "one [`pong`](#pong), or one [`error`](#error).",

@@ -11,10 +11,13 @@ from stepline.adapters.aws import table
 from stepline.adapters.aws.table import (
     conversation_pk,
     delta_pk,
+    feedback_pk,
+    feedback_sk,
     heard_sk,
     log_pk,
     message_sk,
     rate_pk,
+    rated_pk,
     socket_key,
     split_heard,
     ticket_pk,
@@ -51,6 +54,7 @@ def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
     assert builders == {
         *("log_pk", "conversation_pk", "delta_pk", "upload_pk", "user_pk"),
+        *("rated_pk", "feedback_pk", "feedback_sk"),
         *("batch_sk", "message_sk", "socket_key", "heard_sk", "ticket_pk", "rate_pk", "exec_pk"),
     }
 
@@ -60,6 +64,14 @@ def test_a_users_key_begins_with_tenant_and_project_whatever_the_user_is_called(
     tenant: str, project: str, user: str
 ) -> None:
     assert user_pk(tenant, project, user).split("#", 3) == ["USER", tenant, project, user]
+    assert rated_pk(tenant, project, user).split("#", 3) == ["RATED", tenant, project, user]
+
+
+@given(segments, segments)
+def test_a_days_feedback_is_one_projects_and_a_row_of_it_one_turns(tenant: str, project: str) -> None:
+    day = feedback_pk(tenant, project, "2026-11-21")
+    assert day.split("#") == ["FEEDBACK", tenant, project, "2026-11-21"]
+    assert feedback_sk("turn_1", "user") == "FEEDBACK#turn_1#user"
 
 
 users = st.tuples(segments, segments, st.text(st.characters(max_codepoint=127), min_size=1, max_size=20))
@@ -144,6 +156,7 @@ def test_rows_of_messages_and_connections_carry_names_that_cannot_pose_as_others
 SEND = {"action": "send", "message_id": "m9", "text": "let me in"}
 RESUME = {"action": "resume"}
 PING = {"action": "ping"}
+RATE = {"action": "feedback", "message_id": "m9", "reaction": "ok"}
 
 
 def answer(conversation: Conversation, connection: str, message: dict[str, Any], name: str) -> list[Any]:
@@ -164,7 +177,7 @@ def conversation() -> Conversation:
     return conversation
 
 
-@pytest.mark.parametrize("message", [SEND, RESUME, PING], ids=lambda message: message["action"])
+@pytest.mark.parametrize("message", [SEND, RESUME, PING, RATE], ids=lambda message: message["action"])
 def test_a_foreign_conversation_is_not_found(conversation: Conversation, message: dict[str, Any]) -> None:
     before = conversation.batches()
     (error,) = answer(conversation, "bob", message, LANE.conversation)
@@ -173,7 +186,7 @@ def test_a_foreign_conversation_is_not_found(conversation: Conversation, message
     assert conversation.ports.subscriptions.listeners(LANE) == []
 
 
-@pytest.mark.parametrize("message", [RESUME, PING], ids=lambda message: message["action"])
+@pytest.mark.parametrize("message", [RESUME, PING, RATE], ids=lambda message: message["action"])
 def test_a_foreign_conversation_and_an_absent_one_are_answered_alike(
     conversation: Conversation, message: dict[str, Any]
 ) -> None:
@@ -189,7 +202,7 @@ def test_a_foreign_message_id_tells_nothing_either(conversation: Conversation) -
 
 
 def test_whoever_was_refused_hears_nothing_of_what_follows(conversation: Conversation) -> None:
-    for message in (SEND, RESUME, PING):
+    for message in (SEND, RESUME, PING, RATE):
         answer(conversation, "bob", message, LANE.conversation)
     inbox: list[bytes] = conversation.app.ports.publisher.inboxes["bob"]  # type: ignore[attr-defined]  # the memory twin's own
     inbox.clear()

@@ -50,7 +50,12 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Following": frozenset({"__iter__", "end"}),
     "Grants": frozenset({"read", "write", "rewrite"}),  # they sign, and nobody hears of it
     "Identity": frozenset({"verify"}),
-    "Log": frozenset({"get", "tail", "since", "admitted", "open_lanes", "conversations", "listing"}),
+    "Log": frozenset(
+        {
+            *("get", "tail", "since", "admitted", "open_lanes", "conversations", "listing"),
+            *("feedback", "conversation_feedback"),
+        }
+    ),
     "Machine": frozenset({"status"}),
     "McpServers": frozenset({"list_tools", "poll_task"}),
     "MemoryIndex": frozenset({"reads_logs", "search"}),
