@@ -63,6 +63,7 @@ NOT_SHOWN = {
         "decide s3:* store/[*]",
     ),
     "for the scanner of malware, of which the stage has none": ("preflight s3:GetObjectTagging *",),
+    "for searches over HTTP, of which the scene has none": ("search *",),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),
         "events s3:* out/[*]",

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepline.api import conversations, feedback, inspector, memory_search, project_conversations, tickets, uploads
+from stepline.api import (
+    conversations,
+    feedback,
+    inspector,
+    memory_search,
+    project_conversations,
+    tickets,
+    uploads,
+)
 from stepline.api.endpoint import Call, Endpoint, Nothing
 
 

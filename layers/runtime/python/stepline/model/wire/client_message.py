@@ -218,7 +218,9 @@ def _readable(name: object) -> str:
     return name if isinstance(name, str) and len(name) <= _NAME_MAX_CHARS else ""
 
 
-_ACTIONS: Final = "`send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping`, `auth` or `watch`"
+_ACTIONS: Final = (
+    "`send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping`, `auth` or `watch`"
+)
 _WORDS: Final = {
     repr(_whole(SEGMENT)): "is at most 64 letters, digits, `_` and `-`, and begins with a letter or a digit",
     repr(_whole(CALL)): "is the id of a call, `tc_` and 12 hexadecimal digits",
