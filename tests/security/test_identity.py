@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from lambdas import _runtime, api
 from stepline.adapters.oidc import LEEWAY_S
 from stepline.local.stage import issuer as local_issuer
+from stepline.model.wire.client_message import Auth
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame
 from stepline.ports.identity import TICKET_TTL_S
 from tests.handlers.conftest import LambdaRuntime, recorded
@@ -26,12 +27,11 @@ from tests.handlers.ingress_events import (
     ticket_of,
     verdict,
 )
+from tests.security.every_message import KINDS, good
 from tests.support.issuer import REMOVED, Issuer, running_issuer
 
 Forge = Callable[[Issuer], str]
 SEND: Final = {"action": "send", "conversation": "c-1", "message_id": "m1", "text": "let me in"}
-RESUME: Final = {"action": "resume", "conversation": "c-1"}
-PING: Final = {"action": "ping", "conversation": "c-1"}
 FOREIGN_KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
@@ -212,6 +212,22 @@ def test_a_token_is_no_good_in_a_message(runtime: LambdaRuntime, issuer: Issuer)
     assert token[-128:] not in runtime.text
 
 
+FORGED: Final = ("no algorithm", "foreign key", "another body", "wrong issuer", "expired")
+
+
+@pytest.mark.parametrize("kind", [*FORGED, "a ticket used twice"])
+def test_whoever_was_left_outside_is_refused_every_message(
+    runtime: LambdaRuntime, issuer: Issuer, kind: str
+) -> None:
+    shown = handshake(TOKENS[kind](issuer)) if kind in TOKENS else handshake(ticket=replayed(runtime, issuer))
+    assert verdict(runtime, shown) is None
+    for one in KINDS:
+        (frame,) = say(runtime, good(one, conversation="c-1", ticket=ticket_of(runtime, issuer.token())))
+        assert isinstance(frame, ErrorFrame)
+        assert frame.code == "unauthorized"
+    assert behind(runtime) is None
+
+
 def test_a_bad_token_is_tried_against_the_issuers_own_keys_only(
     runtime: LambdaRuntime, issuer: Issuer
 ) -> None:
@@ -322,10 +338,10 @@ def test_an_expired_connection_is_refused_every_message_until_a_fresh_ticket_ren
 ) -> None:
     now = int(runtime.app.ports.clock.now().timestamp())
     open_socket(runtime, {"tenant": "acme", "project": "support", "user": "ada", "expires_at": str(now)})
-    for message in (SEND, RESUME, PING):
-        (frame,) = say(runtime, message)
+    for kind in KINDS:
+        (frame,) = say(runtime, good(kind, conversation="c-1"))
         assert isinstance(frame, ErrorFrame)
-        assert frame.code == "auth_expired"
+        assert frame.code == ("unauthorized" if kind is Auth else "auth_expired")
     (renewed,) = say(
         runtime, {"action": "auth", "ticket": ticket_of(runtime, issuer.token(exp=4_000_000_000))}
     )

@@ -154,9 +154,6 @@ def test_rows_of_messages_and_connections_carry_names_that_cannot_pose_as_others
 # --- conversations of others
 
 SEND = {"action": "send", "message_id": "m9", "text": "let me in"}
-RESUME = {"action": "resume"}
-PING = {"action": "ping"}
-RATE = {"action": "feedback", "message_id": "m9", "reaction": "ok"}
 
 
 def answer(conversation: Conversation, connection: str, message: dict[str, Any], name: str) -> list[Any]:
@@ -177,45 +174,10 @@ def conversation() -> Conversation:
     return conversation
 
 
-@pytest.mark.parametrize("message", [SEND, RESUME, PING, RATE], ids=lambda message: message["action"])
-def test_a_foreign_conversation_is_not_found(conversation: Conversation, message: dict[str, Any]) -> None:
-    before = conversation.batches()
-    (error,) = answer(conversation, "bob", message, LANE.conversation)
-    assert (error.code, error.message) == ("not_found", "no such conversation")
-    assert conversation.batches() == before
-    assert conversation.ports.subscriptions.listeners(LANE) == []
-
-
-@pytest.mark.parametrize("message", [RESUME, PING, RATE], ids=lambda message: message["action"])
-def test_a_foreign_conversation_and_an_absent_one_are_answered_alike(
-    conversation: Conversation, message: dict[str, Any]
-) -> None:
-    foreign = answer(conversation, "bob", message, LANE.conversation)
-    absent = answer(conversation, "bob", message, "c-9")
-    assert [(type(f), f.code, f.message) for f in foreign] == [(type(f), f.code, f.message) for f in absent]
-
-
 def test_a_foreign_message_id_tells_nothing_either(conversation: Conversation) -> None:
     known = answer(conversation, "bob", {**SEND, "message_id": "m1"}, LANE.conversation)
     fresh = answer(conversation, "bob", {**SEND, "message_id": "m2"}, LANE.conversation)
     assert [(f.code, f.message) for f in known] == [(f.code, f.message) for f in fresh]
-
-
-def test_whoever_was_refused_hears_nothing_of_what_follows(conversation: Conversation) -> None:
-    for message in (SEND, RESUME, PING, RATE):
-        answer(conversation, "bob", message, LANE.conversation)
-    inbox: list[bytes] = conversation.app.ports.publisher.inboxes["bob"]  # type: ignore[attr-defined]  # the memory twin's own
-    inbox.clear()
-    conversation.model.add(answered("still private"))
-    conversation.send(id="m2")
-    conversation.run()
-    assert inbox == []
-
-
-def test_a_message_names_no_tenant_and_a_connection_cannot_leave_its_own(conversation: Conversation) -> None:
-    for field in ("tenant", "project", "user"):
-        (error,) = answer(conversation, "bob", {**SEND, field: "acme"}, "c-9")
-        assert error.code == "bad_message"
 
 
 def test_the_same_conversation_name_in_another_tenant_is_another_conversation(

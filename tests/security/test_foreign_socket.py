@@ -1,0 +1,194 @@
+"""Every message of the websocket from everybody whose conversation it is not: denied, as if nothing were there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from stepline.ingress.message import receive
+from stepline.loop.approvals.approval_policy import ApprovalPolicy
+from stepline.model.entry import ApprovalRequested
+from stepline.model.wire.client_message import Auth, Watch
+from stepline.model.wire.event import ErrorFrame, WatchingFrame
+from stepline.ports.channel import Principal
+from tests.security.every_message import FIELDS, FOUNDING, KINDS, NAMING, action, good
+from tests.support.conversation import FAR, LANE, USER, Conversation, frames
+from tests.support.generation import answered, called
+
+WRITE = called("react.write", {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"})
+OTHERS = ({"user": "eve"}, {"tenant": "umbrella"}, {"project": "sales"})
+NOBODYS = "nobody-has-said-anything-here"
+
+of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=action)
+of_each_kind_that_names_one = pytest.mark.parametrize("kind", NAMING, ids=action)
+by_each_other = pytest.mark.parametrize("other", OTHERS, ids=lambda other: next(iter(other)))
+
+
+class Private:
+    """A conversation of ada's that waits for her to let a call run, while she listens and watches."""
+
+    def __init__(self) -> None:
+        self.conversation = Conversation(WRITE, answered("Done."))
+        policy = ApprovalPolicy(places=({"effect:keyed": "always"},))
+        self.conversation.agent = replace(self.conversation.agent, approvals=policy.rule_of)
+        self.ports = self.conversation.ports
+        self.inbox = self.connect("ada")
+        self.conversation.send("write", connection="ada")
+        self.conversation.run()
+        (asked,) = self.conversation.entries(ApprovalRequested)
+        self.call_id = str(asked.action.call_id)
+
+    def connect(self, connection: str, **who: Any) -> list[bytes]:
+        """Open a connection of ada's, or of whom the fields say; return its inbox."""
+        inbox = self.conversation.connect(connection)
+        self.ports.subscriptions.connect(connection, principal(**who))
+        return inbox
+
+    def say(self, kind: type[Any], connection: str, *, conversation: str = LANE.conversation) -> list[Any]:
+        """Send a message of this kind; return the frames of the answer."""
+        inbox: list[bytes] = self.conversation.app.ports.publisher.inboxes[connection]  # type: ignore[attr-defined]  # the memory twin's own
+        inbox.clear()
+        ticket = self.ports.tickets.issue(principal())
+        message = good(kind, conversation=conversation, call_id=self.call_id, ticket=ticket)
+        receive(self.ports, connection, json.dumps(message))
+        return frames(inbox)
+
+    def standing(self) -> list[Any]:
+        """Return everything that others might have changed."""
+        found: Any = self.ports.log.listing(LANE)
+        audience = self.ports.subscriptions.audience(LANE, USER)
+        return [self.conversation.batches(), found, audience, self.ports.subscriptions.listeners(LANE)]
+
+
+def principal(**who: Any) -> Principal:
+    known: dict[str, Any] = {"tenant": LANE.tenant, "project": LANE.project, "user": USER, "expires_at": FAR}
+    return Principal(**{**known, **who})
+
+
+def nameless(found: list[Any], conversation: str) -> list[Any]:
+    """Return errors without the name that was asked for, and of other frames the kind."""
+    return [
+        msgspec.structs.replace(one, conversation=one.conversation.replace(conversation, ""))
+        if isinstance(one, ErrorFrame)
+        else type(one)
+        for one in found
+    ]
+
+
+def test_no_kind_of_message_is_left_out_of_these_tests() -> None:
+    assert set(FIELDS) == set(KINDS)
+
+
+@of_each_kind
+def test_the_owner_is_answered(kind: type[Any]) -> None:
+    found = Private().say(kind, "ada")
+    assert found
+    assert not [frame for frame in found if isinstance(frame, ErrorFrame)]
+
+
+@by_each_other
+@of_each_kind_that_names_one
+def test_anothers_conversation_is_answered_like_one_that_never_was(
+    kind: type[Any], other: dict[str, str]
+) -> None:
+    private = Private()
+    private.connect("eve", **other)
+    before = private.standing()
+    foreign = private.say(kind, "eve")
+    assert private.standing() == before
+    if kind in FOUNDING and "user" in other:
+        # A free name would begin a conversation: a taken one is refused as any other message to a free one is.
+        (error,) = foreign
+        assert (error.code, error.message) == ("not_found", "no such conversation")
+        return
+    absent = private.say(kind, "eve", conversation=NOBODYS)
+    assert nameless(foreign, LANE.conversation) == nameless(absent, NOBODYS)
+    if kind not in FOUNDING:
+        (error,) = foreign
+        assert (error.code, error.message) == ("not_found", "no such conversation")
+
+
+@by_each_other
+@of_each_kind_that_names_one
+def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_it(
+    kind: type[Any], other: dict[str, str]
+) -> None:
+    """A turn that waits, one that is over and none at all: a stranger's answer is the same."""
+    answers = []
+    for settled in (False, True):
+        private = Private()
+        private.connect("eve", **other)
+        if settled:
+            private.say(next(one for one in KINDS if action(one) == "approve"), "ada")
+            private.conversation.run()
+        answers.append(nameless(private.say(kind, "eve"), LANE.conversation))
+    assert answers[0] == answers[1]
+
+
+@by_each_other
+@of_each_kind
+def test_whoever_was_denied_hears_nothing_of_what_follows(kind: type[Any], other: dict[str, str]) -> None:
+    private = Private()
+    inbox = private.connect("eve", **other)
+    private.say(kind, "eve")
+    private.conversation.machine.queue.clear()  # a turn of their own, elsewhere
+    inbox.clear()
+    private.say(next(one for one in KINDS if action(one) == "approve"), "ada")
+    private.conversation.run()
+    assert private.conversation.state.status == "idle"
+    assert inbox == []
+
+
+@by_each_other
+def test_a_foreign_ticket_takes_over_no_connection(other: dict[str, str]) -> None:
+    private = Private()
+    private.connect("eve", **other)
+    (error,) = private.say(Auth, "eve")
+    assert (error.code, error.message) == ("unauthorized", "the ticket is not valid")
+    assert private.ports.subscriptions.principal("eve") == principal(**other)
+
+
+@by_each_other
+def test_a_feed_is_the_callers_own(other: dict[str, str]) -> None:
+    private = Private()
+    private.connect("eve", **other)
+    before = private.ports.subscriptions.audience(LANE, USER)
+    assert private.say(Watch, "eve") == [WatchingFrame(expires_at=FAR)]
+    assert private.ports.subscriptions.audience(LANE, USER) == before
+
+
+@of_each_kind
+def test_an_expired_token_says_nothing_but_its_renewal(kind: type[Any]) -> None:
+    private = Private()
+    now_s = int(private.conversation.clock.now().timestamp())
+    private.connect("late", expires_at=now_s)
+    before = private.standing()
+    (frame,) = private.say(kind, "late")
+    assert private.standing() == before
+    assert kind is Auth or (isinstance(frame, ErrorFrame) and frame.code == "auth_expired")
+
+
+@of_each_kind
+def test_a_connection_that_nobody_let_in_is_nobodys(kind: type[Any]) -> None:
+    private = Private()
+    private.conversation.app.ports.publisher.open("stranger")  # type: ignore[attr-defined]  # the memory twin's own
+    before = private.standing()
+    (error,) = private.say(kind, "stranger")
+    assert (error.code, error.message) == ("unauthorized", "this connection is not known")
+    assert private.standing() == before
+
+
+@pytest.mark.parametrize("field", ["tenant", "project", "user", "role"])
+@of_each_kind
+def test_no_message_says_who_sent_it(kind: type[Any], field: str) -> None:
+    private = Private()
+    inbox = private.connect("eve", user="eve")
+    message = {**good(kind, conversation=LANE.conversation), field: getattr(principal(), field)}
+    receive(private.ports, "eve", json.dumps(message))
+    (error,) = frames(inbox)
+    assert isinstance(error, ErrorFrame)
+    assert error.code == "bad_message"
