@@ -12,6 +12,7 @@ from stepline.model.wire.client_message import (
     Event,
     Message,
     Ping,
+    Rate,
     Resume,
     Send,
     Watch,
@@ -27,12 +28,13 @@ FIELDS: Final[dict[type[Any], dict[str, Any]]] = {
         "message_id": "m9",
         "params": {"path": "b.md", "channel": "canvas", "content": "B", "kind": "file"},
     },
+    Rate: {"message_id": "m9", "reaction": "ok"},
     Resume: {"after": 1},
     Ping: {},
     Auth: {},
     Watch: {},
 }
-"""What a message of this kind has beside its conversation, a call and a ticket."""
+"""What a message of this kind has beside its conversation, a call, a turn and a ticket."""
 
 NAMING: Final = [kind for kind in KINDS if "conversation" in kind.__struct_fields__]
 FOUNDING: Final = (Send, Event)
@@ -40,10 +42,15 @@ FOUNDING: Final = (Send, Event)
 
 
 def good(
-    kind: type[Any], *, conversation: str, call_id: str = "tc_0123456789ab", ticket: str = "t"
+    kind: type[Any],
+    *,
+    conversation: str,
+    call_id: str = "tc_0123456789ab",
+    ticket: str = "t",
+    turn: str = "turn_0001",
 ) -> dict[str, Any]:
     """Return a message of this kind."""
-    known = {"conversation": conversation, "call_id": call_id, "ticket": ticket}
+    known = {"conversation": conversation, "call_id": call_id, "ticket": ticket, "turn": turn}
     shared = {name: value for name, value in known.items() if name in kind.__struct_fields__}
     return {"action": action(kind), **shared, **FIELDS[kind]}
 

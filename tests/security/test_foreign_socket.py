@@ -29,14 +29,17 @@ by_each_other = pytest.mark.parametrize("other", OTHERS, ids=lambda other: next(
 
 
 class Private:
-    """A conversation of ada's that waits for her to let a call run, while she listens and watches."""
+    """A conversation of ada's with a turn that has ended and one that waits for her to let a call run; she listens and watches."""
 
     def __init__(self) -> None:
-        self.conversation = Conversation(WRITE, answered("Done."))
+        self.conversation = Conversation(answered("Hello."), WRITE, answered("Done."))
         policy = ApprovalPolicy(places=({"effect:keyed": "always"},))
         self.conversation.agent = replace(self.conversation.agent, approvals=policy.rule_of)
         self.ports = self.conversation.ports
         self.inbox = self.connect("ada")
+        self.conversation.send("hello", id="m0", connection="ada")
+        self.conversation.run()
+        self.turn = self.conversation.batches()[-1].state.turn
         self.conversation.send("write", connection="ada")
         self.conversation.run()
         (asked,) = self.conversation.entries(ApprovalRequested)
@@ -53,7 +56,7 @@ class Private:
         inbox: list[bytes] = self.conversation.app.ports.publisher.inboxes[connection]  # type: ignore[attr-defined]  # the memory twin's own
         inbox.clear()
         ticket = self.ports.tickets.issue(principal())
-        message = good(kind, conversation=conversation, call_id=self.call_id, ticket=ticket)
+        message = good(kind, conversation=conversation, call_id=self.call_id, ticket=ticket, turn=self.turn)
         receive(self.ports, connection, json.dumps(message))
         return frames(inbox)
 

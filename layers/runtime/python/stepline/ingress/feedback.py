@@ -96,7 +96,7 @@ def submit_feedback(
 
     put = journal.commit(plan, tail=begun, on_duplicate=lambda n: _find_stated(journal, opinion, n))
     if connection:
-        ports.subscriptions.subscribe(lane, connection, until_s)
+        ports.subscriptions.subscribe(lane, connection, until_s, user)
     if isinstance(put, Stated):
         return put
     publish(ports, lane, put)
