@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,6 @@ MODULES: Final = ("botocore.session", "botocore.client")
 """The modules that the first client loads."""
 STS_READ_S: Final = 5
 STS_ATTEMPTS: Final = 3
-_REGIONAL: Final = {"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"}
 _LOCK = Lock()
 
 
@@ -39,14 +37,12 @@ def connect(
     sign the global one, which a gateway endpoint does not reach, and which answers for a new bucket with a redirect, that
     no browser follows with a form.
     """
-    config = _bounded(read_timeout_s, attempts, signature, _REGIONAL if regional_hosts else None)
+    config = _bounded(read_timeout_s, attempts, signature, regional_hosts=regional_hosts)
     with _LOCK:  # creating clients from a session is not thread-safe
         return session().create_client(service, endpoint_url=endpoint, config=config)
 
 
-def _bounded(
-    read_timeout_s: float, attempts: int, signature: str, s3: Mapping[str, str] | None = None
-) -> Config:
+def _bounded(read_timeout_s: float, attempts: int, signature: str, *, regional_hosts: bool = False) -> Config:
     from botocore.config import Config  # noqa: PLC0415 -- 0.3 s of import, paid by the first call to AWS
 
     return Config(
@@ -55,7 +51,9 @@ def _bounded(
         retries={"total_max_attempts": attempts, "mode": "standard"},
         signature_version=signature,
         tcp_keepalive=True,
-        s3=s3,
+        s3={"addressing_style": "virtual", "us_east_1_regional_endpoint": "regional"}
+        if regional_hosts
+        else None,
     )
 
 
