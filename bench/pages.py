@@ -1,0 +1,110 @@
+"""Pages of the HTTP API: the list, a page of events and a whole conversation, beside the plain reads of their rows.
+
+The log is bytes in the memory twin, so that what is measured is ours alone. Every answer is that of a process that has
+folded nothing before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from bench.conversation import LANE, converse
+from bench.row import MeasureError, Row
+from bench.timing import cpu_ms, interleave
+from stepline.api.endpoint import Services
+from stepline.api.endpoint_table import ENDPOINTS
+from stepline.api.router import JSON, Request, Router
+from stepline.log.timeline_cache import History
+from stepline.model.ids import make_lane
+from stepline.ports.channel import Principal
+from stepline.ports.log import Listing
+
+BLOCKS = 5_000
+CONVERSATIONS = 50
+ROUNDS = 5
+ROUTER = Router(ENDPOINTS)
+
+
+def rows() -> list[Row]:
+    """Return `page_cpu_ms_<page>`."""
+    kept = Kept()
+    return [
+        _row("list", f"{CONVERSATIONS} rows", kept.list, kept.read_rows),
+        _row("events", "the last 20 turns", kept.events, kept.read_newest),
+        _row("fetch", "every turn, with its texts", kept.fetch, kept.read_all),
+    ]
+
+
+class Kept:
+    """A conversation, and its user's list."""
+
+    def __init__(self) -> None:
+        """Have the conversation, and a row for each of the user's conversations."""
+        self._ports = converse(BLOCKS).ports
+        tail = self._ports.log.tail(LANE)
+        assert tail is not None
+        self._owner = tail.state.owner
+        for number in range(CONVERSATIONS):
+            name = f"{LANE.conversation}-{number}"
+            row = Listing(
+                lane=make_lane(LANE.tenant, LANE.project, name),
+                owner=self._owner,
+                title=f"Of {number}",
+                last_at=f"2026-11-24T05:00:{number:02d}.000Z",
+                applied_n=1,
+            )
+            self._ports.log.project(row)
+        self._url = f"/v1/conversations/{LANE.conversation}"
+        self._first_n = self._ask("GET", f"{self._url}/events")["first_n"]
+
+    def list(self) -> int:
+        """Return the rows of a page of the list."""
+        return len(self._ask("GET", "/v1/conversations")["items"])
+
+    def events(self) -> int:
+        """Return the events of the newest page."""
+        return len(self._ask("GET", f"{self._url}/events")["events"])
+
+    def fetch(self) -> int:
+        """Return the turns of the whole conversation."""
+        path = f"/conversations/{LANE.tenant}/{LANE.project}/{LANE.conversation}/fetch"
+        return len(self._ask("POST", path, {"materialize": True, "days": 3650})["turns"])
+
+    def read_rows(self) -> int:
+        """Return the same rows, as the log has them."""
+        return len(self._ports.log.conversations(LANE.tenant, LANE.project, self._owner, most=CONVERSATIONS))
+
+    def read_newest(self) -> int:
+        """Return the batches from the page's first one on."""
+        return len(self._ports.log.since(LANE, self._first_n - 1))
+
+    def read_all(self) -> int:
+        """Return the batches of the whole conversation."""
+        return len(self._ports.log.since(LANE, 0))
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        who = Principal(tenant=LANE.tenant, project=LANE.project, user=self._owner, expires_at=4_000_000_000)
+        carried: dict[str, Any] = {}
+        if body is not None:
+            carried = {"headers": {"content-type": JSON}, "body": json.dumps(body).encode()}
+        services = Services(ports=self._ports, history=History())
+        answer = ROUTER.answer(services, who, Request(method=method, path=path, **carried))
+        if answer.status != 200:
+            raise MeasureError(f"{method} {path}: {answer.code}")
+        return json.loads(answer.body)
+
+
+def _row(name: str, what: str, ours: Callable[[], int], read: Callable[[], int]) -> Row:
+    answered, found = ours(), read()
+    if not answered or not found:
+        raise MeasureError(f"an empty page of {name}")
+    spent = interleave({"ours": lambda: cpu_ms(ours), "read": lambda: cpu_ms(read)}, ROUNDS)
+    return Row(
+        metric=f"page_cpu_ms_{name}",
+        value=spent["ours"],
+        unit="ms CPU",
+        peers={"the plain read": spent["read"]},
+        note=f"{what}: {answered} of {found} rows or batches, in a conversation of {BLOCKS} blocks, and the answer as JSON",
+    )
