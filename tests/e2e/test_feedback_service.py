@@ -102,7 +102,7 @@ def test_feedback_is_heard_read_counted_and_withdrawn(scripted, conversation):
 
 def test_the_command_line_rates_the_newest_turn_and_a_stranger_nothing(stage, conversation):
     stage.send("Hello there.", conversation)
-    stage.command("feedback", conversation, "ok", "--text", "good")
+    stage.command("feedback", conversation, "ok", "--text", "good", "--user", stage.user)
     assert [entry["text"] for entry in stage.entries(conversation, "feedback")] == ["good"]
     turn = stage.entries(conversation, "feedback")[0]["turn"]
     path = f"/v1/conversations/{conversation}/turns/{turn}/feedback"
@@ -116,7 +116,7 @@ def test_the_command_line_rates_the_newest_turn_and_a_stranger_nothing(stage, co
 
 def test_a_machine_signs_in_as_an_admin_and_rates_beside_the_user(stage, conversation):
     stage.send("Hello there.", conversation)
-    stage.command("feedback", conversation, "ok")
+    stage.command("feedback", conversation, "ok", "--user", stage.user)
     turn = stage.entries(conversation, "feedback")[0]["turn"]
     path = f"/v1/conversations/{conversation}/turns/{turn}/machine-feedback"
     said = {"reaction": "not_ok", "text": "No source.", "confidence": 0.8}
