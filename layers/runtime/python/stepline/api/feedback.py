@@ -235,8 +235,10 @@ def _opinion(call: Call[Nothing, Any], given_at: str = "") -> Opinion:
 
 
 def _take(call: Call[Any, Any], opinion: Opinion) -> Stated:
-    check_rate(call.ports, call.principal)
-    owner = call.principal.user if opinion.origin == "user" else None
+    owner = None
+    if opinion.origin == "user":  # a machine looks at many turns
+        check_rate(call.ports, call.principal)
+        owner = call.principal.user
     return submit_feedback(call.ports, call.services.history, call.lane(), opinion, user=owner)
 
 
@@ -297,10 +299,13 @@ def _given(row: FeedbackRow) -> GivenFeedback:
     )
 
 
-_CODES: Final = {
-    HTTPStatus.BAD_REQUEST: ("bad_conversation",),
+_OF_TURNS: Final = {
     HTTPStatus.NOT_FOUND: ("not_found", "turn_not_found"),
     HTTPStatus.CONFLICT: ("turn_open",),
+}
+_CODES: Final = {
+    **_OF_TURNS,
+    HTTPStatus.BAD_REQUEST: ("bad_conversation",),
     HTTPStatus.TOO_MANY_REQUESTS: ("rate_limited",),
 }
 _BAD_PERIOD: Final = {HTTPStatus.BAD_REQUEST: ("bad_window", "bad_cursor")}
@@ -322,7 +327,7 @@ ENDPOINTS: Final = (
         run=rate_turn_by_machine,
         body=MachineFeedback,
         answer=StandingFeedback,
-        codes={**_CODES, HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_feedback")},
+        codes={**_OF_TURNS, HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_feedback")},
     ),
     Endpoint(
         method="GET",

@@ -227,9 +227,8 @@ def _settle(
 
 
 def _rate(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Rate) -> None:
-    # Folding is for those few messages that need it: 20 ms that no other one waits for.
-    from stepline.ingress.feedback import Opinion, submit_feedback  # noqa: PLC0415
-    from stepline.log.timeline_cache import History  # noqa: PLC0415
+    from stepline.ingress.feedback import Opinion, submit_feedback  # noqa: PLC0415 - of all messages this one alone folds
+    from stepline.log.timeline_cache import History  # noqa: PLC0415 - as above
 
     check_rate(ports, principal)
     opinion = Opinion(turn=message.turn, reaction=message.reaction, text=message.text, given_at=message.ts)
