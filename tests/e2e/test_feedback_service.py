@@ -31,13 +31,9 @@ def newest_request(stage, word):
     return json.dumps(stage.model_requests(word)[-1])
 
 
-def test_feedback_is_heard_read_counted_and_withdrawn(scripted, conversation):
-    word, why, user = a_word(), a_word(), HttpUser(scripted)
-    began = datetime.now(UTC) - timedelta(minutes=1)
-    scripted.send(f"Hello {word}.", conversation)
-    (turn,) = [one["turn_id"] for one in user.get(f"/v1/conversations/{conversation}/timeline")["turns"]]
-    url = f"/v1/conversations/{conversation}/turns/{turn}/feedback"
-
+def rate_from_two_doors(scripted, user, url, why):
+    """Rate a turn over HTTP, then over the socket, while another connection listens."""
+    _, _, _, conversation, _, turn, _ = url.split("/")
     with scripted.socket() as (mine, my_next), scripted.socket() as (other, others_next):
         listen(mine, my_next, conversation)
         listen(other, others_next, conversation)
@@ -60,8 +56,9 @@ def test_feedback_is_heard_read_counted_and_withdrawn(scripted, conversation):
         mine.send(json.dumps({**message, "message_id": "f2", "turn": "turn_none", "reaction": "ok"}))
         assert until(my_next, ErrorFrame).code == "turn_not_found"
 
-    scripted.send(f"And {word}?", conversation)
-    assert f"| user | ok | Still {why}." in newest_request(scripted, word)
+
+def count(user, conversation, turn, began):
+    """Ask for the period's rates, and for its conversations."""
     period = {"from": began.isoformat(), "to": (began + timedelta(hours=1)).isoformat()}
     rates = user.get("/v1/feedback", **period)
     assert (rates["scope"], rates["user"]["ok"] >= 1, rates["user"]["satisfaction"] > 0) == (
@@ -83,6 +80,19 @@ def test_feedback_is_heard_read_counted_and_withdrawn(scripted, conversation):
         "neutral": 0,
     }
     assert item["turns"][0]["turn_id"] == turn
+
+
+def test_feedback_is_heard_read_counted_and_withdrawn(scripted, conversation):
+    word, why, user = a_word(), a_word(), HttpUser(scripted)
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    scripted.send(f"Hello {word}.", conversation)
+    (turn,) = [one["turn_id"] for one in user.get(f"/v1/conversations/{conversation}/timeline")["turns"]]
+    url = f"/v1/conversations/{conversation}/turns/{turn}/feedback"
+
+    rate_from_two_doors(scripted, user, url, why)
+    scripted.send(f"And {word}?", conversation)
+    assert f"| user | ok | Still {why}." in newest_request(scripted, word)
+    count(user, conversation, turn, began)
 
     older = f"/conversations/local/default/{conversation}/turns/{turn}/feedback"
     assert user.post(older, {"reaction": None})["cleared"] is True

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from stepline.api import (
     conversations,
-    feedback,
+    feedback_endpoints,
     inspector,
     memory_search,
     project_conversations,
@@ -30,6 +30,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *project_conversations.ENDPOINTS,
     *memory_search.ENDPOINTS,
     *inspector.ENDPOINTS,
-    *feedback.ENDPOINTS,
+    *feedback_endpoints.ENDPOINTS,
     *uploads.ENDPOINTS,
 )

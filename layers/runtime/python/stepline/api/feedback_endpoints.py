@@ -45,7 +45,7 @@ class TimedFeedback(UserFeedback):
 
 
 class MachineFeedback(Closed):
-    """What a machine found about a turn, and how sure it is, 0.7 at least; without reaction and words it withdraws that."""
+    """A finding of a machine about a turn, and how sure it is, 0.7 at least; without reaction and words it withdraws that."""
 
     reaction: Reaction | None = None
     text: Words = ""
@@ -188,7 +188,7 @@ def give_feedback(call: Call[Nothing, TimedFeedback]) -> FeedbackTaken:
 
 
 def rate_turn_by_machine(call: Call[Nothing, MachineFeedback]) -> StandingFeedback:
-    """Record what a machine found about a turn of anybody in the project; it signs in as an admin."""
+    """Rate a turn of anybody in the project as a machine, which signs in as an admin."""
     if not call.principal.is_admin:
         raise NotFoundError("no such conversation")
     said = call.body
