@@ -62,7 +62,7 @@ class StateStack(cdk.Stack):
             enforce_ssl=not stage.is_local,
             removal_policy=stage.removal_policy,
             lifecycle_rules=_expiries(),
-            cors=_post_rules(stage),
+            cors=_browser_rules(stage),
         )
         _announce_objects(self.bucket)
         self.memory_arn = _memory_bucket(self, stage) if stage.memory == "s3_vectors" else ""
@@ -77,13 +77,13 @@ class StateStack(cdk.Stack):
             cdk.CfnOutput(self, "UserPoolClientId", value=users.client.user_pool_client_id)
 
 
-def _post_rules(stage: Stage) -> list[s3.CorsRule] | None:
-    """Let browsers of the allowed origins post files to the slots that they were given."""
+def _browser_rules(stage: Stage) -> list[s3.CorsRule] | None:
+    """Let browsers of the allowed origins post files to the slots, and get files by the links, that they were given."""
     if not stage.allowed_origins:
         return None
     return [
         s3.CorsRule(
-            allowed_methods=[s3.HttpMethods.POST],
+            allowed_methods=[s3.HttpMethods.POST, s3.HttpMethods.GET],
             allowed_origins=list(stage.allowed_origins),
             allowed_headers=["*"],
             max_age=600,

@@ -222,7 +222,7 @@ class Conversation:
         new = [batch for batch in batches if batch.n > self._seen]
         self._seen = batches[-1].n
         timeline = Timeline.empty(LANE).extended(batches)
-        told = [event for batch in new for event in derive(batch)]
+        told = [event for batch in new for event in derive(batch, LANE)]
         return PlayedTurn(
             ended=ended,
             blocks=tuple(timeline.turn_blocks(ended.turn_id)),

@@ -114,7 +114,7 @@ class Redirect:
 class Endpoint:
     """How one method of one path is answered.
 
-    `path` is a template, `/v1/conversations/{conversation}`; the last name may be `{name+}` for the rest of the path.
+    `path` is a template, `/v1/conversations/{conversation}`; one name may be `{name+}` for as many parts as there are.
     `run` returns a value of type `answer`; without one the answer is empty, or a `Redirect` if it `redirects`. `query` is read from texts, `body` from JSON.
     `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
     the docstring of `run` is the summary. `gives` are the names that its answer has values for, each by its JSON pointer: names

@@ -7,9 +7,11 @@ from typing import Any, Final
 from stepline.api import (
     conversations,
     feedback_endpoints,
+    files,
     inspector,
     memory_search,
     project_conversations,
+    resources,
     tickets,
     uploads,
 )
@@ -32,4 +34,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *inspector.ENDPOINTS,
     *feedback_endpoints.ENDPOINTS,
     *uploads.ENDPOINTS,
+    *files.ENDPOINTS,
+    *resources.ENDPOINTS,
 )

@@ -29,6 +29,8 @@ PATTERNS: Final[Mapping[str, Mapping[str, Any]]] = {
     "tenant": {"type": "string", "pattern": f"^{SEGMENT.pattern}$"},
     "project": {"type": "string", "pattern": f"^{SEGMENT.pattern}$"},
     "turn": {"type": "string", "pattern": f"^{TURN.pattern}$"},
+    "kind": {"type": "string", "enum": ["files", "outputs"]},
+    "disposition": {"type": "string", "enum": ["preview", "download"]},
     "n": {"type": "integer", "minimum": 1, "maximum": 10**12 - 1},
 }
 """The schemas of names in paths; others are any text of one segment."""

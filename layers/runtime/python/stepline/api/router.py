@@ -123,8 +123,10 @@ def refuse(error: SteplineError) -> Answer:
 
 def _match(template: Sequence[str], parts: Sequence[str]) -> dict[str, str] | None:
     """Return the values of a template's names in a path, decoded once; None if it is another path."""
-    if template[-1].endswith("+}"):
-        parts = [*parts[: len(template) - 1], "/".join(parts[len(template) - 1 :])]
+    wide = next((i for i, part in enumerate(template) if part.endswith("+}")), None)
+    if wide is not None:
+        end = max(wide, len(parts) - (len(template) - wide - 1))
+        parts = [*parts[:wide], "/".join(parts[wide:end]), *parts[end:]]
     if len(template) != len(parts):
         return None
     names = {}

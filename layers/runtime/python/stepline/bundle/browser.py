@@ -39,12 +39,13 @@ from stepline.ports.model import Part
 from stepline.timeline.export import Export, export_sources, export_timeline, export_turn
 from stepline.timeline.fold import Timeline
 from stepline.tools.content import TOO_LARGE, Content, check_whole, load_content
-from stepline.tools.context import Resolver, ToolContext
+from stepline.tools.context import URL_S, Resolver, ToolContext
 from stepline.tools.memory.recall import SearchOptions, search_memory
 from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
     from stepline.bundle.parts import Parts
+    from stepline.model.file.served_form import Disposition
 
 logger = logging.getLogger(__name__)
 
@@ -221,6 +222,7 @@ class ContextBrowser:
             user=self._user,
             resolvers=self.agent.resolvers,
             memory=self._ports.memory,
+            grants=self._ports.grants,
             conversations=OwnedConversations(self._ports, self._runtime.history, self._lane, self._user),
         )
 
@@ -230,6 +232,22 @@ class ContextBrowser:
         if self._agent is None:
             self._agent = self._runtime.build_agent(self._parts)
         return self._agent
+
+
+class HostingService:
+    """Gives addresses to files of the conversation: `hosting_service` of a workflow."""
+
+    def __init__(self, context: Callable[[], ToolContext]) -> None:
+        """Serve the conversation of a context; nothing is read."""
+        self._context = context
+
+    def get_artifact_url(self, ref: str, *, disposition: Disposition = "download", ttl_s: int = URL_S) -> str:
+        """Return an address of the file at a logical path, by the rules of `ToolContext.artifact_url`. Secret.
+
+        Reads the log: a coroutine that others wait for calls it in a thread. Raises the errors of `artifact_url`;
+        NotFoundError, the conversation is another user's; DependencyError.
+        """
+        return self._context().artifact_url(ref, disposition=disposition, ttl_s=ttl_s)
 
 
 class ContextRAGClient:

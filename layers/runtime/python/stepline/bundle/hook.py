@@ -6,7 +6,7 @@ Source: docs/how-to/write-a-bundle.md#hooks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from stepline.bundle.browser import BlockLike, fetch, missing_blocks, place_blocks, read_blocks
 from stepline.errors import InputError
@@ -18,6 +18,9 @@ from stepline.model.ids import Lane
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
 from stepline.tools.context import URL_S, Store
+
+if TYPE_CHECKING:
+    from stepline.model.file.served_form import Disposition
 
 HookFunction: TypeAlias = Callable[["HookContext"], Any]
 """Takes the turn's facts; what it returns is ignored. A coroutine function is awaited."""
@@ -131,9 +134,9 @@ class HookContext:
         """Return the whole content at a logical path: `path`, and either `ret` or `err`, as `ctx_client.fetch_ctx`."""
         return fetch(ref, self._context)
 
-    def artifact_url(self, path: str, *, ttl_s: int = URL_S) -> str:
-        """Return an address of a file, as `ToolContext.artifact_url`."""
-        return self._context.artifact_url(path, ttl_s=ttl_s)
+    def artifact_url(self, path: str, *, disposition: Disposition = "download", ttl_s: int = URL_S) -> str:
+        """Return an address of a file, as `ToolContext.artifact_url`. Secret."""
+        return self._context.artifact_url(path, disposition=disposition, ttl_s=ttl_s)
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Send an event to the user's clients, once the hook's end is in the log."""

@@ -23,7 +23,7 @@ from stepline.model.ids import Lane
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from stepline.bundle.browser import ContextBrowser, ContextRAGClient
+    from stepline.bundle.browser import ContextBrowser, ContextRAGClient, HostingService
     from stepline.bundle.hook import HookFunction
     from stepline.bundle.knowledge_index import Knowledge
     from stepline.bundle.react import React
@@ -63,7 +63,7 @@ class BaseWorkflow:
 
     def __init__(self, runtime: Runtime, lane: Lane, *, user: str) -> None:
         """Serve `user` in the conversation `lane`."""
-        from stepline.bundle.browser import ContextBrowser, ContextRAGClient  # noqa: PLC0415 - loads what only a turn here needs
+        from stepline.bundle.browser import ContextBrowser, ContextRAGClient, HostingService  # noqa: PLC0415 - loads what only a turn here needs
 
         self.runtime = runtime
         self.lane = lane
@@ -71,6 +71,7 @@ class BaseWorkflow:
         self.scratchpad: MutableMapping[str, Any] = {}
         self.ctx_browser: ContextBrowser = ContextBrowser(runtime, lane, type(self).parts(), user=user)
         self.ctx_client: ContextRAGClient = ContextRAGClient(runtime, self.ctx_browser.tool_context)
+        self.hosting_service: HostingService = HostingService(self.ctx_browser.tool_context)
 
     async def process(self, payload: PayloadLike) -> TurnResult:
         """Answer a message, as deployed functions do. Raises the errors of `React.run`."""

@@ -72,7 +72,7 @@ def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
     next frame shows every client the gap, and a ping shows the loss of a last one.
     """
     try:
-        events = leaving_events(ports, batch)
+        events = leaving_events(ports, lane, batch)
         if events is not None:
             frames = [encode_frame(frame) for frame in frame_leaving(lane, batch, events)]
             ports.broadcast.send(lane, frames, make_feed(lane, batch, events))
@@ -111,13 +111,13 @@ def frame_batch(ports: Ports, lane: Lane, batch: Batch) -> list[EventFrame]:
     same: it is a link of the chain by which a client finds gaps. Raises DependencyError if a long text cannot
     be read.
     """
-    events = leaving_events(ports, batch)
+    events = leaving_events(ports, lane, batch)
     return [] if events is None else frame_leaving(lane, batch, events)
 
 
-def leaving_events(ports: Ports, batch: Batch) -> tuple[ClientEvent, ...] | None:
+def leaving_events(ports: Ports, lane: Lane, batch: Batch) -> tuple[ClientEvent, ...] | None:
     """Return the batch's events that may leave; None if it has none at all. Raises DependencyError as above."""
-    events = derive(hydrate(ports.artifacts, batch))
+    events = derive(hydrate(ports.artifacts, batch), lane)
     if not events:
         return None
     sifted = ports.of(batch.state.bundle).outward.sift(events)

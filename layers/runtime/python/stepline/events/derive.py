@@ -1,4 +1,4 @@
-"""Derive a batch's client events from the batch and nothing else.
+"""Derive a batch's client events from the batch and its conversation's name, and nothing else.
 
 Batch n has the same events whenever and wherever they are derived, so they are stored nowhere and an event is
 named by n and its place. Nothing internal leaves: no working summary, no raw generation, no body of a file,
@@ -57,6 +57,7 @@ from stepline.model.entry import (
     TakenOver,
     Titled,
 )
+from stepline.model.ids import Lane
 from stepline.model.shorten import shorten_line
 from stepline.model.wire.event import ClientEvent
 
@@ -101,11 +102,14 @@ def compaction_event(entry: Compacting | Compacted) -> ClientEvent:
     return make_event(data, entry.at, entry.turn, status)
 
 
-def derive(batch: Batch) -> tuple[ClientEvent, ...]:
-    """Return the client events of a batch, in order; a turn's end has exactly one terminal event."""
+def derive(batch: Batch, lane: Lane | None = None) -> tuple[ClientEvent, ...]:
+    """Return the client events of a batch, in order; a turn's end has exactly one terminal event.
+
+    `lane` is its conversation: without it files have no resource names.
+    """
     events: list[ClientEvent] = []
     for entry in batch.entries:
-        events += _derive(batch, entry)
+        events += _derive(batch, entry, lane)
     return tuple(events)
 
 
@@ -141,13 +145,13 @@ def render_title(text: str) -> str:
     return shorten_line(text, TITLE_CHARS)
 
 
-def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry
+def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry
     turn = batch.state.turn
     match entry:
         case Decided():
             return decision_events(entry, batch)
         case Resulted():
-            return result_events(entry, turn)
+            return result_events(entry, batch, lane)
         case Started():
             return program_started(entry, batch.at, turn)
         case Inbound():

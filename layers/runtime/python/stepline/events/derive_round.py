@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from stepline.errors import PathError
 from stepline.events.derive_close import linked
 from stepline.events.search_view import render_search
 from stepline.events.types import (
@@ -50,6 +52,8 @@ from stepline.model.batch import Batch
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Resulted, Started
+from stepline.model.ids import Lane
+from stepline.model.path import AttachmentPath, FilePath, parse_path
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.program.promise import read_promises
@@ -118,16 +122,18 @@ def decision_events(entry: Decided, batch: Batch) -> list[ClientEvent]:
     return events
 
 
-def result_events(entry: Resulted, turn: str) -> list[ClientEvent]:
+def result_events(entry: Resulted, batch: Batch, lane: Lane | None) -> list[ClientEvent]:
     """Return the events of a result: itself, its tools' events, its program's end, its plans, its files."""
     ok = entry.status == "ok"
-    at = entry.at
+    at, turn = entry.at, batch.state.turn
     events = [make_event(_result(entry, turn), at, turn, "completed" if ok else "error")]
     for told in entry.emitted:
         events += tool_told(told, entry.tool_id, entry.call_id, turn)
     events += program_ended(entry, turn)
     events += [plan_event(plan, at, turn) for plan in entry.plans]
     files = [_file(block, entry.call_id) for block in entry.blocks if is_offered(block)]
+    if files and lane:
+        files = [_named(file, lane, batch.state.owner) for file in files]
     if files:
         events.append(make_event(FilesOffered(count=len(files), items=files), at, turn, "completed"))
     return events
@@ -291,6 +297,19 @@ def _file(block: Produced, call: str) -> OfferedFile:
         sha256=body.sha256,
         call_id=call,
     )
+
+
+def _named(file: OfferedFile, lane: Lane, owner: str) -> OfferedFile:
+    """Return a file with its resource name, if it can have one."""
+    from stepline.model.file.resource_name import ResourceName  # noqa: PLC0415 - few batches offer files
+
+    try:
+        path = parse_path(file.logical_path)
+    except PathError:  # a tool of a bundle's may write what it likes
+        return file
+    if not isinstance(path, FilePath | AttachmentPath):
+        return file
+    return replace(file, rn=str(ResourceName(lane=lane, user=owner, path=path)))
 
 
 TOLD: Final[Mapping[str, type[EventData]]] = {

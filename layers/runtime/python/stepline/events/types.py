@@ -675,6 +675,7 @@ class OfferedFile(Value):
     size_bytes: Annotated[int, "its size"]
     sha256: Annotated[str, "of its bytes"]
     call_id: Annotated[str, "the call that wrote it"]
+    rn: Annotated[str, "its resource name"] = ""
 
 
 class FilesOffered(EventData):

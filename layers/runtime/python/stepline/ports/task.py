@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from stepline.model.base import Value
 from stepline.model.program.handover import Grant, Launch
+
+if TYPE_CHECKING:
+    from stepline.model.file.served_form import ServedForm
 
 
 class Stale(Value):
@@ -102,6 +105,10 @@ class Grants(Protocol):
 
     def read(self, key: str, *, ttl_s: int) -> Grant:
         """Return the right to get an object, which need not exist."""
+        ...
+
+    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> Grant:
+        """Return the right to get an object in this form, whatever it was stored as; no cache may keep it."""
         ...
 
     def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:

@@ -81,7 +81,7 @@ def fold_files(blocks: Iterable[Block]) -> dict[str, WorkFile]:
     for block in blocks:
         for path in _deleted(block):
             files.pop(path, None)
-        file = _file(block)
+        file = stored_file(block)
         if file is None:
             continue
         above = folders_above(file.path)
@@ -152,7 +152,8 @@ def last_checkout(blocks: Iterable[Block]) -> Checkout:
     return Checkout(str(facts["mode"]), tuple(facts["checked_out_from"]))
 
 
-def _file(block: Block) -> WorkFile | None:
+def stored_file(block: Block) -> WorkFile | None:
+    """Return the file that a block stores at its own path in its own turn; None for a view, a text or another block."""
     body = block.body
     if body is None or not block.path.startswith("fi:"):
         return None

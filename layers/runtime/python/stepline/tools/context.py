@@ -16,7 +16,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +27,15 @@ from stepline.model.base import Value
 from stepline.model.block import Block, Body
 from stepline.model.entry import Hide, RemoteTask
 from stepline.model.ids import Lane
-from stepline.model.path import CallPath, out_key, parse_path, store_key, version_ref
+from stepline.model.path import (
+    AttachmentPath,
+    CallPath,
+    FilePath,
+    out_key,
+    parse_path,
+    store_key,
+    version_ref,
+)
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
@@ -45,6 +53,9 @@ from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.turn_facts import Turn
 from stepline.timeline.sources_pool import is_eligible
 from stepline.tools.sources import SourcePool
+
+if TYPE_CHECKING:
+    from stepline.model.file.served_form import Disposition
 
 logger = logging.getLogger(__name__)
 
@@ -332,22 +343,36 @@ class ToolContext:
             return lambda path: resolve(path, self)
         return self.shelves.get(family)
 
-    def artifact_url(self, file: str | Body, *, ttl_s: int = URL_S) -> str:
+    def artifact_url(
+        self, file: str | Body, *, disposition: Disposition = "download", ttl_s: int = URL_S
+    ) -> str:
         """Return an address at which whoever has it gets a file of this conversation, for `ttl_s` seconds.
 
-        `file` is its path, or its body if the log does not have it yet. Raises ToolError: `not_found`, there is no file;
-        `hosting_unavailable`, files have no addresses here. Raises PathError.
+        `file` is its path, or its body if the log does not have it yet. An internal file has no address. With `preview` a
+        browser shows what can do no harm. The address is a secret for clients and services: it belongs into no result and
+        no answer, where it would be kept after its end, and would never be the same text twice.
+
+        Raises ToolError: `not_found`, there is no file; `hosting_unavailable`, files have no addresses here. Raises PathError.
         """
         if self.grants is None:
             raise ToolError("files have no addresses here", code="hosting_unavailable")
-        body = file if isinstance(file, Body) else self._body(str(parse_path(file)))
-        return self.grants.read(body.key, ttl_s=min(ttl_s, URL_MAX_S)).url
+        from stepline.model.file.served_form import serve_as  # noqa: PLC0415 - few calls ask for an address
 
-    def _body(self, path: str) -> Body:
-        bodies = [block.body for block in self.timeline.resolve(path) if block.body]
-        if not bodies:
+        body = file if isinstance(file, Body) else self._hosted(file)
+        name = "" if isinstance(file, Body) else file.rpartition("/")[2]
+        form = serve_as(body.mime, name, disposition)
+        return self.grants.serve(body.key, form, ttl_s=min(ttl_s, URL_MAX_S)).url
+
+    def _hosted(self, path: str) -> Body:
+        from stepline.timeline.hosted_file import find_hosted  # noqa: PLC0415 - as above
+
+        found = parse_path(path)
+        if not isinstance(found, FilePath | AttachmentPath):
             raise ToolError("no file stands at this path", code="not_found")
-        return bodies[-1]
+        try:
+            return find_hosted(self.lane, self.timeline, found).body
+        except NotFoundError as error:
+            raise ToolError("no file of the user's stands at this path", code="not_found") from error
 
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
         """Return the rows with the numbers by which a text cites them, for the call's output.

@@ -12,6 +12,8 @@ from stepline.model.program.handover import Grant
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
+    from stepline.model.file.served_form import ServedForm
+
 
 class S3Grants:
     """No request is made to S3. A grant ends with the credentials that signed it, if they expire first."""
@@ -27,21 +29,26 @@ class S3Grants:
         return client
 
     def read(self, key: str, *, ttl_s: int) -> Grant:
-        with mapped():
-            url = self.client.generate_presigned_url(
-                "get_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=ttl_s
-            )
-        return Grant(url=url)
+        return Grant(url=self._url("get_object", key, ttl_s))
+
+    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> Grant:
+        answered = {
+            "ResponseContentType": form.mime,
+            "ResponseContentDisposition": form.disposition,
+            "ResponseCacheControl": "private, no-store",
+        }
+        return Grant(url=self._url("get_object", key, ttl_s, **answered))
 
     def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
-        url = self._put_url(key, ttl_s, ContentType=mime, IfNoneMatch="*")
+        url = self._url("put_object", key, ttl_s, ContentType=mime, IfNoneMatch="*")
         return Grant(url=url, headers={"Content-Type": mime, "If-None-Match": "*"})
 
     def rewrite(self, key: str, *, mime: str, ttl_s: int) -> Grant:
-        return Grant(url=self._put_url(key, ttl_s, ContentType=mime), headers={"Content-Type": mime})
+        url = self._url("put_object", key, ttl_s, ContentType=mime)
+        return Grant(url=url, headers={"Content-Type": mime})
 
-    def _put_url(self, key: str, ttl_s: int, **signed: str) -> str:
+    def _url(self, operation: str, key: str, ttl_s: int, **signed: str) -> str:
         params = {"Bucket": self._bucket, "Key": key, **signed}
         with mapped():
-            url: str = self.client.generate_presigned_url("put_object", Params=params, ExpiresIn=ttl_s)
+            url: str = self.client.generate_presigned_url(operation, Params=params, ExpiresIn=ttl_s)
         return url

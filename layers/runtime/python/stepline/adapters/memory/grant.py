@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError
+from stepline.model.file.served_form import ServedForm
 from stepline.model.program.handover import Grant
 
 
 class MemoryGrants:
-    """Implements `Grants` and `Depot`: a grant's URL is `<method> <until, in seconds> <key>`."""
+    """Implements `Grants` and `Depot`: a grant's URL is `<method> <until, in seconds> <key>`.
+
+    That of a served object is an address: `memory:///<key>?until=…&type=…&disposition=…`; `fetch` gets what a client would.
+    """
 
     def __init__(self, artifacts: MemoryArtifacts, clock: MemoryClock) -> None:
         """Grant access to objects of `artifacts`."""
@@ -21,6 +26,17 @@ class MemoryGrants:
     def read(self, key: str, *, ttl_s: int) -> Grant:
         return Grant(url=f"GET {self._until(ttl_s)} {key}")
 
+    def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> Grant:
+        asked = {"until": self._until(ttl_s), "type": form.mime, "disposition": form.disposition}
+        return Grant(url=f"memory:///{key}?{urlencode(asked)}")
+
+    def fetch(self, grant: Grant) -> tuple[bytes, ServedForm]:
+        """Return the bytes of a served object and their headers. Raises NotFoundError; DependencyError if it is too late."""
+        address = urlsplit(grant.url)
+        asked = dict(parse_qsl(address.query))
+        key = self._key(f"GET {asked['until']} {address.path[1:]}", "GET")
+        return self._artifacts.get(key), ServedForm(mime=asked["type"], disposition=asked["disposition"])
+
     def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
         headers = {"Content-Type": mime, "If-None-Match": "*"}
         return Grant(url=f"PUT {self._until(ttl_s)} {key}", headers=headers)
@@ -29,10 +45,10 @@ class MemoryGrants:
         return Grant(url=f"PUT {self._until(ttl_s)} {key}", headers={"Content-Type": mime})
 
     def get(self, grant: Grant) -> bytes:
-        return self._artifacts.get(self._key(grant, "GET"))
+        return self._artifacts.get(self._key(grant.url, "GET"))
 
     def put(self, grant: Grant, body: bytes | Path) -> bool:
-        key = self._key(grant, "PUT")
+        key = self._key(grant.url, "PUT")
         data = body if isinstance(body, bytes) else body.read_bytes()
         mime = grant.headers["Content-Type"]
         if "If-None-Match" in grant.headers:
@@ -43,8 +59,8 @@ class MemoryGrants:
     def _until(self, ttl_s: int) -> int:
         return int(self._clock.now().timestamp()) + ttl_s
 
-    def _key(self, grant: Grant, method: str) -> str:
-        said, until, key = grant.url.split(" ", 2)
+    def _key(self, url: str, method: str) -> str:
+        said, until, key = url.split(" ", 2)
         if said != method or int(until) < self._clock.now().timestamp():
             raise DependencyError("the right to this object has expired, or is another one", key=key)
         return key

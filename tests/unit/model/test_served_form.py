@@ -1,0 +1,107 @@
+"""The headers of a file: what a browser may show, and names that nothing breaks out of."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stepline.model.file.mime import DOCX, PDF, UNKNOWN, XLSX
+from stepline.model.file.served_form import PLAIN, SHOWN, serve_as
+
+ACTIVE = (
+    "text/html",
+    "TEXT/HTML; charset=utf-8",
+    "application/xhtml+xml",
+    "image/svg+xml",
+    "text/xml",
+    "application/xml",
+    "application/rss+xml",
+    "application/javascript",
+    "text/javascript",
+    "text/css",
+    "application/x-shockwave-flash",
+    "multipart/related",
+    "message/rfc822",
+    "application/octet-stream",
+    "",
+    "text/plain\r\nSet-Cookie: a=b",
+)
+
+
+def show(mime: str, name: str = "a") -> tuple[str, str]:
+    form = serve_as(mime, name, "preview")
+    return form.mime, form.disposition.partition(";")[0]
+
+
+@pytest.mark.parametrize("mime", ["image/png", "image/jpeg", "image/gif", "image/webp"])
+def test_a_picture_is_shown_as_what_it_is(mime: str) -> None:
+    assert show(mime) == (mime, "inline")
+    assert serve_as(mime, "a", "download").disposition.startswith("attachment;")
+
+
+@pytest.mark.parametrize(
+    "mime", ["text/plain", "text/markdown", "text/csv", "application/json", "text/plain; x=y"]
+)
+def test_a_text_is_shown_as_plain_text_into_which_no_browser_looks(mime: str) -> None:
+    assert show(mime) == (PLAIN, "inline")
+    assert "charset=utf-8" in PLAIN  # in capitals it would be looked into
+
+
+@pytest.mark.parametrize("mime", ACTIVE)
+@pytest.mark.parametrize("wanted", ["preview", "download"])
+def test_what_can_run_something_is_saved_and_has_no_type(mime: str, wanted: str) -> None:
+    form = serve_as(mime, "a.html", wanted)  # type: ignore[arg-type]  # one of the two
+    assert form.disposition.startswith("attachment;")
+    assert form.mime == UNKNOWN
+
+
+@pytest.mark.parametrize("mime", [PDF, DOCX, XLSX])
+def test_a_document_is_saved_as_what_it_is(mime: str) -> None:
+    assert show(mime) == (mime, "attachment")
+
+
+@given(st.text(), st.sampled_from(["preview", "download"]))
+def test_no_type_but_those_of_the_list_is_ever_shown(mime: str, wanted: str) -> None:
+    form = serve_as(mime, "a", wanted)  # type: ignore[arg-type]  # one of the two
+    assert form.mime in {*SHOWN.values(), UNKNOWN}
+    assert not form.disposition.startswith("inline") or mime.partition(";")[0].strip().lower() in SHOWN
+
+
+@given(st.text(max_size=400))
+@example('a"; filename="b.exe')
+@example("a\r\nSet-Cookie: a=b")
+@example("../../etc/passwd")
+@example("annual\u202etxt.exe")
+@example("ä" * 200)
+@example("%41\\\x00\x7f")
+@example("\ud800")
+def test_a_name_cannot_break_out_of_its_header(name: str) -> None:
+    said = serve_as(PDF, name, "download").disposition
+    found = re.fullmatch(
+        r'attachment; filename="([A-Za-z0-9 ()\[\]+,._=@-]*)"; filename\*=UTF-8\'\'([A-Za-z0-9_.~%-]+)', said
+    )
+    assert found
+    real = unquote(found[2], errors="strict")
+    assert not any(unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for char in real)
+    assert not set(real) & set('/\\"')
+    assert len(real.encode()) <= 255
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a b.pdf", "filename=\"a b.pdf\"; filename*=UTF-8''a%20b.pdf"),
+        (
+            "Übersicht (1).pdf",
+            "filename=\"_bersicht (1).pdf\"; filename*=UTF-8''%C3%9Cbersicht%20%281%29.pdf",
+        ),
+        ("", "filename=\"file\"; filename*=UTF-8''file"),
+    ],
+)
+def test_a_name_is_told_to_old_clients_and_to_new_ones(name: str, said: str) -> None:
+    assert serve_as(PDF, name, "download").disposition == f"attachment; {said}"
