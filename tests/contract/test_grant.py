@@ -8,6 +8,7 @@ import pytest
 import requests
 
 from stepline.errors import DependencyError, NotFoundError
+from stepline.model.file.served_form import serve_as
 
 from .conftest import Memory
 
@@ -33,6 +34,22 @@ class Http:
 @pytest.fixture
 def depot(backend):
     return backend.grants if isinstance(backend, Memory) else Http()
+
+
+@pytest.fixture
+def served(backend):
+    """Return what gives the bytes of a served object, and its headers in small letters."""
+
+    def in_memory(grant):
+        data, form = backend.grants.fetch(grant)
+        return data, {"content-type": form.mime, "content-disposition": form.disposition}
+
+    def over_http(grant):
+        answer = requests.get(grant.url, timeout=5)
+        answer.raise_for_status()
+        return answer.content, {name.lower(): text for name, text in answer.headers.items()}
+
+    return in_memory if isinstance(backend, Memory) else over_http
 
 
 @pytest.fixture
@@ -84,9 +101,12 @@ def test_a_right_in_memory_ends_with_its_time_and_is_for_one_method():
     grant = memory.grants.read("k", ttl_s=60)
     with pytest.raises(DependencyError):
         memory.grants.put(grant, b"y")
+    shown = memory.grants.serve("k", serve_as("text/plain", "k", "preview"), ttl_s=60)
     memory.clock.pause(61)
     with pytest.raises(DependencyError):
         memory.grants.get(grant)
+    with pytest.raises(DependencyError):
+        memory.grants.fetch(shown)
 
 
 def test_the_condition_and_the_type_of_a_put_are_signed(aws, key):
@@ -112,3 +132,40 @@ def test_a_url_is_of_the_buckets_own_host_in_its_region(moto_aws, key, monkeypat
     grants = type(moto_aws.grants)(moto_aws.name)
     host = urllib.parse.urlsplit(grants.read(key, ttl_s=60).url).hostname
     assert host == f"{moto_aws.name}.s3.{region}.amazonaws.com"
+
+
+HOSTILE = (
+    "a b.md",
+    'a"; filename="b.exe',
+    "a\r\nX-A: b.md",
+    "../../a.md",
+    "annual\u202etxt.exe",
+    "ä" * 127,
+    "%41&b=c;d.md",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    "asked", [("text/markdown", "preview"), ("text/html", "preview"), ("image/png", "download")]
+)
+def test_a_right_to_be_served_fixes_how_the_object_leaves(backend, served, key, name, asked):
+    mime, wanted = asked
+    form = serve_as(mime, name, wanted)
+    backend.artifacts.put(key, b"<b>", mime="text/html")
+    data, headers = served(backend.grants.serve(key, form, ttl_s=60))
+    assert (data, headers["content-type"], headers["content-disposition"]) == (
+        b"<b>",
+        form.mime,
+        form.disposition,
+    )
+    assert headers["content-disposition"].startswith("inline" if mime == "text/markdown" else "attachment")
+
+
+def test_what_is_said_of_a_served_object_is_in_the_signature(aws, key):
+    url = aws.grants.serve(key, serve_as("image/png", "ä.png", "preview"), ttl_s=60).url
+    said = urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)
+    assert said["response-content-type"] == ["image/png"]
+    assert said["response-content-disposition"] == ["inline; filename=\"_.png\"; filename*=UTF-8''%C3%A4.png"]
+    assert said["response-cache-control"] == ["private, no-store"]
+    assert said["X-Amz-Expires"] == ["60"]

@@ -48,7 +48,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Depot": frozenset({"get"}),
     "Executor": frozenset({"backend", "close"}),
     "Following": frozenset({"__iter__", "end"}),
-    "Grants": frozenset({"read", "write", "rewrite"}),  # they sign, and nobody hears of it
+    "Grants": frozenset({"read", "serve", "write", "rewrite"}),  # they sign, and nobody hears of it
     "Identity": frozenset({"verify"}),
     "Log": frozenset(
         {

@@ -119,7 +119,7 @@ def test_the_list_has_what_was_offered_and_what_was_attached(talk: Talk) -> None
 def test_the_rows_of_the_list_say_what_the_event_said(talk: Talk) -> None:
     (row,) = talk.caller.get(f"{URL}/files")["items"]
     frames = talk.caller.get(f"{URL}/events")["events"]
-    (event,) = [one["event"] for one in frames if one["event"]["type"] == "chat.files"]
+    (event,) = [event for frame in frames for event in frame["events"] if event["type"] == "chat.files"]
     (item,) = event["data"]["items"]
     assert item == {name: row[name] for name in item}
     assert {"rn", "sha256", "call_id", "logical_path"} <= item.keys()

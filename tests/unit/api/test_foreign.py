@@ -12,8 +12,8 @@ from stepline.api.endpoint import Endpoint
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Answer
 from tests.support.api_caller import Caller
-from tests.support.conversation import LANE, Conversation
-from tests.support.generation import answered
+from tests.support.conversation import LANE, USER, Conversation
+from tests.support.generation import answered, called
 
 OTHERS = ({"user": "eve"}, {"tenant": "umbrella"}, {"project": "sales"})
 FOUNDING = {"begin_upload"}
@@ -40,7 +40,13 @@ BODIES: dict[str, Any] = {
 """A good body of each endpoint that takes one."""
 QUERIES = {"compare_requests": {"to": "2"}, "get_blocks": {"path": "ar:none"}, "search": {"q": "question"}}
 """A good query of each endpoint that needs one."""
-NAMES = {"upload": f"up_{'0' * 32}"}
+NAMES = {
+    "upload": f"up_{'0' * 32}",
+    "owner": USER,
+    "kind": "outputs",
+    "path": "a.md",
+    "disposition": "download",
+}
 
 
 def name(endpoint: Endpoint) -> str:
@@ -49,25 +55,32 @@ def name(endpoint: Endpoint) -> str:
 
 @cache
 def talked() -> Conversation:
-    conversation = Conversation(answered("One."))
+    written = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"}
+    conversation = Conversation(called("react.write", written), answered("One."))
     conversation.send()
     conversation.run()
     return conversation
 
 
 def ask(caller: Caller, endpoint: Endpoint, **names: str) -> Answer:
+    turn = talked().timeline().turns[0]
     known = {
         "tenant": caller.principal.tenant,
         "project": caller.principal.project,
         "conversation": LANE.conversation,
-        "turn": talked().timeline().turns[0],
+        "turn": turn,
         **NAMES,
         **names,
     }
     path = re.sub(r"\{([a-z_]+)\+?\}", lambda found: known.get(found[1], "1"), endpoint.path)
     called, conversation = endpoint.run.__name__, known["conversation"]
     named = {"query": "question", "scope": "conversation", "conversation_id": conversation}
-    bodies = {**BODIES, "fetch_named": {"conversation_id": conversation}, "search_project": named}
+    bodies = {
+        **BODIES,
+        "fetch_named": {"conversation_id": conversation},
+        "search_project": named,
+        "create_link": {"path": f"fi:{turn}.outputs/a.md"},
+    }
     queries = {**QUERIES, "search": {"q": "question", "conversation": conversation}}
     return caller.ask(
         endpoint.method, path, bodies[called] if endpoint.body else None, **queries.get(called, {})

@@ -9,8 +9,8 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from tests.support.api_caller import Caller
 from tests.support.api_server import TOKEN, ApiServer
 from tests.support.budget import budget
-from tests.support.conversation import LANE, Conversation
-from tests.support.generation import answered
+from tests.support.conversation import LANE, USER, Conversation
+from tests.support.generation import answered, called
 
 BUDGET = settings(
     max_examples=budget(12, 300), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
@@ -18,7 +18,8 @@ BUDGET = settings(
 
 
 def talked() -> Conversation:
-    conversation = Conversation(answered("One."), answered("Two."))
+    written = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"}
+    conversation = Conversation(called("react.write", written), answered("One."), answered("Two."))
     for i in range(2):
         conversation.send(f"question {i}", id=f"m{i}")
         conversation.run()
@@ -31,6 +32,9 @@ THERE = {
     "project": LANE.project,
     "conversation": LANE.conversation,
     "turn": CONVERSATION.timeline().turns[0],
+    "owner": USER,
+    "kind": "outputs",
+    "path": "a.md",
 }
 """What there is behind names in a path."""
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}

@@ -60,6 +60,7 @@ ROUTER = Router(
         Endpoint(method="GET", path="/v1/things/{thing}", run=read, answer=dict, query=Page),
         Endpoint(method="PATCH", path="/v1/things/{thing}", run=rename, body=Name),
         Endpoint(method="GET", path="/v1/files/{rest+}", run=lead_on, redirects=True),
+        Endpoint(method="GET", path="/v1/{folder}/of/{rest+}/{how}", run=lead_on, redirects=True),
     ]
 )
 
@@ -81,6 +82,26 @@ def test_names_in_a_path_are_decoded_once_and_hold_no_slash() -> None:
 def test_the_last_name_may_stand_for_the_rest_of_a_path() -> None:
     answer = ask("GET", "/v1/files/a/b.txt")
     assert (answer.status, answer.headers["Location"]) == (302, "https://files.example/a/b.txt")
+
+
+@pytest.mark.parametrize(
+    ("path", "rest"),
+    [
+        ("a/raw", "a"),
+        ("a/b/c/raw", "a/b/c"),
+        ("a%2Fb/raw", "a/b"),
+        ("a//b/raw", "a//b"),
+        ("of/raw/raw", "of/raw"),
+    ],
+)
+def test_a_name_within_a_path_may_stand_for_several_of_its_parts(path: str, rest: str) -> None:
+    answer = ask("GET", f"/v1/x/of/{path}")
+    assert (answer.status, answer.headers["Location"]) == (302, f"https://files.example/{rest}")
+
+
+@pytest.mark.parametrize("path", ["/v1/x/of/raw", "/v1/x/of//raw", "/v1/x/of/", "/v1/x/of/a/", "/v1/x/raw"])
+def test_a_name_stands_for_one_part_at_least(path: str) -> None:
+    assert ask("GET", path).code == "not_found"
 
 
 def test_a_query_is_read_from_texts() -> None:

@@ -12,10 +12,12 @@ from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap.in_process import InProcess
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.browser import missing_blocks, place_blocks, read_blocks
-from stepline.errors import InputError, LimitError
+from stepline.errors import InputError, LimitError, NotFoundError, ToolError
+from stepline.log.journal import Journal
 from stepline.model.block import Produced
 from stepline.model.ids import Lane
 from stepline.model.memory_row import MemoryRow, MemoryScope
+from stepline.model.program.handover import Grant
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from tests.support.conversation import text_of
@@ -269,3 +271,28 @@ def test_a_block_without_a_path_is_named_by_what_it_says():
     assert one.path == again.path != two.path
     assert file.path == f"fi:{TURN}.files/a"
     assert missing_blocks([one], Timeline.empty(LANE)) == (one,)
+
+
+def test_a_bundle_gets_the_address_of_a_file_of_its_conversation_and_of_no_other():
+    written = AnsweredWorkflow(WRITE, answered("Done."))
+    turn = written.say().turn_id
+    hosting = written.workflow.hosting_service
+    url = hosting.get_artifact_url(f"fi:{turn}.files/a.md", disposition="preview", ttl_s=60)
+    data, form = written.app.ports.grants.fetch(Grant(url=url))
+    assert (data, form.disposition.partition(";")[0]) == (b"# A\n", "inline")
+    for path in (f"fi:{turn}.files/b.md", f"ar:{turn}.user.prompt", f"fi:conv_c-2.{turn}.files/a.md"):
+        with pytest.raises(ToolError) as refused:
+            hosting.get_artifact_url(path)
+        assert refused.value.reason == "not_found"
+    with pytest.raises(NotFoundError):
+        WORKFLOW(written.runtime, LANE, user="eve").hosting_service.get_artifact_url(f"fi:{turn}.files/a.md")
+
+
+def test_no_address_of_a_file_is_in_the_log_or_in_a_request():
+    written = AnsweredWorkflow(WRITE, answered("Done."), answered("Again."))
+    turn = written.say().turn_id
+    url = written.workflow.hosting_service.get_artifact_url(f"fi:{turn}.files/a.md")
+    written.say("once more")
+    log = Journal(written.app.ports, LANE, "test").since(0, consistent=True)
+    assert url.partition("?")[0].startswith("memory:///out/acme/docs/c-1/")
+    assert "memory://" not in f"{log}{written.model.requests}"

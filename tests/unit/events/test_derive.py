@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stepline.events.derive import derive, has_events
 from stepline.events.filter import EventFilter
@@ -18,7 +19,7 @@ from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
 from stepline.model.wire.event import ClientEvent, encode_frame, frame_events
-from tests.support.log_builder import LogBuilder, logs, patient
+from tests.support.log_builder import LANE, LogBuilder, logs, patient
 from tests.unit.events.any_entry import entries
 
 OPENING = [
@@ -242,6 +243,24 @@ def test_a_result_is_previewed_and_its_files_are_offered():
             }
         ],
     }
+
+
+def test_a_file_has_its_resource_name_where_the_conversation_is_known():
+    log = LogBuilder()
+    log.message()
+    log.act(("react.write", {}))
+    code = log.block(f"fi:{log.turn}.code.tc_1", body=log.file("a.md").body, meta={"visibility": "external"})
+    odd = log.block("fi:nonsense", body=log.file("a.md").body, meta={"visibility": "external"})
+    log.result(tool="react.write", blocks=(log.file("a b.md"), code, odd))
+    batch = replace(log.batches[-1], state=replace(log.batches[-1].state, owner="ada"))
+    (told,) = [event for event in derive(batch, LANE) if event.type == "chat.files"]
+    assert [item.get("rn") for item in told.data["items"]] == [
+        "ef:acme:support:chatbot:file:ada:c-1:turn_0001:artifact:outputs/a%20b.md",
+        None,
+        None,
+    ]
+    (bare,) = [event for event in derive(batch) if event.type == "chat.files"]
+    assert not any("rn" in item for item in bare.data["items"])
 
 
 def test_an_action_that_was_dropped_beside_others_is_rejected_by_its_number():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
@@ -141,8 +142,26 @@ def test_a_tool_gets_the_address_of_a_file_of_its_conversation_and_of_no_other()
     conversation.agent = replace(app.agent, registry=Registry([WRITE_TOOL, app.agent.registry.find(CALL)]))
     conversation.send()
     conversation.run()
-    assert conversation.ports.grants.get(Grant(url=told["url"])) == b"# A"
+    data, form = conversation.ports.grants.fetch(Grant(url=told["url"]))
+    assert (data, form.disposition.partition(";")[0]) == (b"# A", "attachment")
     assert told["code"] == "not_found"
+
+
+def test_an_internal_file_has_no_address():
+    told = []
+
+    def host(context):
+        with pytest.raises(ToolError) as caught:
+            context.artifact_url(f"fi:{context.turn}.outputs/a.md")
+        told.append(caught.value.reason)
+
+    write = {"path": "outputs/a.md", "channel": "internal", "content": "# A", "kind": "file"}
+    app = app_of(host)
+    conversation = Conversation(called("react.write", write), called(CALL, {}), answered("Done."))
+    conversation.agent = replace(app.agent, registry=Registry([WRITE_TOOL, app.agent.registry.find(CALL)]))
+    conversation.send()
+    conversation.run()
+    assert told == ["not_found"]
 
 
 def test_the_address_of_a_file_lives_no_longer_than_a_signature_may():
@@ -150,7 +169,7 @@ def test_the_address_of_a_file_lives_no_longer_than_a_signature_may():
     app = app_of(lambda context: until.append(context.artifact_url(Body("out/x", "", 1), ttl_s=10**9)))
     conversation = call(app)
     now = int(conversation.clock.now().timestamp())
-    assert until == [f"GET {now + 7 * 86_400} out/x"]
+    assert [parse_qs(urlsplit(url).query)["until"] for url in until] == [[str(now + 7 * 86_400)]]
 
 
 def test_files_have_no_addresses_for_a_tool_of_a_program():

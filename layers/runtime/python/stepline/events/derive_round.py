@@ -132,8 +132,8 @@ def result_events(entry: Resulted, batch: Batch, lane: Lane | None) -> list[Clie
     events += program_ended(entry, turn)
     events += [plan_event(plan, at, turn) for plan in entry.plans]
     files = [_file(block, entry.call_id) for block in entry.blocks if is_offered(block)]
-    if files and lane:
-        files = [_named(file, lane, batch.state.owner) for file in files]
+    if lane and (owner := batch.state.owner):
+        files = [_named(file, lane, owner) for file in files]
     if files:
         events.append(make_event(FilesOffered(count=len(files), items=files), at, turn, "completed"))
     return events
