@@ -25,6 +25,8 @@ CLIENT = {
     "media_type": "over HTTP: a body is `application/json`",
     "method_not_allowed": "over HTTP: the address is there, but not for this method; `Allow` names those that are",
     "bad_cursor": "`after` is no cursor of this list or search, or another user's: begin again without one",
+    "bad_path": "over HTTP: the path is malformed, or that of no file of the conversation",
+    "bad_rn": "over HTTP: this is no [resource name](../concepts/http-api.md#files)",
     "answer_too_large": "a function's answer has at most 4 MiB: ask for less at a time",
     "idempotency_key_reused": "the `Idempotency-Key` was used for another request: take another one",
     "bad_event": "the event cannot be one: its kind, whether that is reactive, its text, or a payload that JSON would not bring back",

@@ -40,6 +40,13 @@ def test_the_bucket_is_private_and_speaks_tls(prod):
     )
 
 
+def test_browsers_of_allowed_sites_post_files_and_get_them_and_no_others_do(prod):
+    (bucket,) = prod.resources("AWS::S3::Bucket").values()
+    (rule,) = bucket["CorsConfiguration"]["CorsRules"]
+    assert sorted(rule["AllowedMethods"]) == ["GET", "POST"]
+    assert "*" not in rule["AllowedOrigins"]
+
+
 def test_prod_keeps_its_data_and_local_does_not(prod, local):
     for kind in ("AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket"):
         prod.templates["state"].has_resource(kind, {"DeletionPolicy": "Retain"})
