@@ -183,7 +183,8 @@ def call_the_api(conversation):
         caller.ask("PUT", f"{url}/read", {"n": 1})
         for title in ("Mine", "Mine after all"):
             caller.ask("PATCH", url, {"title": title})
-        file = caller.get(f"{url}/files", limit="200")["items"][0]
+        rows = caller.get(f"{url}/files", limit="200")["items"]
+        (file,) = [row for row in rows if row["filename"] == "a.md"]
         caller.post(f"{url}/file-links", {"path": file["logical_path"]})
         assert caller.post("/resources/by-rn", {"rn": file["rn"]})["content"]
     rate_a_turn(conversation, caller)
