@@ -171,6 +171,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             DELTA="Query",
             TICKET="DeleteItem",
             RATE="UpdateItem",
+            UPLOAD="GetItem",
         ),
         # The objects of a message, of closing a turn that the message finds lost, and the log of a program; segments for
         # feedback, whose turn is looked up.

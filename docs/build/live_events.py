@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 from docs.build import DOCS
 from docs.build.errors import CLIENT, EVENT_SOURCE
 from stepline.events.derive import derive
-from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, TEXT_MAX_BYTES
+from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH
 from stepline.log.bindings import Policy
 from stepline.loop.steer import FINALIZE_TOOLS, TOKENS_MIN
 from stepline.model.entry import Inbound
@@ -17,6 +17,7 @@ from stepline.model.file.attachment import (
     ATTACHMENTS_MAX,
     EVENT_MAX_BYTES,
     FILENAME_MAX_BYTES,
+    TEXT_MAX_CHARS,
 )
 from stepline.model.wire.live_event import (
     CREDIT,
@@ -39,17 +40,12 @@ REASONS: Final[dict[DropReason, str]] = {
     "stopped": "the turn was stopped before the model had seen it",
 }
 CODES: Final = (
-    *("bad_event", "bad_attachment", "attachment_missing", "bad_message_id", "message_id_taken"),
-    *("payload_too_large", "too_many_attachments", "attachments_too_large", "message_too_large"),
+    *("bad_event", "upload_pending", "attachment_rejected", "bad_message_id", "message_id_taken"),
+    *("payload_too_large", "too_many_attachments", "message_size_limit", "input_too_long"),
     *("rate_limited", "not_found"),
 )
 
-_FILE: Final = {
-    "filename": "offer.pdf",
-    "mime": "application/pdf",
-    "size_bytes": 48_213,
-    "sha256": "9f2c1b7e" * 8,
-}
+UPLOAD: Final = "up_0f8fad5bd9cb469fa16570867728950e"
 EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "A message": ("the same as `send`", {"kind": "followup", "payload": {"text": "And in euros, please."}}),
     "A form": (
@@ -57,8 +53,8 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         {"kind": "form", "payload": {"text": "My order", "plan": "pro", "seats": 4}},
     ),
     "A wizard's step": (
-        "with a file that was stored before",
-        {"kind": "wizard", "payload": {"step": 2, "of": 3}, "attachments": [_FILE]},
+        "with a file that was uploaded before",
+        {"kind": "wizard", "payload": {"step": 2, "of": 3}, "uploads": [UPLOAD]},
     ),
     "An alert to know of": ("kept for the next round", {"kind": "alert", "payload": {"disk_percent": 91}}),
     "An alert to act on": (
@@ -308,8 +304,8 @@ def _attachments() -> list[str]:
     return [
         "## Attachments",
         "",
-        "An event names files that were stored before it was sent, by the SHA-256 of their bytes; it is refused if one is not there or",
-        "has another size. They belong to one conversation. The library [stores them](../how-to/send-events.md#with-a-file). The agent",
+        "An event names files that were uploaded before it was sent; it is refused if one is not [ready](../how-to/uploads.md). They",
+        "belong to one conversation. A service stores them with the [library](../how-to/send-events.md#with-a-file). The agent",
         "finds them at [paths](paths.md) of the turn in which the event came, or which it opened or waited for.",
         "",
     ]
@@ -317,14 +313,14 @@ def _attachments() -> list[str]:
 
 def _limits() -> list[str]:
     rows = (
-        ("text", f"{TEXT_MAX_BYTES:,} bytes of UTF-8"),
+        ("text", f"{TEXT_MAX_CHARS:,} characters (`CHAT_MAX_MESSAGE_CHARS`)"),
         (
             "payload, beside its text",
             f"{PAYLOAD_MAX_BYTES:,} bytes of JSON, {PAYLOAD_MAX_DEPTH} levels, integers of 64 bits",
         ),
         ("attachments of an event", str(ATTACHMENTS_MAX)),
         ("an attachment", f"{ATTACHMENT_MAX_BYTES:,} bytes"),
-        ("text and attachments of an event together", f"{EVENT_MAX_BYTES:,} bytes"),
+        ("text and attachments of an event together", f"{EVENT_MAX_BYTES:,} bytes (`MESSAGE_MAX_BYTES`)"),
         ("its name", f"{FILENAME_MAX_BYTES} bytes of UTF-8 on one line"),
         (
             "messages and events of a user",

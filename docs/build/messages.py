@@ -27,6 +27,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "conversation": _CONVERSATION,
         "message_id": "m_1",
         "text": "Make a plan with three steps.",
+        "uploads": ["up_0f8fad5bd9cb469fa16570867728950e"],
         "timezone": "Europe/Zurich",
         "bundle": "docs",
     },
@@ -78,7 +79,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 ANSWERS = {
     "send": "one [`ack`](#ack), which may come after the events of its batch; or one [`error`](#error). The sender "
     "listens from then on. `timezone` is the user's, a name of the IANA database: the model reads the time there until another "
-    "one is sent. `bundle` is one of [several](../how-to/write-a-bundle.md#several-on-one-stage) on the stage.",
+    "one is sent. `uploads` are [files](../how-to/uploads.md) that come with it. `bundle` is one of [several](../how-to/write-a-bundle.md#several-on-one-stage) on the stage.",
     "event": "as to [`send`](#send); its `kind` is what the event was kept as. What becomes of it then is in "
     "[live events](live-events.md).",
     "approve": "one [`ack`](#ack) whose `kind` is the verdict as recorded: `approved`, or `expired` if it came too late; or one "
@@ -259,7 +260,11 @@ def _rows(schema: dict[str, Any], shared: dict[str, Any], prefix: str) -> list[s
     for field, rule in schema["properties"].items():
         options = [one for one in rule.get("anyOf", [rule]) if one.get("type") != "null"]
         inner = [shared[one["$ref"].rpartition("/")[2]] for one in options if "$ref" in one]
-        items = [shared[one["items"]["$ref"].rpartition("/")[2]] for one in options if "items" in one]
+        items = [
+            shared[one["items"]["$ref"].rpartition("/")[2]]
+            for one in options
+            if "$ref" in one.get("items", {})
+        ]
         kind = "object" if inner else _type(options[0])
         default = "required" if field in required else _default(rule.get("default"))
         lines.append(f"| `{prefix}{field}` | {kind} | {default} | {_constraint(options[0])} |")
@@ -277,7 +282,7 @@ def _type(rule: dict[str, Any]) -> str:
         inner = rule.get("additionalProperties")
         return f"map of {inner['type']}" if isinstance(inner, dict) else "object"
     if rule["type"] == "array":
-        return "list of objects"
+        return "list of objects" if "$ref" in rule["items"] else f"list of {rule['items']['type']}"
     return str(rule["type"])
 
 
@@ -295,6 +300,8 @@ def _constraint(rule: dict[str, Any]) -> str:
         "maxItems": "at most {}",
     }
     found = [text.format(_shown(rule[key])) for key, text in facts.items() if key in rule]
+    if "pattern" in rule.get("items", {}):
+        found.append(f"each matches `{_shown(rule['items']['pattern'])}`")
     if "propertyNames" in rule:
         found.append(f"names of at most {rule['propertyNames']['maxLength']} characters")
     if isinstance(rule.get("additionalProperties"), dict) and "minimum" in rule["additionalProperties"]:

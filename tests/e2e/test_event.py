@@ -81,11 +81,10 @@ def test_a_form_during_the_answer_is_answered_too_and_an_alert_is_not(scripted, 
 
 def test_what_cannot_be_an_event_is_refused_and_nothing_of_it_is_there(scripted, conversation):
     body = {"action": "event", "conversation": conversation, "message_id": "e1", "kind": "form"}
-    file = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 1, "sha256": "0" * 64}
     refused = [
         ({"kind": "prompt"}, "bad_event"),
         ({"payload": {"a": "x" * 25_000}}, "payload_too_large"),
-        ({"attachments": [file]}, "attachment_missing"),
+        ({"uploads": [f"up_{'0' * 32}"]}, "upload_missing"),
     ]
     with scripted.socket() as (connection, next_frame):
         for fields, code in refused:

@@ -59,7 +59,7 @@ def test_a_bad_message_gets_one_error_with_a_code_and_the_socket_stays_usable(
 
 
 def test_a_message_in_fragments_arrives_whole(stage, conversation):
-    text = f"{a_word()} é🙂 " * 3_000
+    text = f"{a_word()} é🙂 " * 2_000
     request = {"action": "send", "conversation": conversation, "message_id": "m1", "text": text}
     pieces = encode_request(request)
     assert isinstance(pieces, list)

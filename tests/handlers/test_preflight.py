@@ -8,7 +8,7 @@ import pytest
 
 from lambdas import preflight
 from stepline.adapters.memory.upload.preflight import MemoryPreflight
-from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryUploads
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine
 from stepline.ingress.upload import UploadPorts, UploadRequest, start_upload
 from stepline.model.file.upload_slot import quarantine_key
 from stepline.model.ids import Lane
@@ -26,7 +26,6 @@ def desk(runtime: LambdaRuntime, monkeypatch: pytest.MonkeyPatch) -> UploadPorts
     found = UploadPorts(
         ports=ports,
         quarantine=MemoryQuarantine(ports.clock),
-        uploads=MemoryUploads(),
         preflight=MemoryPreflight(),
     )
     monkeypatch.setattr(preflight, "uploads_on_aws", lambda *_: found)

@@ -22,6 +22,7 @@ from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.upload.quarantine import S3Quarantine
+from stepline.bootstrap.choice import StoredUploads
 from stepline.bootstrap.event_source import EventSource
 from stepline.bundle.assembly import build_agent
 from stepline.delivery.posting import Posting
@@ -206,7 +207,10 @@ class Cloud(Conversation):
             machine=StepFunctionsMachine(create_machine(name)),
             tasks=EcsTasks(table, "prod", clock),
             grants=S3Grants(name),
-            policy=dataclasses.replace(self.ports.policy, seal_batches=2, workspace="git"),
+            uploads=StoredUploads(table),
+            policy=dataclasses.replace(
+                self.ports.policy, seal_batches=2, workspace="git", message_max_chars=100_000
+            ),
         )
         profile = RuntimeProfile(placement="remote", backend="fargate", task=TASK)
         agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=60)))

@@ -11,20 +11,19 @@ from msgspec.structs import replace
 
 from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.event_source import PRINCIPAL
-from stepline.adapters.aws.table import Table
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.model import Say
 from stepline.adapters.memory.upload.preflight import MemoryPreflight
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.adapters.upload.guard_duty import TAG, GuardDutyScanner
-from stepline.adapters.upload.upload_rows import DynamoUploads
 from stepline.api.endpoint import Services
 from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router
 from stepline.delivery.program_log import post_log
 from stepline.ingress.access import issue_ticket
+from stepline.ingress.admit import Arrival
+from stepline.ingress.event_validation import take_event
 from stepline.ingress.upload import (
-    LATE_S,
     SLOT_S,
     UploadPorts,
     UploadRequest,
@@ -37,7 +36,7 @@ from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.entry import ApprovalRequested, Decided
-from stepline.model.file.upload_slot import quarantine_key
+from stepline.model.file.upload_slot import LATE_S, quarantine_key
 from stepline.model.ids import execution_name
 from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.model.path import exec_key
@@ -414,7 +413,6 @@ def take_files(conversation):
     desk = UploadPorts(
         ports=conversation.ports,
         quarantine=quarantine,
-        uploads=DynamoUploads(Table(name)),
         preflight=MemoryPreflight(),
         scanner=GuardDutyScanner(name, conversation.clock, timeout_s=1),
     )
@@ -437,6 +435,9 @@ def take_files(conversation):
             lose_a_listener(conversation)
             judge_upload(desk, LANE, upload)
             judge_upload(desk, LANE, upload)
+        if data:
+            with conversation.acting("socket"):
+                take_event(conversation.ports, LANE, Arrival(message_id="f1", user=USER, uploads=(upload,)))
 
 
 def lose_a_turn(conversation):

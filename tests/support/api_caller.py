@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from stepline.adapters.memory.upload.preflight import MemoryPreflight
-from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryUploads
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine
 from stepline.api.endpoint import Services
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Answer, Request, Router
@@ -29,7 +29,6 @@ class Caller:
         self.uploads = UploadPorts(
             ports=ports,
             quarantine=MemoryQuarantine(ports.clock),
-            uploads=MemoryUploads(),
             preflight=MemoryPreflight(),
         )
         self.services = Services(ports=ports, history=History(), inspect="owner", uploads=self.uploads)

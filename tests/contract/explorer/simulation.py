@@ -19,6 +19,7 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.delivery import resume as resume_step
 from stepline.delivery.posting import Posting
 from stepline.errors import InputError, SteplineError
@@ -138,6 +139,7 @@ class Simulation:
             machine=Proxy(process, "machine", self.machine),
             tasks=SteppedTasks(process, self.tasks, row_first=self.row_first),
             grants=self.grants,
+            uploads=MemoryUploads(),
             tickets=MemoryTickets(self.clock),
             rate=MemoryRate(),
             clock=self.clock,

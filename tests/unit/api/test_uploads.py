@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepline.adapters.memory.upload.preflight import MemoryPreflight
-from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryScanner, MemoryUploads
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryScanner
 from stepline.api.endpoint import Services
 from stepline.api.router import Request, Router
 from stepline.api.uploads import ENDPOINTS
@@ -41,7 +41,6 @@ class Client:
         self.desk = UploadPorts(
             ports=conversation.ports,
             quarantine=self.quarantine,
-            uploads=MemoryUploads(),
             preflight=MemoryPreflight(),
             scanner=MemoryScanner(),
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepline.errors import InputError, NotFoundError, SteplineError
 from stepline.ingress.admit import Admitted, Arrival
-from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, TEXT_MAX_BYTES, take_event
+from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, take_event
 from stepline.ingress.message import receive
 from stepline.log.spill import hydrate
 from stepline.model.batch import BATCH_MAX_BYTES, decode_batch, encode_batch
@@ -21,6 +21,7 @@ from stepline.model.file.attachment import (
     ATTACHMENTS_MAX,
     EVENT_MAX_BYTES,
     FILENAME_MAX_BYTES,
+    TEXT_MAX_CHARS,
     Attachment,
     attachment_key,
 )
@@ -35,10 +36,10 @@ CODES = {
     "bad_event",
     "bad_attachment",
     "attachment_missing",
-    "message_too_large",
+    "input_too_long",
     "payload_too_large",
     "too_many_attachments",
-    "attachments_too_large",
+    "message_size_limit",
 }
 
 
@@ -107,7 +108,7 @@ def test_an_event_at_all_its_limits_at_once_still_fits_into_a_batch() -> None:
         Attachment(filename=name, mime=mime, size_bytes=5, sha256=file.sha256) for _ in range(ATTACHMENTS_MAX)
     ]
     payload = {f"k{n:03}": "v" * 40 for n in range(PAYLOAD_MAX_BYTES // 51 - 1)}
-    text = "\x01" * TEXT_MAX_BYTES
+    text = "\x01" * TEXT_MAX_CHARS
     user = '"' * 256
     take(
         conversation,
@@ -224,14 +225,14 @@ def test_too_much_is_refused_by_what_is_too_much() -> None:
     file = stored(conversation)
     assert refusal(conversation, {"a": "x" * PAYLOAD_MAX_BYTES}) == "payload_too_large"
     assert refusal(conversation, {"a": "ü" * (PAYLOAD_MAX_BYTES // 2)}) == "payload_too_large"
-    assert refusal(conversation, {"text": "x" * (TEXT_MAX_BYTES + 1)}) == "message_too_large"
+    assert refusal(conversation, {"text": "ü" * (TEXT_MAX_CHARS + 1)}) == "input_too_long"
     assert refusal(conversation, attachments=(file,) * (ATTACHMENTS_MAX + 1)) == "too_many_attachments"
 
 
 def test_what_comes_with_an_event_has_a_limit_together_with_its_text_however_often_it_is_named() -> None:
     conversation = Conversation()
     half = stored(conversation, bytes(EVENT_MAX_BYTES // 2))
-    assert refusal(conversation, {"text": "x"}, attachments=(half, half)) == "attachments_too_large"
+    assert refusal(conversation, {"text": "x"}, attachments=(half, half)) == "message_size_limit"
     assert take(conversation, attachments=(half, half)).fate == "opened"
 
 
@@ -373,8 +374,7 @@ EVENTS = st.fixed_dictionaries(
         "kind": st.sampled_from(["form", "followup", "steer", "stop", "prompt", "x" * 40]) | JSON,
         "reactive": st.booleans() | JSON,
         "payload": st.dictionaries(TEXTS | st.just("text"), JSON, max_size=3) | JSON,
-        "attachments": st.lists(st.fixed_dictionaries({}, optional={"filename": JSON, "sha256": JSON}))
-        | JSON,
+        "uploads": st.lists(st.just(f"up_{'0' * 32}") | JSON) | JSON,
         "extra": JSON,
     },
 )

@@ -12,6 +12,7 @@ from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES
 from stepline.ingress.message import SEND_AGAIN, receive, report_internal
 from stepline.model.batch import BATCH_MAX_BYTES, Batch
 from stepline.model.entry import Inbound
+from stepline.model.file.attachment import TEXT_MAX_CHARS
 from stepline.model.ids import Lane
 from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
@@ -20,7 +21,7 @@ from tests.support.conversation import FAR, LANE, USER, Conversation, event_type
 from tests.support.faulty_log import ContendedLog
 from tests.support.generation import answered
 
-FILE = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 5, "sha256": "0" * 64}
+UPLOAD = f"up_{'0' * 32}"
 
 
 def body(action: str = "send", **fields: Any) -> str:
@@ -174,15 +175,17 @@ def test_a_resume_is_answered_with_what_was_missed_and_a_ping_with_the_newest_nu
         (body("event", payload={"text": 7}), "bad_event"),
         (body("event", payload={"a": float("inf")}), "bad_json"),
         (body("event", payload={"a": "x" * PAYLOAD_MAX_BYTES}), "payload_too_large"),
-        (body("event", attachments=[{}]), "bad_message"),
-        (body("event", attachments=[FILE | {"sha256": "../x"}]), "bad_message"),
-        (body("event", attachments=[FILE | {"filename": "a\nb"}]), "bad_attachment"),
-        (body("event", attachments=[FILE]), "attachment_missing"),
-        (body("event", attachments=[FILE] * 21), "bad_message"),
+        (body("event", uploads=[{}]), "bad_message"),
+        (body("event", uploads=["up_../x"]), "bad_message"),
+        (body("event", uploads=[UPLOAD]), "upload_missing"),
+        (body(uploads=[UPLOAD]), "upload_missing"),
+        (body("event", uploads=[UPLOAD] * 21), "bad_message"),
         (body("event", source="billing"), "bad_message"),
         (body(text="x" * MESSAGE_MAX_BYTES), "message_too_large"),
-        (body(text="x" * (MESSAGE_MAX_BYTES - len(body(text="")))), None),
         (body(text="ü" * (MESSAGE_MAX_BYTES // 2)), "message_too_large"),
+        (body(text="🙂" * TEXT_MAX_CHARS), "message_too_large"),  # as twelve characters of ASCII each
+        (json.dumps(json.loads(body(text="🙂" * TEXT_MAX_CHARS)), ensure_ascii=False), None),
+        (body(text="x" * (TEXT_MAX_CHARS + 1)), "input_too_long"),
     ],
 )
 def test_whatever_is_wrong_with_a_message_is_one_error_with_a_stable_code(

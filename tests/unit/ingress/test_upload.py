@@ -9,11 +9,9 @@ import pytest
 from msgspec.structs import replace as changed
 
 from stepline.adapters.memory.upload.preflight import MemoryPreflight
-from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryScanner, MemoryUploads
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryScanner
 from stepline.errors import DependencyError, InputError, LimitError, NotFoundError
 from stepline.ingress.upload import (
-    CHECK_S,
-    LATE_S,
     SLOT_S,
     UploadPorts,
     UploadRequest,
@@ -22,7 +20,7 @@ from stepline.ingress.upload import (
     start_upload,
 )
 from stepline.model.file.attachment import attachment_key
-from stepline.model.file.upload_slot import quarantine_key, read_quarantine_key
+from stepline.model.file.upload_slot import CHECK_S, LATE_S, quarantine_key, read_quarantine_key
 from stepline.model.wire.event import NoticeFrame
 from stepline.ports.channel import Principal
 from stepline.ports.upload.quarantine import PostGrant
@@ -50,7 +48,6 @@ class Desk:
         self.ports = UploadPorts(
             ports=ports,
             quarantine=self.quarantine,
-            uploads=MemoryUploads(),
             preflight=MemoryPreflight(),
             scanner=MemoryScanner(),
         )

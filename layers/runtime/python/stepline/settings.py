@@ -448,10 +448,19 @@ class Settings(Value):
     message_max_bytes: int = setting(
         "MESSAGE_MAX_BYTES",
         26_214_400,
-        "Largest file that is uploaded; at most what an event may have with its attachments.",
+        "Most that a message may have, its text and its attachments together; and so the largest file that is uploaded.",
         unit="bytes",
         minimum=1,
         maximum=26_214_400,
+        handed_on=False,
+    )
+    message_max_chars: int = setting(
+        "CHAT_MAX_MESSAGE_CHARS",
+        32_000,
+        "Longest text of a message. A client uploads a longer one, and attaches it.",
+        unit="characters",
+        minimum=1,
+        maximum=32_768,
         handed_on=False,
     )
     av_scan: AvScan = setting(

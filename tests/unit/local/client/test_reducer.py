@@ -379,13 +379,13 @@ def test_a_batch_of_which_a_part_is_missing_counts_as_missing():
 
 
 def test_what_is_told_is_what_the_server_reads():
-    reference = {"filename": "a.pdf", "mime": "application/pdf", "size_bytes": 3, "sha256": "0" * 64}
-    said = Said(kind="form", text="done", payload={"field": 1}, reactive=False, attachments=(reference,))
+    upload = f"up_{'0' * 32}"
+    said = Said(kind="form", text="done", payload={"field": 1}, reactive=False, uploads=(upload,))
     state = note_message(EMPTY, "m1", said)
     told = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
     assert isinstance(told, Event)
     assert (told.kind, told.payload, told.reactive) == ("form", {"field": 1, "text": "done"}, False)
-    assert msgspec.to_builtins(told.attachments) == [reference]
+    assert told.uploads == [upload]
 
 
 def test_feedback_stands_by_turn_and_origin_until_it_is_replaced_or_withdrawn():

@@ -115,7 +115,7 @@ def test_a_refusal_names_the_field_that_is_wrong(field: str, value: Any) -> None
     assert field in str(error)
 
 
-FILE = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 5, "sha256": "0" * 64}
+UPLOAD = f"up_{'0' * 32}"
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ FILE = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 5, "sha256": "0
         ({"action": "event", "kind": "form", "reactive": "yes"}, "`reactive` must be true or false"),
         ({"action": "event", "kind": "form", "payload": []}, "`payload` must be an object"),
         (
-            {"action": "event", "kind": "form", "attachments": [FILE] * 21},
-            "`attachments` has at most 20 entries",
+            {"action": "event", "kind": "form", "uploads": [UPLOAD] * 21},
+            "`uploads` has at most 20 entries",
         ),
         (
-            {"action": "event", "kind": "form", "attachments": [FILE | {"mime": "x"}]},
-            "`attachments.0.mime` is a media type, for example `text/plain`",
+            {"action": "event", "kind": "form", "uploads": [UPLOAD, "a.txt"]},
+            "`uploads.1` is the id of an upload, `up_` and 32 hexadecimal digits",
         ),
         ({"action": "feedback", "reaction": "great"}, "`reaction` is none of its words"),
         ({"action": "feedback"}, "`reaction` is missing"),

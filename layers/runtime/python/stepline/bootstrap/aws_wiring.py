@@ -21,6 +21,7 @@ from stepline.adapters.parallel import ParallelPosts
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.bootstrap.choice import (
+    StoredUploads,
     bundle_rules,
     live_of,
     memory_of,
@@ -81,6 +82,7 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
         machine=StepFunctionsMachine(settings.machine_arn),
         tasks=EcsTasks(table, settings.stage, clock),
         grants=S3Grants(settings.bucket),
+        uploads=StoredUploads(table),
         clock=clock,
         meter=meter,
         search=search,

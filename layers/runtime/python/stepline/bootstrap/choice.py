@@ -27,6 +27,10 @@ from stepline.ports.signal import Signals
 from stepline.settings import EMBEDDING_MODEL, Settings, env
 
 if TYPE_CHECKING:
+    from stepline.adapters.aws.table import Table
+    from stepline.model.file.upload_slot import Upload
+    from stepline.model.ids import Lane
+    from stepline.ports.artifacts import Uploads
     from stepline.ports.mcp.mcp_server import McpServers
     from stepline.ports.memory_index import MemoryIndex
     from stepline.ports.search import Page, WebPages, WebSearch
@@ -53,6 +57,8 @@ def policy(settings: Settings) -> Policy:
         mcp_task_s=settings.mcp_task_s,
         finalize_max_tokens=settings.finalize_max_tokens,
         workspace=settings.workspace,
+        message_max_chars=settings.message_max_chars,
+        message_max_bytes=settings.message_max_bytes,
         context=context_rules(settings),
     )
 
@@ -202,3 +208,26 @@ def memory_of(settings: Settings) -> MemoryIndex | None:
     from stepline.adapters.s3_vectors.memory_index import S3VectorsMemoryIndex  # noqa: PLC0415 - few deployments have one
 
     return S3VectorsMemoryIndex(settings.memory_bucket_arn, EMBEDDING_MODEL)
+
+
+class StoredUploads:
+    """Keeps the rows of uploads (`Uploads`); what that takes is loaded with the first one."""
+
+    def __init__(self, table: Table) -> None:
+        """Keep them in `table`."""
+        self._table = table
+
+    @cached_property
+    def _rows(self) -> Uploads:
+        from stepline.adapters.upload.upload_rows import DynamoUploads  # noqa: PLC0415 - few messages name one
+
+        return DynamoUploads(self._table)
+
+    def begin(self, lane: Lane, upload: Upload) -> None:
+        self._rows.begin(lane, upload)
+
+    def get(self, lane: Lane, upload_id: str) -> Upload | None:
+        return self._rows.get(lane, upload_id)
+
+    def settle(self, lane: Lane, upload: Upload) -> Upload:
+        return self._rows.settle(lane, upload)

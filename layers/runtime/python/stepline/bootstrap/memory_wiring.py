@@ -18,6 +18,7 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.bootstrap.choice import bundle_rules, outward, pages_of, policy, search_of, servers_of
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.delivery.posting import Posting
@@ -57,6 +58,7 @@ def in_memory(
         machine=MemoryMachine(),
         tasks=MemoryTasks(clock),
         grants=MemoryGrants(artifacts, clock),
+        uploads=MemoryUploads(),
         clock=clock,
         meter=meter,
         search=search,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepline.adapters.aws.table import Table
 from stepline.adapters.upload.clamd import ClamdScanner
 from stepline.adapters.upload.guard_duty import GuardDutyScanner
 from stepline.adapters.upload.preflight import JailedPreflight
 from stepline.adapters.upload.quarantine import S3Quarantine
-from stepline.adapters.upload.upload_rows import DynamoUploads
 from stepline.errors import InputError
 from stepline.ingress.upload import UploadPorts
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
@@ -26,7 +24,6 @@ def uploads_on_aws(settings: Settings, ports: Ports) -> UploadPorts:
     return UploadPorts(
         ports=ports,
         quarantine=S3Quarantine(settings.bucket),
-        uploads=DynamoUploads(Table(settings.table)),
         preflight=JailedPreflight(),
         scanner=scanner_of(settings, ports),
         limits=file_limits(settings),

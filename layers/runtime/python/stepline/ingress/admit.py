@@ -43,7 +43,7 @@ class Arrival:
 
     `kind` is the sender's name for it; `reactive` is None if the sender left that to the kind. `source` names
     the service that acts for the user. `timezone` is the user's, if known. `bundle` is the one that the conversation
-    is to have, by its name on the stage; "" names none.
+    is to have, by its name on the stage; "" names none. `uploads` are ids of uploads, which become attachments.
     """
 
     message_id: str
@@ -53,6 +53,7 @@ class Arrival:
     reactive: bool | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
+    uploads: tuple[str, ...] = ()
     source: str = ""
     timezone: str = ""
     bundle: str = ""

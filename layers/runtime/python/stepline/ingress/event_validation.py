@@ -16,7 +16,6 @@ from stepline.log.fence import check_owner
 from stepline.model.batch import EMPTY
 from stepline.model.file.attachment import (
     ATTACHMENTS_MAX,
-    EVENT_MAX_BYTES,
     Attachment,
     attachment_key,
     check_attachment,
@@ -25,8 +24,8 @@ from stepline.model.ids import Lane, check_segment, local_time
 from stepline.model.wire.client_message import TIMEZONE_CHARS
 from stepline.model.wire.live_event import CREDIT, FOLLOWUP, KIND, PROMPT, STEER, STOP, is_reactive
 
-TEXT_MAX_BYTES: Final = 128 * 1024
-"""Of UTF-8; a longer text does not fit through the websocket."""
+PENDING_S: Final = 2
+"""How long a client waits until it names an upload again that is not judged yet."""
 PAYLOAD_MAX_BYTES: Final = 24 * 1024
 """Of a payload without its text, as JSON: with everything around it, it fits into a batch."""
 PAYLOAD_MAX_DEPTH: Final = 32
@@ -53,10 +52,9 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
 
     Raises:
         InputError: `bad_message_id`; `bad_event`; `bad_timezone`; `bad_attachment`; `attachment_missing`, nothing is stored
-            under a
-            reference.
-        LimitError: `message_too_large`, its text is; `payload_too_large`, `too_many_attachments`;
-            `attachments_too_large`, they and the text together.
+            under a reference; `upload_missing`, `upload_pending`, `upload_expired`, `attachment_rejected`, of an upload.
+        LimitError: `input_too_long`, its text is; `payload_too_large`, `too_many_attachments`;
+            `message_size_limit`, its attachments and its text are together.
         NotFoundError: it has attachments, and the conversation belongs to another user.
         DependencyError: the log or the artifact store does not answer.
     """
@@ -68,19 +66,22 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
     if arrival.text and "text" in payload:
         raise InputError("an event has one text, of its own or in its payload", code="bad_event")
     text = payload.pop("text", arrival.text)
-    _check_text(text)
+    _check_text(ports, text)
     _check_zone(ports, arrival.timezone)
     _check_payload(payload)
     _check_kind(arrival, text, payload)
-    _check_attachments(ports, lane, arrival, text)
-    return replace(arrival, text=text, payload=payload)
+    files = _find_attachments(ports, lane, arrival, text)
+    return replace(arrival, text=text, payload=payload, attachments=files, uploads=())
 
 
-def _check_text(text: object) -> None:
+def _check_text(ports: Ports, text: object) -> None:
     if not isinstance(text, str):
         raise InputError("the text of an event is a text", code="bad_event")
-    if _size_bytes(text) > TEXT_MAX_BYTES:
-        raise LimitError(f"a text has at most {TEXT_MAX_BYTES} bytes", code="message_too_large")
+    _size_bytes(text)
+    if len(text) > (most := ports.policy.message_max_chars):
+        raise LimitError(
+            f"a text has at most {most} characters; upload a longer one, and attach it", code="input_too_long"
+        )
 
 
 def _check_zone(ports: Ports, zone: str) -> None:
@@ -141,29 +142,61 @@ def _size_bytes(text: str) -> int:
 def _check_kind(arrival: Arrival, text: str, payload: Mapping[str, Any]) -> None:
     if arrival.kind == STOP and text:
         raise InputError("a stop has no text; to say something, steer", code="bad_event")
-    if arrival.kind == FOLLOWUP and not text and not arrival.attachments:
+    files = arrival.attachments or arrival.uploads
+    if arrival.kind == FOLLOWUP and not text and not files:
         raise InputError("a followup says something", code="bad_event")
-    if arrival.kind in (STEER, STOP) and (payload or arrival.attachments):
+    if arrival.kind in (STEER, STOP) and (payload or files):
         raise InputError("a steer has a text and nothing else", code="bad_event")
 
 
-def _check_attachments(ports: Ports, lane: Lane, arrival: Arrival, text: str) -> None:
-    """Check that every attachment of the event is stored; only for a conversation of the same user."""
-    if not arrival.attachments:
-        return
-    if len(arrival.attachments) > ATTACHMENTS_MAX:
+def _find_attachments(ports: Ports, lane: Lane, arrival: Arrival, text: str) -> tuple[Attachment, ...]:
+    """Return the attachments of an event, all of which are stored: those that it refers to, and those of its uploads.
+
+    Only the owner of a conversation learns which files it has.
+    """
+    referred, uploads = arrival.attachments, arrival.uploads
+    if len(referred) + len(uploads) > ATTACHMENTS_MAX:
         raise LimitError(f"an event has at most {ATTACHMENTS_MAX} attachments", code="too_many_attachments")
-    for attachment in arrival.attachments:
+    for attachment in referred:
         check_attachment(attachment)
-    size_bytes = _size_bytes(text) + sum(attachment.size_bytes for attachment in arrival.attachments)
-    if size_bytes > EVENT_MAX_BYTES:
-        raise LimitError(
-            f"an event of {size_bytes} bytes; its text and its attachments may have {EVENT_MAX_BYTES} together",
-            code="attachments_too_large",
-        )
+    _check_size(ports, text, referred)
+    if not (referred or uploads):
+        return ()
     check_owner(ports.log.tail(lane, consistent=True) or EMPTY, arrival.user)
-    for attachment in dict.fromkeys(arrival.attachments):
+    files = (*referred, *(_uploaded(ports, lane, arrival.user, upload_id) for upload_id in uploads))
+    _check_size(ports, text, files)
+    for attachment in dict.fromkeys(referred):
         _check_stored(ports, lane, attachment)
+    return files
+
+
+def _check_size(ports: Ports, text: str, files: tuple[Attachment, ...]) -> None:
+    size_bytes = _size_bytes(text) + sum(file.size_bytes for file in files)
+    if size_bytes > (most := ports.policy.message_max_bytes):
+        raise LimitError(
+            f"a message of {size_bytes} bytes; its text and its attachments may have {most} together",
+            code="message_size_limit",
+        )
+
+
+def _uploaded(ports: Ports, lane: Lane, user: str, upload_id: str) -> Attachment:
+    """Return the file of an upload, as it was judged; it is stored before its row says that it is ready."""
+    upload = ports.uploads.get(lane, upload_id)
+    if upload is None or upload.user != user:
+        raise InputError(f"this conversation has no upload {upload_id} of yours", code="upload_missing")
+    if upload.state == "ready":
+        return upload.file
+    if upload.code == "upload_expired" or upload.has_expired(ports.clock.now().timestamp()):
+        raise InputError(
+            f"nothing was posted in time for upload {upload_id}; begin another one", code="upload_expired"
+        )
+    if upload.state == "refused":
+        raise InputError(f"upload {upload_id} was refused: {upload.message}", code="attachment_rejected")
+    raise InputError(
+        f"upload {upload_id} is not judged yet; send the message again",
+        code="upload_pending",
+        retry_after_s=PENDING_S,
+    )
 
 
 def _check_stored(ports: Ports, lane: Lane, attachment: Attachment) -> None:

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Mapping
 from typing import Final, Literal
 
-import msgspec
-
 from stepline.delivery.effect import deliver
 from stepline.delivery.resume import newest, pong, resume
 from stepline.errors import (
@@ -25,7 +23,6 @@ from stepline.ingress.admit import Admitted, Arrival
 from stepline.ingress.approval_answer import Answer, Settled, answer_request
 from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
-from stepline.model.file.attachment import Attachment
 from stepline.model.ids import Lane
 from stepline.model.wire.client_message import (
     Approve,
@@ -137,6 +134,7 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
             message_id=message.message_id,
             user=user,
             text=message.text,
+            uploads=tuple(message.uploads),
             timezone=message.timezone,
             bundle=message.bundle,
         )
@@ -146,11 +144,9 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
         kind=message.kind,
         reactive=message.reactive,
         payload=message.payload,
+        uploads=tuple(message.uploads),
         timezone=message.timezone,
         bundle=message.bundle,
-        attachments=tuple(
-            msgspec.convert(reference, Attachment, from_attributes=True) for reference in message.attachments
-        ),
     )
 
 

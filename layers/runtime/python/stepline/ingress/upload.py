@@ -33,16 +33,13 @@ from stepline.model.file.file_verdict import MALWARE, SIZE, FileLimits, FileVerd
 from stepline.model.file.upload_slot import Upload, UploadState, check_upload_id, quarantine_key
 from stepline.model.ids import Lane, make_lane, utc
 from stepline.model.wire.event import NoticeFrame, encode_frame
+from stepline.ports.artifacts import Uploads
 from stepline.ports.channel import Principal
-from stepline.ports.upload.quarantine import Preflight, Quarantine, Scanner, Uploads
+from stepline.ports.upload.quarantine import Preflight, Quarantine, Scanner
 from stepline.preflight.judge_file import agreed_mime, judge_claim
 
 SLOT_S: Final = 600
 """How long a slot can be posted to; no longer than credentials of a function last."""
-LATE_S: Final = 60
-"""How late the bucket may tell of a file that was posted at the last moment."""
-CHECK_S: Final = 900
-"""How long a check may take, with every time that it is tried again."""
 HASH: Final = "hash_mismatch"
 
 
@@ -52,10 +49,14 @@ class UploadPorts:
 
     ports: Ports
     quarantine: Quarantine
-    uploads: Uploads
     preflight: Preflight
     scanner: Scanner | None = None
     limits: FileLimits = field(default_factory=FileLimits)
+
+    @property
+    def uploads(self) -> Uploads:
+        """The rows of uploads."""
+        return self.ports.uploads
 
 
 class UploadRequest(Value, forbid_unknown_fields=True):
@@ -77,7 +78,7 @@ class UploadGrant(Value):
 
 
 class UploadStatus(Value):
-    """The state of an upload. `file` is what a message says to attach it, once it is ready."""
+    """The state of an upload, which a message may name once it is `ready`. `file` is then what it attaches."""
 
     state: UploadState
     file: Attachment | None = None
@@ -153,8 +154,7 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
     upload = desk.uploads.get(lane, check_upload_id(upload_id))
     if upload is None or upload.user != principal.user:
         raise NotFoundError("no such upload")
-    waits_s = LATE_S if upload.state == "waiting" else CHECK_S
-    if not upload.is_final and desk.ports.clock.now().timestamp() > upload.until_s + waits_s:
+    if upload.has_expired(desk.ports.clock.now().timestamp()):
         verdict = FileVerdict(
             code="upload_expired", message="nothing was posted in time, or it was never judged"
         )

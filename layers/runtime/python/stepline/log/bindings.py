@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
+from stepline.model.file.attachment import EVENT_MAX_BYTES, TEXT_MAX_CHARS
 from stepline.model.program.execution import WorkspaceMode
-from stepline.ports.artifacts import Artifacts
+from stepline.ports.artifacts import Artifacts, Uploads
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
 from stepline.ports.identity import Tickets
@@ -45,6 +46,8 @@ class Policy:
     finalize_max_tokens: int = 3000
     seal_batches: int = 64
     seal_bytes: int = 96 * 1024
+    message_max_chars: int = TEXT_MAX_CHARS
+    message_max_bytes: int = EVENT_MAX_BYTES
     workspace: WorkspaceMode = "custom"
     context: ContextRules = field(default_factory=ContextRules)
 
@@ -79,6 +82,7 @@ class Ports:
     machine: Machine
     tasks: Tasks
     grants: Grants
+    uploads: Uploads
     clock: Clock
     meter: Meter
     search: WebSearch | None = None

@@ -1,9 +1,13 @@
-"""Artifacts: bytes written once, under a key that names their content or the call that made them."""
+"""Artifacts: bytes written once, under a key that names their content or the call that made them; and uploads of such bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from stepline.model.file.upload_slot import Upload
+    from stepline.model.ids import Lane
 
 
 class Artifacts(Protocol):
@@ -37,4 +41,23 @@ class Artifacts(Protocol):
 
     def size(self, key: str) -> int | None:
         """Return the object's size; None if it does not exist or may not be read. Raises DependencyError."""
+        ...
+
+
+class Uploads(Protocol):
+    """The rows of uploads, each for as long as a message that names it may be sent again."""
+
+    def begin(self, lane: Lane, upload: Upload) -> None:
+        """Keep a new upload. Raises DependencyError."""
+        ...
+
+    def get(self, lane: Lane, upload_id: str) -> Upload | None:
+        """Return an upload, by a strong read; None if the conversation has none of this id."""
+        ...
+
+    def settle(self, lane: Lane, upload: Upload) -> Upload:
+        """Replace an upload that has no final state yet; return what is kept now: the first final state stays.
+
+        Raises NotFoundError: the row is gone; DependencyError.
+        """
         ...

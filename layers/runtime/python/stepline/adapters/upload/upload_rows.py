@@ -1,4 +1,4 @@
-"""Uploads as rows of the table, each for a day."""
+"""Uploads as rows of the table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepline.adapters.aws.error import CONDITION_FAILED, mapped, tolerated
+from stepline.adapters.aws.log import MESSAGE_TTL_S
 from stepline.adapters.aws.table import Table, key, upload_pk
 from stepline.errors import NotFoundError
 from stepline.model.file.upload_slot import Upload
@@ -14,8 +15,8 @@ from stepline.model.file.upload_slot import Upload
 if TYPE_CHECKING:
     from stepline.model.ids import Lane
 
-KEPT_S: Final = 24 * 3600
-"""How long AWS keeps a row behind the end of its posting; the object below it is deleted after a day, too."""
+KEPT_S: Final = MESSAGE_TTL_S
+"""How long AWS keeps a row behind the end of its posting: a message that names it may be sent again for as long."""
 
 _UPLOAD: Final = msgspec.json.Decoder(Upload)
 

@@ -13,8 +13,8 @@ from stepline.model.wire.live_event import STEER, STOP
 class Said(Value):
     """A message or event, sent under one message id until it is answered.
 
-    Without a `kind` it is a message. `payload` are an event's fields beside its text, `attachments`
-    references to stored files. `reactive` is None for the default of the kind. `timezone` is the user's, a name
+    Without a `kind` it is a message. `payload` are an event's fields beside its text, `uploads` the ids of
+    files that come with it. `reactive` is None for the default of the kind. `timezone` is the user's, a name
     of the IANA database, if it is known. `bundle` is the one that the conversation is to have. With a `verdict` it answers
     whether the call `call_id` may run: `payload` are the parameters of an edited call, `text` the words of a denial. If it
     `rates`, it says `reaction` and `text` about a turn, "" for the newest that has ended.
@@ -24,7 +24,7 @@ class Said(Value):
     kind: str = ""
     payload: Mapping[str, Any] = {}
     reactive: bool | None = None
-    attachments: tuple[Mapping[str, Any], ...] = ()
+    uploads: tuple[str, ...] = ()
     timezone: str = ""
     bundle: str = ""
     verdict: Literal["", "approve", "deny", "edit"] = ""
@@ -59,12 +59,12 @@ def render_request(conversation: str, message_id: str, said: Said) -> dict[str, 
         request["timezone"] = said.timezone
     if said.bundle:
         request["bundle"] = said.bundle
+    if said.uploads:
+        request["uploads"] = list(said.uploads)
     if not said.kind:
         return {"action": "send", **request, "text": said.text}
     payload = {**said.payload, **({"text": said.text} if said.text else {})}
     request = {"action": "event", **request, "kind": said.kind, "payload": payload}
     if said.reactive is not None:
         request["reactive"] = said.reactive
-    if said.attachments:
-        request["attachments"] = [dict(reference) for reference in said.attachments]
     return request

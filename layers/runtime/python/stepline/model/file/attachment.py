@@ -11,9 +11,12 @@ from stepline.model.ids import Lane
 
 ATTACHMENTS_MAX: Final = 20
 """The maximum number per event."""
+UPLOAD_ID: Final = re.compile(r"up_[0-9a-f]{32}")
 ATTACHMENT_MAX_BYTES: Final = 25 * 1024 * 1024
 EVENT_MAX_BYTES: Final = 25 * 1024 * 1024
 """The maximum size of an event's text and attachments together: they must fit into a program's workspace."""
+TEXT_MAX_CHARS: Final = 32_000
+"""Characters of an event's text, as the settings come: in UTF-8 they fit into one message of a websocket."""
 FILENAME_MAX_BYTES: Final = 255
 """In UTF-8 bytes, as file systems count."""
 

@@ -7,13 +7,16 @@ from typing import Final, Literal, TypeAlias
 
 from stepline.errors import InputError
 from stepline.model.base import Value
-from stepline.model.file.attachment import Attachment
+from stepline.model.file.attachment import UPLOAD_ID, Attachment
 from stepline.model.ids import SEGMENT, Lane
 
 UploadState: TypeAlias = Literal["waiting", "checking", "ready", "refused"]
 
-UPLOAD_ID: Final = re.compile(r"up_[0-9a-f]{32}")
 QUARANTINE: Final = "quarantine"
+LATE_S: Final = 60
+"""How late the bucket may tell of a file that was posted at the last moment."""
+CHECK_S: Final = 900
+"""How long a check may take, with every time that it is tried again."""
 _NAME: Final = SEGMENT.pattern
 _KEY: Final = re.compile(rf"{QUARANTINE}/({_NAME})/({_NAME})/({_NAME})/({UPLOAD_ID.pattern})")
 
@@ -34,6 +37,11 @@ class Upload(Value):
     def is_final(self) -> bool:
         """True if the verdict stands."""
         return self.state in ("ready", "refused")
+
+    def has_expired(self, now_s: float) -> bool:
+        """Return True if there is no verdict, and none is to be expected any more."""
+        waits_s = LATE_S if self.state == "waiting" else CHECK_S
+        return not self.is_final and now_s > self.until_s + waits_s
 
 
 def check_upload_id(text: str) -> str:

@@ -12,13 +12,7 @@ from msgspec import Meta
 from stepline.errors import InputError, LimitError
 from stepline.model.base import Value
 from stepline.model.decision import FEEDBACK_CHARS, Reaction
-from stepline.model.file.attachment import (
-    ATTACHMENT_MAX_BYTES,
-    ATTACHMENTS_MAX,
-    FILENAME_MAX_BYTES,
-    MIME,
-    SHA256,
-)
+from stepline.model.file.attachment import ATTACHMENTS_MAX, UPLOAD_ID
 from stepline.model.ids import BUNDLE, CALL, SEGMENT, TURN
 from stepline.model.wire.live_event import KIND
 
@@ -44,6 +38,9 @@ _Turn = Annotated[str, Meta(pattern=_whole(_TURN))]
 _Bundle = Annotated[str, Meta(pattern=_whole(BUNDLE))]
 
 
+_Uploads = Annotated[list[Annotated[str, Meta(pattern=_whole(UPLOAD_ID))]], Meta(max_length=ATTACHMENTS_MAX)]
+
+
 class _Closed(Value, forbid_unknown_fields=True):
     """A value with no other fields than its own."""
 
@@ -53,29 +50,22 @@ class Send(_Closed, tag_field="action", tag="send"):
 
     `timezone` is the user's, a name of the IANA database; it holds until another one is sent. `bundle` is the
     agent that the conversation is to have, by its name on the stage: its first message chooses it, and it never changes.
+    `uploads` are files that come with it, by the ids of uploads which are ready.
     """
 
     conversation: _Segment
     message_id: _Segment
     text: Annotated[str, Meta(min_length=1)]
+    uploads: _Uploads = msgspec.field(default_factory=list)
     timezone: _Zone = ""
     bundle: _Bundle = ""
-
-
-class AttachmentReference(_Closed):
-    """A file that was stored before; `sha256` names its bytes."""
-
-    filename: Annotated[str, Meta(min_length=1, max_length=FILENAME_MAX_BYTES)]
-    mime: Annotated[str, Meta(pattern=_whole(MIME))]
-    size_bytes: Annotated[int, Meta(ge=0, le=ATTACHMENT_MAX_BYTES)]
-    sha256: Annotated[str, Meta(pattern=_whole(SHA256))]
 
 
 class Event(_Closed, tag_field="action", tag="event"):
     """Send an event: a message, a form, a wizard's step, an alert, a steer or a stop.
 
-    `payload` has its content; its `text` is the event's text. The same `message_id` again is the same event. `timezone` and
-    `bundle` are those of [`send`](#send).
+    `payload` has its content; its `text` is the event's text. The same `message_id` again is the same event. `uploads`,
+    `timezone` and `bundle` are those of [`send`](#send).
     """
 
     conversation: _Segment
@@ -83,9 +73,7 @@ class Event(_Closed, tag_field="action", tag="event"):
     kind: Annotated[str, Meta(pattern=_whole(KIND))]
     reactive: bool | None = None
     payload: dict[str, Any] = msgspec.field(default_factory=dict)
-    attachments: Annotated[list[AttachmentReference], Meta(max_length=ATTACHMENTS_MAX)] = msgspec.field(
-        default_factory=list
-    )
+    uploads: _Uploads = msgspec.field(default_factory=list)
     timezone: _Zone = ""
     bundle: _Bundle = ""
 
@@ -226,8 +214,7 @@ _WORDS: Final = {
     repr(_whole(CALL)): "is the id of a call, `tc_` and 12 hexadecimal digits",
     repr(_whole(_TURN)): "is the id of a turn",
     repr(_whole(KIND)): "is at most 32 small letters, digits, `_` and `-`, and begins with a letter",
-    repr(_whole(MIME)): "is a media type, for example `text/plain`",
-    repr(_whole(SHA256)): "is a SHA-256 in 64 hexadecimal digits",
+    repr(_whole(UPLOAD_ID)): "is the id of an upload, `up_` and 32 hexadecimal digits",
 }
 _KINDS: Final = {
     "str": "must be a text",

@@ -1,4 +1,4 @@
-"""Uploads: the slots that clients post files to, what is known of each, and who judges the file."""
+"""Uploads: the slots that clients post files to, and who judges the file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Literal, Protocol, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.file.file_verdict import FileLimits, FileVerdict
-from stepline.model.file.upload_slot import Upload
-from stepline.model.ids import Lane
 
 Infection: TypeAlias = Literal["clean", "infected", "unknown"]
 """The finding of a scanner; `unknown`: it cannot say anything now."""
@@ -38,25 +36,6 @@ class Quarantine(Protocol):
 
     def remove(self, key: str) -> None:
         """Delete an object; do nothing if it is not there. Raises DependencyError."""
-        ...
-
-
-class Uploads(Protocol):
-    """The rows of uploads, each for a day."""
-
-    def begin(self, lane: Lane, upload: Upload) -> None:
-        """Keep a new upload. Raises DependencyError."""
-        ...
-
-    def get(self, lane: Lane, upload_id: str) -> Upload | None:
-        """Return an upload, by a strong read; None if the conversation has none of this id."""
-        ...
-
-    def settle(self, lane: Lane, upload: Upload) -> Upload:
-        """Replace an upload that has no final state yet; return what is kept now: the first final state stays.
-
-        Raises NotFoundError: the row is gone; DependencyError.
-        """
         ...
 
 

@@ -1,0 +1,175 @@
+"""Messages that name uploads: what is ready comes with them, and of all else nothing is taken and nothing is lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from stepline.adapters.memory.upload.preflight import MemoryPreflight
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine
+from stepline.errors import SteplineError
+from stepline.ingress.admit import Arrival
+from stepline.ingress.event_validation import PENDING_S, take_event
+from stepline.ingress.message import receive
+from stepline.ingress.upload import SLOT_S, UploadPorts, UploadRequest, judge_upload, start_upload
+from stepline.model.entry import Inbound
+from stepline.model.file.attachment import ATTACHMENTS_MAX
+from stepline.model.file.upload_slot import CHECK_S, LATE_S, quarantine_key
+from stepline.model.ids import Lane
+from stepline.model.wire.event import AckFrame, ErrorFrame
+from stepline.ports.channel import Principal
+from tests.support.conversation import FAR, LANE, USER, Conversation, of
+from tests.support.generation import answered
+
+TEXT = b"a,b\n1,2\n"
+OTHER = Lane(tenant=LANE.tenant, project=LANE.project, conversation="c-2")
+
+
+class Files:
+    """A conversation whose user, or somebody else, uploads files to it."""
+
+    def __init__(self, *script: Any, **policy: Any) -> None:
+        self.conversation = Conversation(*script, **policy)
+        ports = self.conversation.ports
+        self.quarantine = MemoryQuarantine(ports.clock)
+        self.desk = UploadPorts(ports=ports, quarantine=self.quarantine, preflight=MemoryPreflight())
+
+    def begin(self, data: bytes = TEXT, name: str = "a.csv", *, user: str = USER, lane: Lane = LANE) -> str:
+        """Return an upload that waits for its file."""
+        who = Principal(tenant=lane.tenant, project=lane.project, user=user, expires_at=FAR)
+        sha256 = hashlib.sha256(data).hexdigest()
+        file = UploadRequest(filename=name, size_bytes=len(data), sha256=sha256)
+        return start_upload(self.desk, who, lane.conversation, file).upload
+
+    def upload(self, data: bytes = TEXT, name: str = "a.csv", *, user: str = USER, lane: Lane = LANE) -> str:
+        """Return an upload that was judged."""
+        upload = self.begin(data, name, user=user, lane=lane)
+        self.quarantine.objects[quarantine_key(lane, upload)] = data
+        judge_upload(self.desk, lane, upload)
+        return upload
+
+    def take(self, *uploads: str, **fields: Any) -> None:
+        arrival = Arrival(**{"message_id": "m1", "user": USER, "text": "see this", **fields}, uploads=uploads)
+        take_event(self.conversation.ports, LANE, arrival)
+
+    def refusal(self, *uploads: str, **fields: Any) -> SteplineError:
+        """Return the error with which a message is refused; nothing of it is in the log."""
+        before = self.conversation.tail.n
+        with pytest.raises(SteplineError) as caught:
+            self.take(*uploads, **fields)
+        assert self.conversation.tail.n == before
+        return caught.value
+
+    def events(self) -> list[Inbound]:
+        return self.conversation.entries(Inbound)
+
+
+@pytest.fixture
+def files() -> Files:
+    return Files(answered("Seen."))
+
+
+def test_a_message_brings_the_files_of_its_uploads_as_they_were_judged(files: Files) -> None:
+    files.take(files.upload(name="a.csv"), files.upload(b"{}", "b.json"))
+    (event,) = files.events()
+    assert [(one.filename, one.mime) for one in event.attachments] == [
+        ("a.csv", "text/csv"),
+        ("b.json", "application/json"),
+    ]
+
+
+def test_an_upload_that_is_not_judged_yet_may_be_named_again_soon(files: Files) -> None:
+    upload = files.begin()
+    for _ in ("waiting", "checking"):
+        error = files.refusal(upload)
+        assert (error.reason, error.context) == ("upload_pending", {"retry_after_s": PENDING_S})
+        row = files.desk.uploads.get(LANE, upload)
+        files.desk.uploads.settle(LANE, replace(row, state="checking"))
+    files.quarantine.objects[quarantine_key(LANE, upload)] = TEXT
+    judge_upload(files.desk, LANE, upload)
+    files.take(upload)
+    assert len(files.events()) == 1
+
+
+def test_a_client_hears_when_to_name_it_again(files: Files) -> None:
+    inbox = files.conversation.connect("k1")
+    message = {"action": "send", "conversation": "c-1", "message_id": "m1", "text": "see"}
+    upload = files.begin()
+    receive(files.conversation.ports, "k1", json.dumps({**message, "uploads": [upload]}))
+    (error,) = of(ErrorFrame, inbox)
+    assert (error.code, error.retryable, error.retry_after_s) == ("upload_pending", True, PENDING_S)
+    receive(files.conversation.ports, "k1", json.dumps({**message, "uploads": [files.upload()]}))
+    assert [frame.n for frame in of(AckFrame, inbox)] == [1]
+
+
+def test_a_refused_file_takes_the_message_with_it_and_nothing_of_a_turn() -> None:
+    files = Files(answered("One."), answered("Two."))
+    files.take(files.upload())
+    before = dict(files.conversation.ports.artifacts.objects)  # type: ignore[attr-defined]  # the twin's own
+    error = files.refusal(files.upload(b"a\0b", "b.csv"), message_id="m2")
+    assert error.reason == "attachment_rejected"
+    assert "control character" in str(error)
+    assert files.conversation.ports.artifacts.objects == before  # type: ignore[attr-defined]  # the twin's own
+    assert files.conversation.state.status == "open"
+    files.conversation.run()
+    files.take(message_id="m3")
+    assert len(files.events()) == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "pause_s"), [("waiting", SLOT_S + LATE_S + 1), ("checking", SLOT_S + CHECK_S + 1)]
+)
+def test_a_slot_in_which_nothing_came_to_a_verdict_has_expired(
+    files: Files, state: str, pause_s: float
+) -> None:
+    upload = files.begin()
+    row = files.desk.uploads.get(LANE, upload)
+    files.desk.uploads.settle(LANE, replace(row, state=state))
+    files.conversation.clock.pause(pause_s)
+    assert files.refusal(upload).reason == "upload_expired"
+
+
+def test_another_users_upload_and_another_conversations_are_as_one_that_never_was(files: Files) -> None:
+    stranger, elsewhere = files.upload(user="eve"), files.upload(lane=OTHER)
+    missing = {files.refusal(upload).reason for upload in (stranger, elsewhere, f"up_{'0' * 32}")}
+    assert missing == {"upload_missing"}
+
+
+def test_a_stranger_does_not_learn_which_uploads_a_conversation_has(files: Files) -> None:
+    files.take()
+    upload = files.upload()
+    codes = {files.refusal(one, user="eve", message_id="m2").reason for one in (upload, f"up_{'0' * 32}")}
+    assert codes == {"not_found"}
+
+
+def test_one_upload_that_is_not_ready_keeps_all_of_a_message_out(files: Files) -> None:
+    assert files.refusal(files.upload(), files.begin()).reason == "upload_pending"
+
+
+def test_what_comes_with_a_message_has_the_limits_of_the_deployment() -> None:
+    files = Files(message_max_bytes=20)
+    upload = files.upload()
+    assert files.refusal(upload, upload, text="hello").reason == "message_size_limit"
+    assert files.refusal(*[upload] * (ATTACHMENTS_MAX + 1)).reason == "too_many_attachments"
+    files.take(upload, upload, text="four")
+
+
+@pytest.mark.parametrize(("kind", "text"), [("steer", "shorter"), ("stop", "")])
+def test_a_steer_brings_no_uploads(files: Files, kind: str, text: str) -> None:
+    assert files.refusal(files.upload(), kind=kind, text=text).reason == "bad_event"
+
+
+def test_a_file_alone_is_a_followup(files: Files) -> None:
+    files.take(files.upload(), text="")
+    assert [event.event for event in files.events()] == ["prompt"]
+
+
+def test_the_same_message_again_is_one_also_when_its_files_are_long_judged(files: Files) -> None:
+    upload = files.upload()
+    files.take(upload)
+    files.take(upload)
+    assert len(files.events()) == 1
