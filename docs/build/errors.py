@@ -348,6 +348,7 @@ LOCAL = {
     "folder_exists": "`stepline new`: the folder is there already, and is left as it is",
     "bundle_ambiguous": "`stepline bundle check`: the folder has several bundles, and none is named",
     "not_running": "the local stage is deployed and does not run",
+    "file_unreadable": "a file that is to come with a message is not there, or cannot be read",
     "not_writable": "a file cannot be written where `--out` or `DIR` says",
     "knowledge_config_invalid": "`knowledge.yaml` has a field that it may not have, a value of another type, or a root outside the source",
     "knowledge_root_missing": "a root of `knowledge.yaml` has no files, or is not there",

@@ -23,6 +23,7 @@ from stepline.model.wire.event import (
     PongFrame,
     SyncFrame,
 )
+from tests.unit.local.client.answering_gateway import no_uploader
 from tests.unit.local.client.gateway import QUICK
 
 C = "c1"
@@ -282,7 +283,14 @@ class Talk:
 
     def run(self, *lines, conversation=""):
         view = PlainView(self.said.append, self.noted.append)
-        chat = Chat(opener(self._gateway), view, Pipe(iter(lines)), user="ann", home=self.home)
+        chat = Chat(
+            opener(self._gateway),
+            view,
+            Pipe(iter(lines)),
+            open_uploader=no_uploader,
+            user="ann",
+            home=self.home,
+        )
         return chat.run(conversation)
 
 
@@ -338,7 +346,7 @@ def test_another_user_does_not_get_the_conversation(talk):
 
 def test_a_message_that_is_too_large_is_an_error_and_the_chat_goes_on(talk):
     assert talk.run("x" * 140_000) == 1
-    assert any("message_too_large" in note for note in talk.noted)
+    assert any("not_deployed" in note for note in talk.noted)
     assert talk.run("x" * 140_000, "one") == 0
 
 
@@ -349,6 +357,8 @@ def test_ctrl_c_leaves_and_says_how_to_come_back(talk):
 
     assert talk.run(*[]) == 0
     view = PlainView(talk.said.append, talk.noted.append)
-    chat = Chat(opener(talk._gateway), view, Pipe(lines()), user="ann", home=talk.home)
+    chat = Chat(
+        opener(talk._gateway), view, Pipe(lines()), open_uploader=no_uploader, user="ann", home=talk.home
+    )
     assert chat.run() == INTERRUPTED
     assert "--conversation" in talk.noted[-1]

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from stepline.errors import InputError
 from stepline.model.wire.event import AckFrame, ClientEvent, EventFrame
+
+
+def no_uploader(_conversation):
+    """Be the way of files of a client that has none."""
+    raise InputError("nothing is uploaded here", code="not_deployed")
 
 
 class Agent:
@@ -14,6 +20,7 @@ class Agent:
         self.open = False
         self.queued = {}
         self.heard = []
+        self.uploads = []
 
     def event(self, kind, step="", **data):
         return ClientEvent(type=kind, route="", ts="", turn_id="turn_1", step=step, data=data)
@@ -37,6 +44,7 @@ class Agent:
         kind = request.get("kind", "followup" if self.open else "prompt")
         text = request.get("text", request.get("payload", {}).get("text", ""))
         self.heard.append((kind, text))
+        self.uploads.append(request.get("uploads", []))
         said = {"message_id": message_id, "kind": "steer" if kind == "stop" else kind, "text": text}
         accepted = ClientEvent(type="chat.conversation.accepted", route="", ts="", data=said)
         frames, n = [], self.n + 1

@@ -17,6 +17,9 @@ from stepline.local.command.cli import main
 from stepline.model.ids import make_lane
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, EventFrame, PongFrame, SyncFrame
 from stepline.ports.log import Listing
+from tests.support.api_server import TOKEN
+from tests.support.conversation import Conversation
+from tests.support.upload_server import upload_server
 
 
 class RemoteEnd:
@@ -53,13 +56,23 @@ def batch(conversation, n, kind, **data):
 
 
 @pytest.fixture
-def run(gateway, tmp_path, monkeypatch):
-    """Run a command on the deployed stage `dev`, whose websocket is the gateway."""
+def deploy(gateway, tmp_path):
+    """Note that stage `dev` was deployed; its websocket is the gateway."""
     home = tmp_path / "home"
     home.mkdir()
-    outputs = {"WebSocketUrl": gateway.url, "HttpUrl": "https://api.example"}
-    save(home, Deployment(stage="dev", account="1", region="r", outputs=outputs))
-    monkeypatch.setattr(caller, "HOME", home)
+
+    def note(http_url):
+        outputs = {"WebSocketUrl": gateway.url, "HttpUrl": http_url}
+        save(home, Deployment(stage="dev", account="1", region="r", outputs=outputs))
+
+    note("https://api.example")
+    return note
+
+
+@pytest.fixture
+def run(deploy, tmp_path, monkeypatch):
+    """Run a command on the deployed stage `dev`."""
+    monkeypatch.setattr(caller, "HOME", tmp_path / "home")
     monkeypatch.setenv("STEPLINE_TOKEN", "ey.token")
     return lambda *words, said="": CliRunner().invoke(main, [*words, "--stage", "dev"], input=said)
 
@@ -156,6 +169,41 @@ def test_ctrl_c_in_a_turn_says_how_to_watch_on(gateway, run, words):
     assert done.stderr.splitlines()[0] == (
         "a turn that runs goes on; watch it with: stepline watch mine --after 2 --stage dev"
     )
+
+
+@pytest.fixture
+def uploads(run, deploy, tmp_path, monkeypatch):
+    """Let the deployed stage have an HTTP API, and its user two files; return the command that sends with them."""
+    monkeypatch.setenv("STEPLINE_TOKEN", TOKEN)
+    (tmp_path / "a.csv").write_text("a,b\n")
+    (tmp_path / "odd.csv").write_bytes(b"a\0b")
+    with upload_server(Conversation().ports) as server:
+        deploy(server.url)
+        yield lambda *names: run("send", "see this", *(f"--attach={tmp_path}/{name}" for name in names))
+
+
+def test_files_come_with_a_message_and_their_progress_is_told(gateway, uploads):
+    gateway.script = far = RemoteEnd()
+    done = uploads("a.csv", "a.csv")
+    assert (done.exit_code, done.stdout.strip()) == (0, "Yes.")
+    assert [len(request["uploads"]) for request in far.said] == [2]
+    assert done.stderr.splitlines()[:2] == ["a.csv: uploading 4 bytes", "a.csv: taken"]
+
+
+def test_a_refused_file_is_told_with_its_code_and_nothing_is_sent(gateway, uploads):
+    gateway.script = far = RemoteEnd()
+    done = uploads("a.csv", "odd.csv")
+    assert (done.exit_code, far.said) == (1, [])
+    assert done.stderr.splitlines()[-1].startswith("error: preflight_rejected: odd.csv is refused: ")
+    assert uploads("none.csv").exit_code == 2
+
+
+@pytest.mark.usefixtures("uploads")
+def test_a_text_that_is_too_long_for_a_message_is_sent_as_a_file(gateway, run):
+    gateway.script = far = RemoteEnd()
+    assert run("send", "-", said="word " * 10_000).exit_code == 0
+    (request,) = far.said
+    assert (len(request["uploads"]), "message.txt" in request["text"]) == (1, True)
 
 
 def test_a_token_of_a_deployed_stage_is_the_one_that_is_given(run, gateway):

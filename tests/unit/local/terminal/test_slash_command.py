@@ -29,6 +29,8 @@ from stepline.local.terminal.chat import ABOUT, Command, parse_line, render_mess
         ("/edit", "help", ""),
         ("/feedback ok well done", "feedback", "ok well done"),
         ("/feedback", "help", ""),
+        ("/attach a b.csv", "attach", "a b.csv"),
+        ("/attach", "help", ""),
         ("/approve it", "unknown", "/approve"),
         ("/steering", "unknown", "/steering"),
         ("/stop now", "unknown", "/stop"),

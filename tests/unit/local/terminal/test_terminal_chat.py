@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -15,13 +16,18 @@ from stepline.local.client.change import (
     TextAppended,
     TurnEnded,
 )
+from stepline.local.client.http_api import HttpApi
 from stepline.local.client.session import Session
+from stepline.local.client.uploader import LONG_TEXT, Uploader
 from stepline.local.terminal.chat import HELP, INTERRUPTED, LATER, Chat
 from stepline.local.terminal.keyboard import Key, Pipe
 from stepline.local.terminal.output import JsonView
 from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.wire.event import ClientEvent, ErrorFrame
-from tests.unit.local.client.answering_gateway import Agent
+from tests.support.api_server import TOKEN
+from tests.support.conversation import Conversation
+from tests.support.upload_server import upload_server
+from tests.unit.local.client.answering_gateway import Agent, no_uploader
 from tests.unit.local.client.simulated_connection import Pace, RemoteEnd
 from tests.unit.local.terminal.recorded_surface import RecordedSurface
 
@@ -61,12 +67,12 @@ class TypedInput:
 
 
 class Talk:
-    def __init__(self, home, person, patience=1, view=None):
+    def __init__(self, home, person, patience=1, view=None, open_uploader=no_uploader):
         self.written, self.noted, self.person = [], [], person
         self.agent = Agent(patience)
         self.far = RemoteEnd(self.agent)
         view = view or PlainView(self.written.append, self.noted.append)
-        self.chat = Chat(self.session, view, person, user="ann", home=home)
+        self.chat = Chat(self.session, view, person, open_uploader=open_uploader, user="ann", home=home)
 
     def session(self, state):
         return Session(self.far.dial, state, self.far.clock, PACE, uniform=max)
@@ -166,7 +172,7 @@ def test_a_line_that_is_too_large_leaves_the_turn_alone_and_comes_back(talk):
     here = talk(TypedInput("go", meanwhile=["x" * 140_000, "more"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
-    assert any("message_too_large" in note for note in here.noted)
+    assert any("not_deployed" in note for note in here.noted)
     assert here.person.given_back == ["x" * 140_000]
 
 
@@ -255,3 +261,60 @@ def test_what_is_handed_back_is_one_line_on_which_nothing_acts():
     assert "\x1b" not in printed
     assert len(printed.splitlines()) == 1
     assert "\x1b" not in panel(HandedBack(n=2, message_id="m2", kind=evil, text="", reason=""))[0]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A table, a note that is none, and the way of files to the API."""
+    (tmp_path / "a.csv").write_text("a,b\n")
+    (tmp_path / "odd.csv").write_bytes(b"a\0b")
+    conversation = Conversation()
+    with upload_server(conversation.ports) as server:
+        api = HttpApi(server.url, lambda: TOKEN)
+        yield tmp_path, partial(Uploader, api, conversation.ports.clock, tell=lambda _: None)
+        api.close()
+
+
+def test_a_file_that_is_attached_comes_with_the_next_message_and_with_no_later_one(talk, files):
+    folder, open_uploader = files
+    person = TypedInput(f"/attach {folder}/a.csv", "see this", "and now?")
+    here = talk(person, patience=0, open_uploader=open_uploader)
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("prompt", "see this"), ("prompt", "and now?")]
+    assert [len(uploads) for uploads in here.agent.uploads] == [1, 0]
+    assert "a.csv comes with your next message" in here.noted
+
+
+def test_a_file_can_be_attached_while_the_agent_works(talk, files):
+    folder, open_uploader = files
+    here = talk(
+        TypedInput("go", meanwhile=[f"/attach {folder}/a.csv", "and this"]), open_uploader=open_uploader
+    )
+    assert here.chat.run() == 0
+    assert [len(uploads) for uploads in here.agent.uploads] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("odd.csv", "preflight_rejected"), ("none.csv", "file_unreadable")]
+)
+def test_a_file_that_is_refused_is_said_with_its_code_and_comes_with_nothing(talk, files, name, code):
+    folder, open_uploader = files
+    here = talk(TypedInput(f"/attach {folder}/{name}", "so?"), patience=0, open_uploader=open_uploader)
+    assert here.chat.run() == 0
+    assert any(note.startswith(f"error: {code} ") for note in here.noted)
+    assert here.agent.uploads == [[]]
+
+
+def test_who_leaves_learns_which_file_went_nowhere(talk, files):
+    folder, open_uploader = files
+    here = talk(TypedInput(f"/attach {folder}/a.csv"), open_uploader=open_uploader)
+    here.chat.run()
+    assert here.noted[-1] == f"not sent: /attach {folder}/a.csv"
+
+
+def test_a_text_that_is_too_long_for_a_message_goes_as_a_file(talk, files):
+    here = talk(TypedInput("x" * 40_000), patience=0, open_uploader=files[1])
+    assert here.chat.run() == 0
+    ((kind, text),) = here.agent.heard
+    assert (kind, len(here.agent.uploads[0])) == ("prompt", 1)
+    assert LONG_TEXT in text

@@ -23,6 +23,7 @@ from stepline.ports.channel import Role
 if TYPE_CHECKING:
     from stepline.local.client.session import Session
     from stepline.local.client.state import ClientState
+    from stepline.local.client.uploader import Uploader
 
 TENANT = "local"
 PROJECT = "default"
@@ -33,8 +34,8 @@ CONNECT_S: Final = 5.0
 class Caller:
     """A stage's websocket and the user to connect as.
 
-    `home` stores the last conversation. `token` makes a token for each connection. `api_url`, if set,
-    exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage. `bundle` is
+    `home` stores the last conversation. `token` makes a token for each connection. `api_url` is the HTTP API's; if
+    `renews`, it exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage. `bundle` is
     the one that every message names, "" for none.
     """
 
@@ -43,6 +44,7 @@ class Caller:
     home: Path
     token: Callable[[], str]
     api_url: str = ""
+    renews: bool = True
     local: bool = False
     bundle: str = ""
 
@@ -116,8 +118,8 @@ def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> 
         user=name_user(user),
         home=stage_folder(HOME, stage),
         token=(lambda: run_token_command(token_command)) if token_command else lambda: token,
-        # A fixed token from the environment cannot renew itself.
-        api_url=deployment.outputs.get("HttpUrl", "") if token_command else "",
+        api_url=deployment.outputs.get("HttpUrl", ""),
+        renews=bool(token_command),  # a fixed token from the environment cannot renew itself
     )
 
 
@@ -148,12 +150,23 @@ def sessions(caller: Caller) -> Callable[[ClientState], Session]:
     from stepline.local.client.session import Session
     from stepline.local.client.websocket import dial_gateway
 
-    credential = Credential(caller.token, caller.api_url)
+    credential = Credential(caller.token, caller.api_url if caller.renews else "")
     dial = dial_gateway(caller.url, credential.token)
     zone = find_timezone()
     return lambda state: Session(
         dial, state, SystemClock(), credential=credential, timezone=zone, bundle=caller.bundle
     )
+
+
+def upload_to(caller: Caller, tell: Callable[[str], None], conversation: str) -> Uploader:
+    """Return the way of files to a conversation; `tell` gets lines of progress. Raises InputError `not_deployed`."""
+    from stepline.adapters.system import SystemClock
+    from stepline.local.client.http_api import HttpApi
+    from stepline.local.client.uploader import Uploader
+
+    if not caller.api_url:
+        raise InputError("the address of the HTTP API is not known here", code="not_deployed")
+    return Uploader(HttpApi(caller.api_url, caller.token), SystemClock(), conversation, tell=tell)
 
 
 def find_timezone(*, named: str | None = None, folder: Path = Path("/etc")) -> str:

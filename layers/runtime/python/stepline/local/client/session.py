@@ -257,9 +257,12 @@ class Session:
         self._watch_due_s = self._clock.monotonic_s() + self._pace.answer_s
         self._ask({"action": "watch"})
 
-    def say(self, text: str, *, message_id: str = "") -> str:
-        """Send a message and return its id. Raises LimitError `message_too_large` before anything is sent."""
-        return self._tell(Said(text=text), message_id)
+    def say(self, text: str, *, message_id: str = "", uploads: tuple[str, ...] = ()) -> str:
+        """Send a message and return its id; it comes with the files of `uploads`.
+
+        Raises LimitError `message_too_large` before anything is sent.
+        """
+        return self._tell(Said(text=text, uploads=uploads), message_id)
 
     def tell(self, kind: str, payload: dict[str, Any] | None = None, **fields: Any) -> str:
         """Send an event of this kind and return its id; `fields` are those of `Said`.

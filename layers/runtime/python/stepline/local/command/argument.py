@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
@@ -108,6 +109,13 @@ conversation_option = click.option(
     callback=check_conversation,
     metavar="ID",
     help="Go on in this conversation.",
+)
+attach_option = click.option(
+    "--attach",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A file that comes with the message; may be repeated.",
 )
 new_option = click.option("--new", is_flag=True, help="Begin the conversation if there is none of this name.")
 bundle_option = click.option(

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -13,6 +14,7 @@ import click
 from stepline.errors import InputError, NotFoundError
 from stepline.local.command.argument import (
     CURSOR,
+    attach_option,
     bundle_option,
     check_kind,
     conversation_argument,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("text")
+@attach_option
 @conversation_option
 @new_option
 @bundle_option
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 def send(
     *,
     text: str,
+    attach: tuple[Path, ...],
     conversation: str,
     new: bool,
     bundle: str,
@@ -61,17 +65,18 @@ def send(
 ) -> None:
     """Send one message and wait for its answer.
 
-    TEXT may be - to read it from standard input. With --bundle another agent of the stage answers; a conversation keeps
+    With --attach files come with it: each is uploaded and judged before, and if one is refused nothing is sent. A text of
+    more than 32,000 characters goes as a file, too. TEXT may be - to read it from standard input. With --bundle another agent of the stage answers; a conversation keeps
     the one that its first message chose. Ctrl-C ends the wait, not the turn.
 
     With --json every durable event (with its `n` and `prev`) and every piece of running text (by `off`) is one
     line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn came to an answer, else 1; also 1 if
     it asks for an approval: then approve, deny or edit goes on.
     """
-    said = read_text(text)
+    said, caller = read_text(text), find_caller(stage, user, token_command, bundle)
     _tell(
-        lambda session: session.say(said),
-        find_caller(stage, user, token_command, bundle),
+        lambda session: _say(session, caller, said, attach),
+        caller,
         stage=stage,
         conversation=conversation,
         new=new,
@@ -322,7 +327,7 @@ def token(*, user: str, role: Role, stage: str, token_command: str, as_json: boo
 
     caller = find_caller(stage, user, token_command, role=role)
     found = {"token": caller.token(), "url": caller.url}
-    if caller.api_url:
+    if caller.api_url and caller.renews:
         found["api_url"] = caller.api_url
     if not stage:
         found["user"] = caller.user
@@ -366,6 +371,18 @@ def _tell(
     if not as_json and not conversation:
         progress(f"go on with: stepline send --conversation {state.conversation} …")
     sys.exit(0 if completed else 1)
+
+
+def _say(session: Session, caller: Caller, text: str, attach: tuple[Path, ...]) -> str:
+    """Upload the files of a message, and send it; return its id."""
+    from stepline.local.caller import upload_to
+    from stepline.model.file.attachment import TEXT_MAX_CHARS
+
+    if not attach and len(text) <= TEXT_MAX_CHARS:
+        return session.say(text)
+    uploader = upload_to(caller, progress, session.state.conversation)
+    message = uploader.compose(text, tuple(map(uploader.upload_file, attach)))
+    return session.say(message.text, uploads=message.uploads)
 
 
 def _answer(

@@ -9,13 +9,14 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec.structs import replace
 from rich.console import Console
 
-from stepline.errors import InputError, LimitError
+from stepline.errors import InputError, LimitError, SteplineError
 from stepline.local.client.change import Acknowledged, Effect, HandedBack, Refused, Synced
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
@@ -32,12 +33,14 @@ from stepline.local.terminal.keyboard import Key, Keyboard, Pipe, Typed
 from stepline.local.terminal.output import JsonView, make_plain_view
 from stepline.local.terminal.turn_view import RichView, View
 from stepline.model.base import Value
+from stepline.model.file.attachment import TEXT_MAX_CHARS
 
 if TYPE_CHECKING:
     from stepline.local.caller import Caller
+    from stepline.local.client.uploader import Uploader
 
 Verb: TypeAlias = Literal[
-    "say", "steer", "stop", "approve", "deny", "edit", "feedback", "new", "help", "quit", "unknown"
+    "say", "steer", "stop", "approve", "deny", "edit", "attach", "feedback", "new", "help", "quit", "unknown"
 ]
 
 NEW: Final = "/new"
@@ -47,6 +50,7 @@ ABOUT: Final[Mapping[str, str]] = {
     "/approve": "let the call run about which you are asked",
     "/deny WORDS": "do not let it run, and say why, or nothing",
     "/edit JSON": "let it run with other parameters",
+    "/attach FILE": "upload a file, which comes with your next message",
     "/feedback REACTION WORDS": "say what you think of the last answer: ok, not_ok, neutral, or none to take it back",
     NEW: "begin another conversation",
     "/quit": "leave; a turn that runs goes on",
@@ -72,6 +76,7 @@ _WITH_TEXT: Final[Mapping[str, Verb]] = {
     "/steer": "steer",
     "/deny": "deny",
     "/edit": "edit",
+    "/attach": "attach",
     "/feedback": "feedback",
 }
 
@@ -92,7 +97,7 @@ def parse_line(line: str) -> Command:
         return Command(verb="say", text=line)
     if line.startswith("//"):
         return Command(verb="say", text=line[1:])
-    if line.strip() in ("/steer", "/edit", "/feedback"):
+    if line.strip() in ("/steer", "/edit", "/attach", "/feedback"):
         return Command(verb="help")
     verb = _ALONE.get(line.strip())
     return Command(verb=verb) if verb else Command(verb="unknown", text=line.split(maxsplit=1)[0])
@@ -112,6 +117,7 @@ LATER: Final = "/new is for the time between two turns; /stop ends this one"
 UNKNOWN: Final = "{0} is no command, and was not sent; /help lists them, and /{0} sends it as a message"
 
 OpenSession = Callable[[ClientState], Session]
+OpenUploader = Callable[[str], "Uploader"]
 Known = Literal["new", "last", "named"]
 
 
@@ -128,15 +134,17 @@ class Chat:
         view: View,
         keyboard: Keyboard,
         *,
+        open_uploader: OpenUploader,
         user: str,
         home: Path,
         bundle: str = "",
     ) -> None:
         """Chat as `user`: read from `keyboard`, show on `view`, save the place in `home`.
 
-        A new conversation has this `bundle`, and so has the last one, if it is continued.
+        Files go through the uploader of their conversation. A new conversation has this `bundle`, and so has the last one, if it is continued.
         """
         self._open_session = open_session
+        self._open_uploader = open_uploader
         self._view = view
         self._keyboard = keyboard
         self._home = home
@@ -146,6 +154,7 @@ class Chat:
         self._own: set[str] = set()
         self._unconfirmed: dict[str, str] = {}
         self._returned: list[str] = []
+        self._attached: dict[str, str] = {}
         self._here = self._leaving = False
 
     def run(self, conversation: str = "") -> int:
@@ -172,7 +181,7 @@ class Chat:
         waiting = [piece for piece in self._keyboard.typed() if isinstance(piece, str)]
         for text in filter(None, self._unconfirmed.values()):
             self._view.say(f"perhaps not sent: {text}")
-        for text in filter(None, [*waiting, *self._returned, self._keyboard.draft]):
+        for text in filter(None, [*waiting, *self._returned, self._keyboard.draft, *self._attached.values()]):
             self._view.say(f"not sent: {text}")
 
     def _choose(self, conversation: str) -> Known:
@@ -208,7 +217,9 @@ class Chat:
                 command = self._read(line)
                 if command and command.verb == "new":
                     return False
-                if command and command.verb != "quit":
+                if command and command.verb == "attach":
+                    self._attach(command.text)
+                elif command and command.verb != "quit":
                     self._turn(session, effects, command)
         return True
 
@@ -244,6 +255,8 @@ class Chat:
                 self._leaving = True
             elif (command := self._read(piece)) and command.verb == "new":
                 self._view.say(LATER)
+            elif command and command.verb == "attach":
+                self._attach(command.text)
             elif command and command.verb != "quit":
                 self._say(session, command)
         if self._leaving and not session.state.unacked:
@@ -281,7 +294,7 @@ class Chat:
                 case "feedback":
                     message_id = rate(session, command.text)
                 case _:
-                    message_id = session.say(command.text)
+                    message_id = self._tell(session, command.text)
         except (InputError, LimitError) as error:
             self._view.say(f"error: {error.reason} {error}")
             if command.verb == "say":
@@ -290,6 +303,30 @@ class Chat:
         self._own.add(message_id)
         self._unconfirmed[message_id] = command.text
         return message_id
+
+    def _tell(self, session: Session, text: str) -> str:
+        """Send a message with the files that were attached before; a long text goes as one of them. Raises InputError."""
+        uploads = tuple(self._attached)
+        if len(text) > TEXT_MAX_CHARS:
+            try:
+                message = self._open_uploader(self._place.conversation).compose(text, uploads)
+            except SteplineError as error:
+                raise InputError(str(error), code=error.reason) from error
+            text, uploads = message.text, message.uploads
+        message_id = session.say(text, uploads=uploads)
+        self._attached = {}
+        return message_id
+
+    def _attach(self, name: str) -> None:
+        """Upload a file for the next message, and say what became of it."""
+        path = Path(name).expanduser()
+        try:
+            upload = self._open_uploader(self._place.conversation).upload_file(path)
+        except SteplineError as error:
+            self._view.say(f"error: {error.reason} {error}")
+            return
+        self._attached[upload] = f"/attach {name}"
+        self._view.say(f"{path.name} comes with your next message")
 
     def _answer(self, session: Session, verdict: Literal["approve", "deny", "edit"], text: str) -> str:
         """Answer the request that waits. Raises InputError `approval_not_pending`, `bad_json`."""
@@ -340,11 +377,17 @@ def rate(session: Session, said: str) -> str:
 
 def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int:
     """Chat on an interactive terminal, or with one message per line; return the exit code."""
-    from stepline.local.caller import sessions
+    from stepline.local.caller import sessions, upload_to
 
     def talk(view: View, keyboard: Keyboard) -> int:
         chat = Chat(
-            sessions(caller), view, keyboard, user=caller.user, home=caller.home, bundle=caller.bundle
+            sessions(caller),
+            view,
+            keyboard,
+            open_uploader=partial(upload_to, caller, view.say),
+            user=caller.user,
+            home=caller.home,
+            bundle=caller.bundle,
         )
         return chat.run(conversation)
 
