@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from stepline.inspection.request_view import DIGEST_CHARS
 from stepline.local.client.http_api import HttpApi
 from stepline.local.stage.lifecycle import mint
 from tests.e2e.stage import a_word, answer_of
@@ -50,9 +51,9 @@ def test_a_picture_from_the_command_line_is_in_the_request_and_the_inspector_sho
     (event,) = scripted.entries(conversation, "in")
     assert [(file["filename"], file["sha256"]) for file in event["attachments"]] == [(name, digest)]
     (turn,) = api.list_conversation_rounds(conversation).turns
-    view = api.get_request(conversation, turn.rounds[-1].n)
-    shown = {piece.digest for part in view.parts for piece in part.pieces if piece.path.endswith(name)}
-    assert (view.equal, digest[: len(max(shown))] in shown) == (True, True)
+    view = api.get_request(conversation, turn.rounds[-1].decided_n)
+    shown = {piece.digest for part in view.parts for piece in part.pieces if piece.kind == "file"}
+    assert (view.equal, shown) == (True, {digest[:DIGEST_CHARS]})
 
 
 def test_a_refused_file_is_told_and_the_message_is_not_sent(scripted, conversation, tmp_path):

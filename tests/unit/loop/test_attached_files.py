@@ -1,251 +1,116 @@
-"""Pictures and PDFs in the requests of a conversation: whose bytes are sent, where, and what stands in their place."""
+"""Files that come with a message, in its turn: what the model reads, what it may cite, and what its programs find."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import replace
-from itertools import pairwise
-from typing import Any
 
 import msgspec
 import pytest
 
-from stepline.adapters.memory.artifacts import MemoryArtifacts
-from stepline.adapters.memory.model import Fail
-from stepline.context.media import NEWEST, weigh
-from stepline.context.rules import ContextRules
-from stepline.errors import ContextLimit, DependencyError, ModelRefused, SteplineError
-from stepline.log.journal import Journal
-from stepline.log.timeline_cache import History
-from stepline.model.block import Body
-from stepline.model.entry import Compacted, Decided, Pruned, Resulted
-from stepline.model.path import out_key
-from stepline.ports.model import Media, ModelRequest, Part
-from stepline.tools.context import ToolContext, ToolOutput
-from tests.support.conversation import LANE, Conversation, files_of, text_of, tool
-from tests.support.files import PDF, PNG, pdf, picture
-from tests.support.generation import answered, called
+from stepline.model.entry import Decided, Resulted
+from stepline.model.file.attachment import Attachment, attachment_key
+from stepline.model.file.mime import DOCX
+from stepline.model.program.execution import Run
+from tests.support.conversation import LANE, Conversation, files_of, text_of
+from tests.support.files import pdf, picture
+from tests.support.generation import answered, called, coded
 
-DRAW, TELL = "test.draw", "test.tell"
-CHART, PLAN, REPORT = picture(), picture(color=(1, 2, 3)), pdf(2)
-FILES = {"chart.png": (CHART, PNG), "plan.png": (PLAN, PNG), "report.pdf": (REPORT, PDF)}
+PNG, PDF, TEXT = "image/png", "application/pdf", "text/plain"
+SAID = "Größe;größer\nmäßig;groß\n" * 20
 
 
-class Studio(Conversation):
-    """A conversation whose first round writes files, and whose further rounds read them."""
+class Told(Conversation):
+    """A conversation whose first message came with files."""
 
-    def __init__(self, *script: Any, **policy: Any) -> None:
-        super().__init__(called(DRAW, {}), *script, **policy)
+    def __init__(self, *files: tuple[str, bytes, str]) -> None:
+        super().__init__()
+        self.send("see this", attachments=tuple(self.store(*file) for file in files))
 
-        self.use(tool(DRAW, "pure", draw), tool(TELL, "pure", tell))
-        self.send("draw and look", id="m1")
+    def store(self, name: str, data: bytes, mime: str) -> Attachment:
+        sha256 = hashlib.sha256(data).hexdigest()
+        self.ports.artifacts.put(attachment_key(LANE, sha256), data, mime=mime)
+        return Attachment(filename=name, mime=mime, size_bytes=len(data), sha256=sha256)
 
     def path(self, name: str) -> str:
-        return f"fi:{self.timeline().turns[0]}.outputs/{name}"
+        return f"fi:{self.state.turn}.user.attachments/{name}"
 
-    def look(self, *names: str) -> None:
+    def read(self, *names: str) -> Resulted:
+        """Let the model read files; return the result."""
         self.model.add(called("react.read", {"paths": [self.path(name) for name in names]}))
-
-    def drive_round(self) -> None:
-        """Decide and act once."""
-        self.states["act"](self.decide())
-
-    def finish(self, *names: str) -> None:
-        """Read each file in a round of its own, and answer."""
-        for name in names:
-            self.look(name)
-        self.model.add(answered("seen"))
-        self.run()
-
-    def asked(self) -> list[list[bytes]]:
-        """Return the bytes of the files of each request."""
-        return [[part.data for part in files_of(request)] for request in self.model.requests]
+        self.decide()
+        self.act()
+        return self.entries(Resulted)[-1]
 
 
-def draw(context: ToolContext) -> ToolOutput:
-    blocks = []
-    for name, (data, mime) in FILES.items():
-        digest = hashlib.sha256(data).hexdigest()
-        body = Body(
-            key=out_key(context.lane, context.turn, digest), sha256=digest, size_bytes=len(data), mime=mime
-        )
-        context.artifacts.put(body.key, data, mime=mime)
-        blocks.append(context.block(DRAW, f"fi:{context.turn}.outputs/{name}", mime=mime, body=body))
-    return ToolOutput(blocks=tuple(blocks))
+def rows(result: Resulted) -> list[dict[str, object]]:
+    report = next(block.text for block in result.blocks if block.text.startswith('{"paths"'))
+    found: list[dict[str, object]] = msgspec.json.decode(report)["paths"]
+    return found
 
 
-def tell(context: ToolContext) -> ToolOutput:
-    return ToolOutput(blocks=(context.result(TELL, "word " * 2_200),))
+def test_the_model_is_told_of_files_with_the_message_and_reads_them_when_it_wants():
+    told = Told(("a.png", picture(), PNG))
+    told.model.add(answered("Fine."))
+    told.decide()
+    (request,) = told.model.requests
+    assert f"[USER ATTACHMENT] a.png | {PNG} | {len(picture())} bytes | {told.path('a.png')}" in text_of(
+        request
+    )
+    assert files_of(request) == []
 
 
-def marked(request: ModelRequest) -> str:
-    """Return everything up to the last cache mark."""
-    parts = list(request.content)
-    last = max(n for n, part in enumerate(parts) if isinstance(part, Part) and part.cache)
-    assert all(isinstance(part, Part) for part in parts[: last + 1])
-    return "".join(part.text for part in parts[: last + 1] if isinstance(part, Part))
+@pytest.mark.parametrize(("name", "data", "mime"), [("a.png", picture(), PNG), ("a.pdf", pdf(), PDF)])
+def test_a_picture_and_a_pdf_are_in_the_request_behind_their_read_byte_for_byte(
+    name: str, data: bytes, mime: str
+):
+    told = Told((name, data, mime))
+    told.read(name)
+    told.model.add(answered("Seen."))
+    told.decide()
+    (file,) = files_of(told.model.requests[-1])
+    assert (file.path, file.body.mime) == (told.path(name), mime)
+    assert told.ports.artifacts.get(file.body.key) == data
 
 
-def test_the_request_behind_a_read_has_the_bytes_once_and_below_their_path() -> None:
-    studio = Studio()
-    studio.finish("chart.png")
-    assert studio.asked() == [[], [], [CHART]]
-    parts = studio.model.requests[-1].content
-    place = next(n for n, part in enumerate(parts) if isinstance(part, Media))
-    assert parts[place - 1] == Part(text=f"[ATTACHED] {studio.path('chart.png')} | image/png\n")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
+def test_a_text_is_read_as_a_text_in_every_encoding_that_is_taken(encoding: str):
+    result = Told(("a.csv", SAID.encode(encoding), "text/csv")).read("a.csv")
+    assert result.blocks[-1].text == SAID
 
 
-def test_a_document_is_sent_as_one() -> None:
-    studio = Studio()
-    studio.finish("report.pdf")
-    (file,) = files_of(studio.model.requests[-1])
-    assert (file.data, file.body.mime, file.tokens) == (REPORT, PDF, 8_200)
+def test_a_document_of_office_is_named_and_left_to_programs():
+    result = Told(("a.docx", b"PK\x03\x04", DOCX)).read("a.docx")
+    assert "[BINARY FILE NOT SHOWN]" in result.blocks[-1].text
 
 
-def test_a_request_has_the_two_newest_in_the_order_in_which_they_were_read() -> None:
-    studio = Studio()
-    studio.finish("chart.png", "report.pdf", "plan.png")
-    assert studio.asked()[2:] == [[CHART], [CHART, REPORT], [REPORT, PLAN]]
-    assert NEWEST == 2
+def test_a_picture_is_a_source_once_it_was_looked_at_and_can_be_cited():
+    told = Told(("a.png", picture(), PNG))
+    (row,) = rows(told.read("a.png"))
+    source = told.timeline().sources[1]
+    assert row["sid"] == 1
+    assert (source.title, source.source_type, source.path) == ("a.png", "attachment", told.path("a.png"))
+    told.model.add(answered("A green field [[S:1]]."))
+    told.decide()
+    (cited,) = told.entries(Decided)[-1].citations
+    assert (cited.sid, cited.path, cited.url) == (1, told.path("a.png"), "")
 
 
-def test_a_picture_that_leaves_changes_nothing_before_the_last_mark() -> None:
-    studio = Studio(context=ContextRules(cache_minimum_tokens=0))
-    studio.finish("chart.png", "report.pdf", "plan.png")
-    requests = studio.model.requests
-    for before, after in pairwise(requests):
-        assert marked(after).startswith(marked(before))
-    lines = [line for line in marked(requests[-1]).splitlines() if line.startswith("[FILE ATTACHED]")]
-    assert [line.split()[2].rstrip(";") for line in lines] == ["64x48", "2", "64x48"]
-    assert not any(entry.bust for entry in studio.entries(Decided))
+def test_a_file_that_is_no_picture_is_no_source():
+    told = Told(("a.pdf", pdf(), PDF), ("a.txt", b"so", TEXT), ("no.png", b"so", PNG))
+    assert all("sid" not in row for row in rows(told.read("a.pdf", "a.txt", "no.png")))
+    assert told.timeline().sources == {}
 
 
-def test_files_stand_behind_the_timeline_and_before_announce() -> None:
-    studio = Studio()
-    studio.finish("chart.png")
-    parts = studio.model.requests[-1].content
-    kinds = [type(part).__name__ for part in parts]
-    assert kinds.index("Media") == len(kinds) - 2
-    assert isinstance(parts[-1], Part)
-    assert "ANNOUNCE" in parts[-1].text
-
-
-def test_another_process_that_begins_with_a_segment_sends_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    studio = Studio(seal_batches=3)
-    studio.look("chart.png", "plan.png")
-    studio.model.add(answered("seen"))
-    studio.run()
-    known = studio.timeline()
-    cold = History().load(Journal(studio.ports, LANE, "test"), segment=studio.state.segment)
-    assert studio.state.segment > 0
-    assert cold.media == known.media
-    assert [one.body.size_bytes for one in cold.media] == [len(CHART), len(PLAN)]
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (None, "its bytes are gone from the store"),
-        (b"other bytes", "its bytes are not those that were read"),
-        (CHART + b"more", "its bytes are not those that were read"),
-        (b"", "its bytes are not those that were read"),
-    ],
-)
-def test_bytes_that_are_gone_or_others_cost_no_turn_and_a_line_says_so(
-    spoil: bytes | None, said: str
-) -> None:
-    studio = Studio()
-    studio.look("chart.png")
-    step = studio.decide()
-    for _ in range(3):
-        step = studio.states[step.route](step)
-    objects: dict[str, bytes] = studio.ports.artifacts.objects  # type: ignore[attr-defined]  # the memory twin's own
-    (key,) = [key for key, data in objects.items() if data == CHART]
-    objects.pop(key)
-    if spoil is not None:
-        objects[key] = spoil
-    studio.model.add(answered("not seen"))
-    studio.drive(studio.now())
-    assert studio.asked()[-1] == []
-    assert f"[NOT ATTACHED] {studio.path('chart.png')} | {said}\n" in text_of(studio.model.requests[-1])
-    assert studio.timeline().answer == "not seen"
-
-
-def test_a_store_that_does_not_answer_is_asked_again_and_one_that_refuses_is_not() -> None:
-    studio = Studio()
-    studio.look("chart.png")
-    for _ in range(2):
-        studio.drive_round()
-    studio.model.add(answered("not seen"))
-    artifacts = studio.ports.artifacts
-    studio.ports = replace(studio.ports, artifacts=Failing(DependencyError("busy")))
-    with pytest.raises(DependencyError):
-        studio.decide()
-    studio.ports = replace(studio.ports, artifacts=Failing(SteplineError("AWS answered AccessDenied")))
-    studio.decide(attempt=1)
-    studio.ports = replace(studio.ports, artifacts=artifacts)
-    assert "its bytes are gone from the store" in text_of(studio.model.requests[-1])
-
-
-class Failing(MemoryArtifacts):
-    """A store whose reads fail."""
-
-    def __init__(self, error: SteplineError) -> None:
-        super().__init__()
-        self.error = error
-
-    def stream(self, key: str) -> Iterator[bytes]:
-        raise self.error
-
-
-@pytest.mark.parametrize(
-    "error", [ModelRefused("could not process image", status=400), ContextLimit("prompt is too long")]
-)
-def test_a_request_that_the_provider_refuses_is_asked_again_without_files(error: SteplineError) -> None:
-    studio = Studio()
-    studio.look("chart.png")
-    studio.model.add(Fail(error=error), answered("not seen"))
-    studio.run()
-    assert studio.asked()[-2:] == [[CHART], []]
-    assert "the model's provider refused the request with it" in text_of(studio.model.requests[-1])
-    assert studio.timeline().answer == "not seen"
-
-
-def test_a_request_without_files_that_is_refused_fails_as_ever() -> None:
-    studio = Studio(Fail(error=ModelRefused("no")))
-    studio.run()
-    assert studio.timeline().history[-1].outcome == "error"
-    assert len(studio.model.requests) == 2
-
-
-def test_what_a_picture_costs_counts_as_overhead() -> None:
-    studio = Studio()
-    studio.finish("report.pdf")
-    before, after = [entry.overhead_bytes for entry in studio.entries(Decided)][-2:]
-    assert weigh(8_200) <= after - before < weigh(8_200) + 500
-
-
-def test_a_document_that_leaves_too_little_room_makes_the_timeline_shorter() -> None:
-    pruned = []
-    for names in ([], ["report.pdf"]):
-        studio = Studio(context=ContextRules(max_tokens=18_000, cache_minimum_tokens=0))
-        studio.model.add(*[called(TELL, {}) for _ in range(3)])
-        studio.finish(*names)
-        pruned.append(bool(studio.entries(Pruned)) or bool(studio.entries(Compacted)))
-    assert pruned == [False, True]
-
-
-def test_a_hidden_document_is_not_sent_any_more_and_its_tokens_are_told() -> None:
-    studio = Studio()
-    studio.look("report.pdf")
-    for _ in range(2):
-        studio.drive_round()
-    (view,) = [
-        block.path for entry in studio.entries(Resulted) for block in entry.blocks if ".view." in block.path
-    ]
-    studio.model.add(called("react.hide", {"path": view, "replacement": "two empty pages"}), answered("done"))
-    studio.run()
-    assert studio.asked()[-2:] == [[REPORT], []]
-    status = studio.entries(Resulted)[-1].blocks[-1]
-    assert msgspec.json.decode(status.text)["tokens_hidden"] > 2 * 4_100
+def test_a_program_finds_every_file_in_its_folder_under_a_name_of_its_own():
+    told = Told(("a.txt", b"one", TEXT), ("A.TXT", b"two", TEXT))
+    executor = told.programs(lambda _: Run(returncode=0))
+    told.send("and this", id="m2", attachments=(told.store("a.txt", b"three", TEXT),))
+    told.model.add(coded("print(1)", "outputs/a.txt"))
+    told.execute(told.act(told.decide()))
+    (job,) = executor.jobs
+    turn = told.state.turn
+    assert {file.path: job.fetch(file.key) for file in job.request.files} == {
+        f"{turn}/attachments/a.txt": b"one",
+        f"{turn}/attachments/A-2.TXT": b"two",
+        f"{turn}/external/followup/attachments/m2/a.txt": b"three",
+    }

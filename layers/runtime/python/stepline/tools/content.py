@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -37,12 +37,15 @@ from stepline.model.path import (
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens_of
 from stepline.ports.artifacts import Artifacts
+from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.piece import ALL, Shown
 from stepline.timeline.sources_pool import select_sources
 from stepline.tools.context import ToolContext, read_shelf, render_json
 from stepline.tools.window import Found, Span, decode_pieces, find_part
 
 MISSING_SHOWN: Final = 50
+
+Made = TypeVar("Made")
 
 
 def source_rows(path: SourcesPath, context: ToolContext) -> list[dict[str, Any]]:
@@ -124,26 +127,16 @@ class Content:
             ToolError: `body_missing`; `content_too_large` to be held in memory.
             DependencyError: the artifact store cannot answer now.
         """
-        if self._is_binary:
-            return None
-        if self.body is not None:
+        if self.body is not None and self._encodings:
             check_whole(self.body)
-        try:
-            return "".join(self._pieces())
-        except UnicodeDecodeError:
-            return None
+        return self._decoded("".join)
 
     def find(self, span: Span, *, max_chars: int) -> Found | None:
         """Return a part of the text, whatever its length; None for bytes that are no text.
 
         Raises the errors of `text`.
         """
-        if self._is_binary:
-            return None
-        try:
-            return find_part(self._pieces(), span, max_chars=max_chars)
-        except UnicodeDecodeError:
-            return None
+        return self._decoded(partial(find_part, span=span, max_chars=max_chars))
 
     @cached_property
     def size_bytes(self) -> int:
@@ -175,15 +168,27 @@ class Content:
         return next(self._stream(), b"")[:HEAD_BYTES]
 
     @property
-    def _is_binary(self) -> bool:
-        return self.body is not None and not is_text(self.body.mime)
+    def _encodings(self) -> tuple[str, ...]:
+        """The encodings that are tried: texts from outside are also in one byte a character, as their judge takes them."""
+        if self.body is not None and not is_text(self.body.mime):
+            return ()
+        return ("utf-8", "latin-1") if self.block.type == ATTACHMENT else ("utf-8",)
 
-    def _pieces(self) -> Iterator[str]:
-        """Yield the text in pieces. Raises UnicodeDecodeError for a text body that is not UTF-8."""
+    def _decoded(self, take: Callable[[Iterator[str]], Made]) -> Made | None:
+        """Return what is made of the text's pieces; None for bytes that are no text."""
+        for encoding in self._encodings:
+            try:
+                return take(self._pieces(encoding))
+            except UnicodeDecodeError:
+                continue
+        return None
+
+    def _pieces(self, encoding: str) -> Iterator[str]:
+        """Yield the text in pieces. Raises UnicodeDecodeError for a body that is no text in the encoding."""
         if self.body is None:
             yield self.written
             return
-        yield from decode_pieces(self._stream())
+        yield from decode_pieces(self._stream(), encoding)
 
     def _stream(self) -> Iterator[bytes]:
         if self.body is None:

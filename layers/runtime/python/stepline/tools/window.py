@@ -159,10 +159,18 @@ def find_part(pieces: Iterable[str], span: Span, *, max_chars: int) -> Found:
     return Found(part=Window(text="".join(kept), start=begin, size=at), end=end or at, size=at)
 
 
-def decode_pieces(pieces: Iterable[bytes]) -> Iterator[str]:
-    """Decode bytes that come in pieces. Raises UnicodeDecodeError if they are not UTF-8."""
-    decode = codecs.getincrementaldecoder("utf-8")().decode
-    for piece in pieces:
+def decode_pieces(pieces: Iterable[bytes], encoding: str = "utf-8") -> Iterator[str]:
+    """Decode bytes that come in pieces; UTF-16 says itself what it is.
+
+    Raises UnicodeDecodeError if they are no text in the encoding.
+    """
+    rest = iter(pieces)
+    first = next(rest, b"")
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    decode = codecs.getincrementaldecoder(encoding)().decode
+    yield decode(first)
+    for piece in rest:
         yield decode(piece)
     yield decode(b"", True)
 

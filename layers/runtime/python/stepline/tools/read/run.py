@@ -19,6 +19,7 @@ from stepline.model.block import Block
 from stepline.model.file.mime import PICTURES, is_media
 from stepline.model.path import SkillPath, SourcesPath, parse_path
 from stepline.model.source import Source
+from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.piece import Attached, Shown
 from stepline.timeline.sources_pool import select_sources
 from stepline.tools.content import Content, load_content, read_path
@@ -265,8 +266,27 @@ def _serve(
         }, None
     if view.body is not None:
         taken.append(attached_by(view, content))
+    if view.body is not None and (source := _picture_source(content)):
+        (numbered,) = context.cite((source,))
+        cited.append(numbered)
+        row["sid"] = numbered.sid
     cited += content.cited
     return {**row, **view.row}, _block(view, content, context)
+
+
+def _picture_source(content: Content) -> Source | None:
+    """Return a picture that came with an event as a source; None for anything else."""
+    block = content.block
+    if block.type != ATTACHMENT or content.mime not in PICTURES or content.conversation:
+        return None
+    return Source(
+        title=block.meta["name"],
+        source_type="attachment",
+        mime=content.mime,
+        size_bytes=content.size_bytes,
+        path=content.path,
+        turn_id=block.turn_id,
+    )
 
 
 def _max_chars(request: Request, context: ToolContext) -> int:
