@@ -318,3 +318,28 @@ def test_a_text_that_is_too_long_for_a_message_goes_as_a_file(talk, files):
     ((kind, text),) = here.agent.heard
     assert (kind, len(here.agent.uploads[0])) == ("prompt", 1)
     assert LONG_TEXT in text
+
+
+@pytest.mark.parametrize(("code", "comes_back"), [("too_large", 1), ("upload_missing", 0)])
+def test_a_file_comes_back_with_its_message_unless_it_is_what_was_refused(talk, files, code, comes_back):
+    folder, open_uploader = files
+    person = TypedInput(f"/attach {folder}/a.csv", "see this", "again")
+    here = talk(person, patience=0, open_uploader=open_uploader)
+    refused = []
+
+    def script(request):
+        if request["action"] != "send" or refused:
+            return here.agent(request)
+        refused.append(request)
+        return [ErrorFrame(code=code, message="no", message_id=request["message_id"])]
+
+    here.far.script = script
+    here.chat.run()
+    assert person.given_back == ["see this"]
+    assert [len(uploads) for uploads in here.agent.uploads] == [comes_back]
+
+
+def test_a_long_text_that_nobody_heard_comes_back_whole(talk, files):
+    here = talk(TypedInput("go", meanwhile=["y" * 40_000, "/stop"]), patience=9, open_uploader=files[1])
+    assert here.chat.run() == 0
+    assert here.person.given_back == ["y" * 40_000]

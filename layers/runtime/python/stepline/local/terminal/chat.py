@@ -116,6 +116,9 @@ LATER: Final = "/new is for the time between two turns; /stop ends this one"
 
 UNKNOWN: Final = "{0} is no command, and was not sent; /help lists them, and /{0} sends it as a message"
 
+OF_FILES: Final = frozenset({"attachment_rejected", "upload_expired", "upload_missing"})
+"""Refusals of a message by its files, which do not come back with its text."""
+
 OpenSession = Callable[[ClientState], Session]
 OpenUploader = Callable[[str], "Uploader"]
 Known = Literal["new", "last", "named"]
@@ -155,6 +158,7 @@ class Chat:
         self._unconfirmed: dict[str, str] = {}
         self._returned: list[str] = []
         self._attached: dict[str, str] = {}
+        self._sent: dict[str, tuple[str, dict[str, str]]] = {}
         self._here = self._leaving = False
 
     def run(self, conversation: str = "") -> int:
@@ -306,7 +310,7 @@ class Chat:
 
     def _tell(self, session: Session, text: str) -> str:
         """Send a message with the files that were attached before; a long text goes as one of them. Raises InputError."""
-        uploads = tuple(self._attached)
+        uploads, whole = tuple(self._attached), text
         if len(text) > TEXT_MAX_CHARS:
             try:
                 message = self._open_uploader(self._place.conversation).compose(text, uploads)
@@ -314,8 +318,14 @@ class Chat:
                 raise InputError(str(error), code=error.reason) from error
             text, uploads = message.text, message.uploads
         message_id = session.say(text, uploads=uploads)
-        self._attached = {}
+        self._sent[message_id], self._attached = (whole, self._attached), {}
         return message_id
+
+    def _take_back(self, message_id: str, text: str) -> None:
+        """Give back what was typed of a message, with its files; `text` if it was none."""
+        said, files = self._sent.pop(message_id, (text, {}))
+        self._attached |= files
+        self._returned.append(render_message(said))
 
     def _attach(self, name: str) -> None:
         """Upload a file for the next message, and say what became of it."""
@@ -349,11 +359,13 @@ class Chat:
             self._view.show(effect)
             match effect:
                 case HandedBack(message_id=message_id) if message_id in self._own:
-                    self._returned.append(render_message(effect.text))
+                    self._take_back(message_id, effect.text)
                 case Acknowledged(frame=frame):
                     self._unconfirmed.pop(frame.message_id, None)
                 case Refused(frame=frame):
-                    self._returned.append(render_message(self._unconfirmed.pop(frame.message_id, "")))
+                    if frame.code in OF_FILES:
+                        self._sent.pop(frame.message_id, None)
+                    self._take_back(frame.message_id, self._unconfirmed.pop(frame.message_id, ""))
                 case Synced():
                     self._here = True
             if session.state.cursor != self._place.cursor:
@@ -366,7 +378,7 @@ class Chat:
         """Return handed-back messages to the editor."""
         if text := "\n".join(filter(None, self._returned)):
             self._keyboard.give_back(text)
-        self._returned = []
+        self._returned, self._sent = [], {}
 
 
 def rate(session: Session, said: str) -> str:
