@@ -115,10 +115,11 @@ def test_a_token_command_is_asked_at_every_connection(home, tmp_path):
     assert [found.token(), found.token()] == ["x", "xx"]
 
 
-@pytest.mark.parametrize(("command", "url"), [("print-token", "https://api/"), ("", "")])
-def test_only_a_command_can_renew_a_connection_and_a_token_cannot_renew_itself(home, command, url):
+@pytest.mark.parametrize(("command", "renews"), [("print-token", True), ("", False)])
+def test_only_a_command_can_renew_a_connection_and_a_token_cannot_renew_itself(home, command, renews):
     save(home, replace(STAGE, outputs={**STAGE.outputs, "HttpUrl": "https://api/"}))
-    assert caller.find_caller("prod", "ann", token="t0", token_command=command).api_url == url
+    found = caller.find_caller("prod", "ann", token="t0", token_command=command)
+    assert (found.api_url, found.renews) == ("https://api/", renews)
 
 
 def test_a_token_command_takes_nothing_of_what_is_typed():
