@@ -95,7 +95,7 @@ def submit_feedback(
         return Draft(entries=(entry,), state=tail.state, message_id=message_id)
 
     put = journal.commit(plan, tail=begun, on_duplicate=lambda n: _find_stated(journal, opinion, n))
-    if connection:
+    if connection and user is not None:
         ports.subscriptions.subscribe(lane, connection, until_s, user)
     if isinstance(put, Stated):
         return put

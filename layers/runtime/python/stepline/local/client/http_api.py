@@ -9,6 +9,18 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from stepline.api.conversations import ConversationList, ConversationRow, EventsQuery, ListQuery, Mark, Title
+from stepline.api.feedback_endpoints import (
+    FeedbackPeriod,
+    FeedbackTaken,
+    MachineFeedback,
+    PeriodFilter,
+    PeriodQuery,
+    PeriodRates,
+    StandingFeedback,
+    TimedFeedback,
+    UserFeedback,
+)
+from stepline.api.files import FileLink, FileList, FileQuery, LinkRequest
 from stepline.api.inspector import BlockQuery, LogQuery, OtherRound
 from stepline.api.memory_search import SearchAnswer, SearchPage, SearchQuery, SearchRequest
 from stepline.api.project_conversations import (
@@ -21,6 +33,7 @@ from stepline.api.project_conversations import (
     Standing,
     TurnFilter,
 )
+from stepline.api.resources import NamedResource, Resource
 from stepline.delivery.event_page import EventPage
 from stepline.ingress.access import Grant
 from stepline.ingress.upload import UploadGrant, UploadRequest, UploadStatus
@@ -30,7 +43,7 @@ from stepline.inspection.receipt import Receipts
 from stepline.inspection.request_diff import RequestDiff
 from stepline.inspection.request_view import RequestView
 from stepline.inspection.rounds import Rounds
-from stepline.local.client.api_transport import ApiTransport, part
+from stepline.local.client.api_transport import ApiTransport, part, rest
 
 
 class HttpApi(ApiTransport):
@@ -257,6 +270,69 @@ class HttpApi(ApiTransport):
         """Export the conversation: its timeline, its sources, and every turn with all of its blocks."""
         return self._ask("GET", f"/v1/conversations/{part(conversation)}/export", ConversationExport)
 
+    def rate_turn(self, conversation: str, turn: str, body: UserFeedback) -> StandingFeedback:
+        """Rate a turn that has ended, in place of what the user said before."""
+        return self._ask(
+            "PUT",
+            f"/v1/conversations/{part(conversation)}/turns/{part(turn)}/feedback",
+            StandingFeedback,
+            body=body,
+        )
+
+    def rate_turn_by_machine(self, conversation: str, turn: str, body: MachineFeedback) -> StandingFeedback:
+        """Rate a turn of anybody in the project as a machine, which signs in as an admin."""
+        return self._ask(
+            "PUT",
+            f"/v1/conversations/{part(conversation)}/turns/{part(turn)}/machine-feedback",
+            StandingFeedback,
+            body=body,
+        )
+
+    def read_rates(self, *, since: str, until: str, after: str = "") -> PeriodRates:
+        """Read the rates of a period, of users and of machines."""
+        return self._ask(
+            "GET",
+            "/v1/feedback",
+            PeriodRates,
+            query=PeriodQuery(since=since, until=until, after=after),
+        )
+
+    def give_feedback(
+        self,
+        tenant: str,
+        project: str,
+        conversation: str,
+        turn: str,
+        body: TimedFeedback,
+        *,
+        idempotency_key: str = "",
+    ) -> FeedbackTaken:
+        """Rate a turn that has ended; `reaction` null clears that."""
+        return self._ask(
+            "POST",
+            f"/conversations/{part(tenant)}/{part(project)}/{part(conversation)}/turns/{part(turn)}/feedback",
+            FeedbackTaken,
+            body=body,
+            key=idempotency_key,
+        )
+
+    def list_feedback(
+        self,
+        tenant: str,
+        project: str,
+        body: PeriodFilter,
+        *,
+        idempotency_key: str = "",
+    ) -> FeedbackPeriod:
+        """List the conversations with feedback in a period."""
+        return self._ask(
+            "POST",
+            f"/conversations/{part(tenant)}/{part(project)}/feedback/conversations-in-period",
+            FeedbackPeriod,
+            body=body,
+            key=idempotency_key,
+        )
+
     def begin_upload(
         self,
         conversation: str,
@@ -279,4 +355,60 @@ class HttpApi(ApiTransport):
             "GET",
             f"/v1/conversations/{part(conversation)}/uploads/{part(upload)}",
             UploadStatus,
+        )
+
+    def list_files(self, conversation: str, *, turn: str = "", after: str = "", limit: int = 50) -> FileList:
+        """List the files of the conversation that its user may have, newest turn first."""
+        return self._ask(
+            "GET",
+            f"/v1/conversations/{part(conversation)}/files",
+            FileList,
+            query=FileQuery(turn=turn, after=after, limit=limit),
+        )
+
+    def create_link(self, conversation: str, body: LinkRequest, *, idempotency_key: str = "") -> FileLink:
+        """Create a short-lived link to the bytes of a file."""
+        return self._ask(
+            "POST",
+            f"/v1/conversations/{part(conversation)}/file-links",
+            FileLink,
+            body=body,
+            key=idempotency_key,
+        )
+
+    def read_resource(self, body: NamedResource, *, idempotency_key: str = "") -> Resource:
+        """Read a file by its resource name: its text, and links to its bytes."""
+        return self._ask("POST", "/resources/by-rn", Resource, body=body, key=idempotency_key)
+
+    def open_attachment(
+        self,
+        tenant: str,
+        project: str,
+        owner: str,
+        conversation: str,
+        turn: str,
+        path: str,
+        disposition: str,
+    ) -> str:
+        """Lead to a file that came: `path` is its name, or `external/<kind>/attachments/<message>/<name>`."""
+        return self._locate(
+            "GET",
+            f"/resources/{part(tenant)}/{part(project)}/conv/{part(owner)}/{part(conversation)}/turn/{part(turn)}/attachment/{rest(path)}/{part(disposition)}",
+        )
+
+    def open_produced(
+        self,
+        tenant: str,
+        project: str,
+        owner: str,
+        conversation: str,
+        turn: str,
+        kind: str,
+        path: str,
+        disposition: str,
+    ) -> str:
+        """Lead to a file that the agent offered: `kind` is `files` or `outputs`, `path` goes on from there."""
+        return self._locate(
+            "GET",
+            f"/resources/{part(tenant)}/{part(project)}/conv/{part(owner)}/{part(conversation)}/turn/{part(turn)}/exec/{part(kind)}/{rest(path)}/{part(disposition)}",
         )
