@@ -97,7 +97,7 @@ class Scene:
     def _hear_from_a_service(self, talk: Talk, person: Person) -> None:
         """Let another service open a turn, with a file that the agent finds."""
         word = self._pace(0)
-        talk.begin()
+        talk.begin(overtaken=True)
         told = Service(self._deployed, person.name).submit(
             talk.state.conversation,
             "report",

@@ -46,8 +46,8 @@ class Talk:
 
     def __init__(self, connection, conversation: str, running: Callable[[], bool]) -> None:
         self.state = ClientState(conversation=conversation)
+        self._overtaken = False
         self.begin()
-        self._replayed = False
         self._connection = connection
         self._frames = self._receive(running)
 
@@ -56,9 +56,14 @@ class Talk:
         self.begin()
         self._connection.send(encode_request({**request, "text": text}))
 
-    def begin(self) -> None:
-        """Take what is heard from now on as that of another turn."""
+    def begin(self, *, overtaken: bool = False) -> None:
+        """Take what is heard from now on as that of another turn.
+
+        What opens it may be `overtaken` by what follows, where another function than the turn's own tells of it; nothing
+        that comes is heard before the hole is filled.
+        """
         self.events, self.text, self.printed, self.acknowledged = [], "", "", 0
+        self._overtaken = self._overtaken or overtaken
 
     def renew(self, ticket: str) -> None:
         """Put another token behind the connection."""
@@ -68,7 +73,7 @@ class Talk:
 
     def resume(self) -> None:
         """Ask for everything, as one who comes late; what is new may overtake what is old."""
-        self._replayed = True
+        self._overtaken = True
         self._connection.send(encode_request(resume_request(self.state)))
         self.hear(Synced)
 
@@ -97,7 +102,7 @@ class Talk:
         self.state, effects = fold_frame(self.state, frame)
         for effect in effects:
             self._note(effect)
-        if self.state.newest > self.state.cursor and not self.state.parts and not self._replayed:
+        if self.state.newest > self.state.cursor and not self.state.parts and not self._overtaken:
             raise BrokenTurnError(f"a hole after batch {self.state.cursor}")
         return effects
 
