@@ -14,6 +14,7 @@ from stepline.api.openapi import NAME, takes_key
 
 PATH: Final = DOCS.parent / "layers/runtime/python/stepline/local/client/http_api.py"
 LINE_MAX_CHARS: Final = 110
+POSITIONAL_MAX: Final = 5
 TRANSPORT: Final = "stepline.local.client.api_transport"
 
 HEAD: Final = '''"""The client of the HTTP API: a method for every endpoint.
@@ -60,6 +61,8 @@ def _method(row: Endpoint, imports: set[tuple[str, str]]) -> str:
         optional.append('idempotency_key: str = ""')
         given.append("key=idempotency_key")
     verb, answer = _verb(row, imports)
+    if len(needed) > 1 + POSITIONAL_MAX:
+        needed, optional = ["self"], [*needed[1:], *optional]
     parameters = [*needed, *(["*", *optional] if optional else [])]
     return "\n".join(
         [

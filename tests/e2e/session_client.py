@@ -168,7 +168,10 @@ def stored_batches(stage, conversation):
 def stored_events(stage, conversation):
     """Return the durable events of a conversation, derived from its log, by batch."""
     sift = EventFilter().sift
-    derived = ((batch.n, derive(batch)) for batch in stored_batches(stage, conversation))
+    derived = (
+        (batch.n, derive(batch, make_lane("local", "default", conversation)))
+        for batch in stored_batches(stage, conversation)
+    )
     return [(n, sift(events).events) for n, events in derived if events]
 
 

@@ -13,7 +13,7 @@ from stepline.api.router import Answer, Request, Router
 from stepline.ingress.upload import UploadPorts
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
-from stepline.ports.channel import Principal
+from stepline.ports.channel import Principal, Role
 from tests.support.conversation import FAR, LANE, USER
 
 ROUTER = Router(ENDPOINTS)
@@ -24,7 +24,13 @@ class Caller:
     """Asks the whole table as one user."""
 
     def __init__(
-        self, ports: Ports, *, user: str = USER, tenant: str = LANE.tenant, project: str = LANE.project
+        self,
+        ports: Ports,
+        *,
+        user: str = USER,
+        tenant: str = LANE.tenant,
+        project: str = LANE.project,
+        role: Role = "user",
     ) -> None:
         self.uploads = UploadPorts(
             ports=ports,
@@ -32,7 +38,7 @@ class Caller:
             preflight=MemoryPreflight(),
         )
         self.services = Services(ports=ports, history=History(), inspect="owner", uploads=self.uploads)
-        self.principal = Principal(tenant=tenant, project=project, user=user, expires_at=FAR)
+        self.principal = Principal(tenant=tenant, project=project, user=user, expires_at=FAR, role=role)
 
     def ask(self, method: str, path: str, body: Any = None, /, **query: str) -> Answer:
         given = {} if body is None else {"headers": JSON, "body": json.dumps(body).encode()}

@@ -202,7 +202,7 @@ def _tasks(simulation: Simulation) -> Iterator[str]:
 def _screen(simulation: Simulation, batches: Sequence[Batch], client: Client) -> Iterator[str]:
     """A client shows what the log brings about, once and in order, and the answers that stand in it."""
     told = [
-        (batch.n, tuple(simulation.ports.outward.sift(derive(batch)).events))
+        (batch.n, tuple(simulation.ports.outward.sift(derive(batch, LANE)).events))
         for batch in batches
         if derive(batch)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import cache
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from stepline.api.endpoint import Endpoint
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Answer
+from stepline.model.file.attachment import Attachment, attachment_key
 from tests.support.api_caller import Caller
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered, called
@@ -34,12 +36,21 @@ BODIES: dict[str, Any] = {
     "search_project": {"query": "question"},
     "rate_turn": {"reaction": "ok"},
     "give_feedback": {"reaction": "ok"},
-    "rate_turn_by_machine": {"reaction": "ok", "text": "Checked."},
+    "rate_turn_by_machine": {"reaction": "ok", "text": "Checked.", "confidence": 0.9},
     "list_feedback": {"start": "2026-11-01", "end": "2026-11-30"},
 }
 """A good body of each endpoint that takes one."""
-QUERIES = {"compare_requests": {"to": "2"}, "get_blocks": {"path": "ar:none"}, "search": {"q": "question"}}
+QUERIES = {
+    "compare_requests": {"to": "2"},
+    "get_blocks": {"path": "ar:none"},
+    "search": {"q": "question"},
+    "read_rates": {"from": "2026-11-01", "to": "2026-11-30"},
+}
 """A good query of each endpoint that needs one."""
+CSV = b"1,2\n"
+SENT = Attachment(
+    filename="b.csv", mime="text/csv", size_bytes=len(CSV), sha256=hashlib.sha256(CSV).hexdigest()
+)
 NAMES = {
     "upload": f"up_{'0' * 32}",
     "owner": USER,
@@ -57,7 +68,8 @@ def name(endpoint: Endpoint) -> str:
 def talked() -> Conversation:
     written = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"}
     conversation = Conversation(called("react.write", written), answered("One."))
-    conversation.send()
+    conversation.ports.artifacts.put(attachment_key(LANE, SENT.sha256), CSV, mime=SENT.mime)
+    conversation.send(attachments=(SENT,))
     conversation.run()
     return conversation
 

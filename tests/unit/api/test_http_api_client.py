@@ -14,13 +14,13 @@ from stepline.api.endpoint import Endpoint, Nothing
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import NAME, takes_key
 from stepline.api.router import Answer, Router
-from stepline.errors import DependencyError
+from stepline.errors import DependencyError, InputError
 from stepline.local.client.api_transport import ApiError
 from stepline.local.client.http_api import HttpApi
 from tests.support.api_caller import Caller
 from tests.support.api_server import TOKEN, ApiServer, served
 from tests.support.conversation import LANE
-from tests.unit.api.test_foreign import BODIES, QUERIES, name, talked
+from tests.unit.api.test_foreign import BODIES, NAMES, QUERIES, SENT, name, talked
 
 FILE = {"filename": "a.txt", "size_bytes": 3, "sha256": "0" * 64}
 
@@ -46,7 +46,7 @@ def router(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 
 @pytest.fixture
 def api(router: Recorded) -> Iterator[HttpApi]:
-    server = ApiServer(Caller(talked().ports))
+    server = ApiServer(Caller(talked().ports, role="project_admin"))
     with served(server) as url, closing(HttpApi(url, lambda: TOKEN)) as client:
         yield client
     assert server.failures == []
@@ -59,23 +59,33 @@ def ask(api: HttpApi, endpoint: Endpoint) -> Any:
     decided = turn.rounds[0].decided_n
     upload = "{upload}" in endpoint.path and _begun(api)
     there = {
+        **NAMES,
         "tenant": LANE.tenant,
         "project": LANE.project,
         "conversation": LANE.conversation,
         "turn": turn.turn_id,
         "n": decided,
         "upload": upload,
+        "path": SENT.filename if "/attachment/" in endpoint.path else "a.md",
     }
-    bodies = {**BODIES, "begin_upload": FILE, "fetch_named": {"conversation_id": LANE.conversation}}
+    written = next(one for one in api.list_files(LANE.conversation).items if one.filename == "a.md")
+    bodies = {
+        **BODIES,
+        "begin_upload": FILE,
+        "fetch_named": {"conversation_id": LANE.conversation},
+        "create_link": {"path": written.logical_path},
+        "read_resource": {"rn": written.rn},
+    }
     queries = {**QUERIES, "compare_requests": {"to": str(decided)}}
-    given = [there[one] for one in NAME.findall(endpoint.path)]
+    named = {one: there[one] for one in NAME.findall(endpoint.path)}
     if endpoint.body:
-        given.append(msgspec.convert(bodies[called], endpoint.body))
+        named["body"] = msgspec.convert(bodies[called], endpoint.body)
     query = msgspec.convert(queries.get(called, {}), endpoint.query, strict=False)
-    named = {} if endpoint.query is Nothing else msgspec.structs.asdict(query)
+    if endpoint.query is not Nothing:
+        named |= msgspec.structs.asdict(query)
     if takes_key(endpoint):
         named["idempotency_key"] = "k"
-    return getattr(api, called)(*given, **named)
+    return getattr(api, called)(**named)
 
 
 def _begun(api: HttpApi) -> str:
@@ -118,13 +128,17 @@ def test_a_refusal_is_an_error_with_its_status_its_code_and_its_words(api: HttpA
 def test_the_gateways_own_refusal_of_a_token_is_unauthorized(api: HttpApi) -> None:
     with closing(HttpApi(api._url, lambda: "another")) as client, pytest.raises(ApiError) as error:
         client.list_all()
-    assert (error.value.status, error.value.reason) == (401, "unauthorized")
+    assert (error.value.status, error.value.reason) == (403, "unauthorized")
 
 
-def test_a_name_that_is_no_part_of_a_path_reaches_no_other_endpoint(api: HttpApi, router: Recorded) -> None:
-    with pytest.raises(ApiError) as error:
-        api.read_conversation(f"{LANE.conversation}/timeline")
-    assert error.value.reason == "bad_conversation"
+@pytest.mark.parametrize("behind", ["/timeline", "?q=x", "/..", "/"])
+def test_a_name_that_is_no_part_of_a_path_reaches_no_other_endpoint(
+    api: HttpApi, router: Recorded, behind: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        api.read_conversation(f"{LANE.conversation}{behind}")
+    assert error.value.reason == "bad_path"
+    assert router.answers == []
 
 
 def test_the_same_key_again_finds_the_same_upload(api: HttpApi) -> None:

@@ -19,8 +19,9 @@ from stepline.model.block import Block, Body
 from stepline.model.entry import Decided
 from stepline.model.program.execution import Run
 from stepline.model.usage import Usage
+from stepline.ports.channel import Inspect, Principal, Role
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.support.conversation import Conversation, tool
+from tests.support.conversation import FAR, LANE, USER, Conversation, tool
 from tests.support.generation import BROKEN, answered, called, coded
 
 TELL = "test.tell"
@@ -166,9 +167,17 @@ def test_an_export_has_the_timeline_the_sources_and_every_turn() -> None:
     ]
 
 
-def test_the_owner_inspects_where_the_stage_says_so_and_nowhere_else() -> None:
-    check_inspect("owner")
-    for rule in ("admin", "none"):
-        with pytest.raises(AuthError) as refused:
-            check_inspect(rule)  # type: ignore[arg-type]  # a word of the loop
-        assert refused.value.reason == "not_inspectable"
+@pytest.mark.parametrize(
+    ("rule", "role"),
+    [("admin", "user"), ("none", "user"), ("none", "project_admin"), ("none", "tenant_admin")],
+)
+def test_an_owner_inspects_where_the_stage_says_so_and_nowhere_else(rule: Inspect, role: Role) -> None:
+    with pytest.raises(AuthError) as refused:
+        check_inspect(rule, owner(role))
+    assert refused.value.reason == "not_inspectable"
+    check_inspect("owner", owner(role))
+    check_inspect("admin", owner("project_admin"))
+
+
+def owner(role: Role) -> Principal:
+    return Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR, role=role)

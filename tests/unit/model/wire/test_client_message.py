@@ -126,7 +126,7 @@ UPLOAD = f"up_{'0' * 32}"
         ({"extra": 1}, "`extra` is no field of this message"),
         (
             {"action": "shout"},
-            "`action` must be `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping` or `auth`",
+            "`action` must be `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping`, `auth` or `watch`",
         ),
         ({"action": "ping", "message_id": "m1"}, "`message_id` is no field of this message"),
         (
@@ -170,7 +170,7 @@ def test_a_refusal_is_a_sentence(fields: dict[str, Any], sentence: str) -> None:
         ("[]", "the message must be an object"),
         (
             "{}",
-            "`action` is missing: it must be `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping` or `auth`",
+            "`action` is missing: it must be `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping`, `auth` or `watch`",
         ),
         ("[" * 20_000, "the message must be an object"),
     ],

@@ -18,7 +18,7 @@ import urllib3
 from stepline.adapters.http_pool import make_pool
 from stepline.api.problem import Problem
 from stepline.api.router import JSON
-from stepline.errors import DependencyError, SteplineError
+from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.local.client import LOOPBACK
 from stepline.model.base import Value
 
@@ -156,12 +156,16 @@ class ApiTransport:
 
 
 def part(text: str) -> str:
-    """Return a name as one part of a path."""
-    return quote(text, safe="")
+    """Return a name as one part of a path. Raises InputError `bad_path` if it is none: the gateway decodes slashes."""
+    if "/" in text:
+        raise InputError(f"`{text}` is no part of a path", code="bad_path")
+    return rest(text)
 
 
 def rest(text: str) -> str:
-    """Return a name that is the rest of a path, whose slashes stay."""
+    """Return a name that is the rest of a path, whose slashes stay. Raises InputError `bad_path`, as above."""
+    if "?" in text or {"", ".", ".."} & set(text.split("/")):
+        raise InputError(f"`{text}` is no part of a path", code="bad_path")
     return quote(text, safe="/")
 
 

@@ -382,6 +382,7 @@ class HttpApi(ApiTransport):
 
     def open_attachment(
         self,
+        *,
         tenant: str,
         project: str,
         owner: str,
@@ -398,6 +399,7 @@ class HttpApi(ApiTransport):
 
     def open_produced(
         self,
+        *,
         tenant: str,
         project: str,
         owner: str,
