@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.aws.publisher import GatewayPublisher
 from stepline.adapters.aws.subscription import DynamoSubscriptions
-from stepline.adapters.aws.table import HEAD, Table, conversation_pk, socket_key, user_pk
+from stepline.adapters.aws.table import HEAD, Table, conversation_pk, key, socket_key, user_pk
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.errors import DependencyError, Gone, LimitError
 from stepline.model.ids import Lane
@@ -228,6 +228,14 @@ def test_the_audience_costs_the_one_query_that_the_listeners_do(aws, lane):
     assert calls == ["query"]
     subscriptions.audience(lane, "ada")
     assert calls == ["query", "query"]
+
+
+def test_a_subscription_of_an_earlier_release_is_heard_and_dropped(aws, lane, connection):
+    ends_at = {"expires_at": {"N": str(FAR)}}
+    aws.table.put({**key(conversation_pk(lane), socket_key(connection)), **ends_at})
+    assert aws.subscriptions.listeners(lane) == [connection]
+    aws.subscriptions.drop(lane, connection)
+    assert aws.subscriptions.listeners(lane) == []
 
 
 def test_a_watcher_that_ended_leaves_no_row(aws, lane, principal, connection):
