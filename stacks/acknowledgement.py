@@ -135,7 +135,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/seg/*]",
-        places=_policies(_API, _SEARCH, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _SEARCH, _SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Segments of folded logs: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(

@@ -95,9 +95,8 @@ SELDOM = {
         *{("s3:GetObject", "out"), ("s3:PutObject", "out")},
         *{("s3:PutObject", "git"), ("s3:ListBucket", "git")},
     },
-    # A hook behind the close tells something; a bundle withholds titles: both are no news for a list of conversations.
+    # A hook behind the close tells something, which is no news for a list of conversations.
     "close": {("dynamodb:Query", "CONV#*")},
-    "api": {("dynamodb:Query", "CONV#*")},
     # A round that begins before the turn before it is saved.
     "decide": {("s3:ListBucket", "git")},
     # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
