@@ -22,7 +22,8 @@ open("outputs/{word}.txt", "w").write("x" * 40_000)
 sys.stdout.flush()
 time.sleep(4)
 """
-PADDING = "I say more than one batch can hold. " * 1_200
+PADDING = "I say more than one batch can hold: ✓✓✓✓✓✓✓✓✓✓. " * 640
+"""More bytes than a batch has, in fewer characters than a message has."""
 SWEEPER = "stepline-local-sweeper"
 
 
