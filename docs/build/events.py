@@ -75,6 +75,8 @@ A field is always there, unless it says “or absent”: then it is left out whe
 {lanes}
 """
 
+_UNIONS = (types.UnionType, typing.Union)
+"""Before Python 3.14 these are two, and `Literal[…] | None` is of the second."""
 _WORDS: Final[dict[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean", Any: "any"}
 
 _LANES: Final = (
@@ -189,7 +191,7 @@ def _fields(model: type[EventData | msgspec.Struct], prefix: str = "") -> Iterat
 
 def _inner(kind: Any) -> tuple[type[msgspec.Struct] | None, bool]:
     """Return the type of a field's value, if it is one or a list of them, and True if it is a list."""
-    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+    options = typing.get_args(kind) if typing.get_origin(kind) in _UNIONS else (kind,)
     for option in options:
         many = typing.get_origin(option) is list
         held = typing.get_args(option)[0] if many else option
@@ -200,7 +202,7 @@ def _inner(kind: Any) -> tuple[type[msgspec.Struct] | None, bool]:
 
 def _word(kind: Any) -> str:
     origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if isinstance(kind, types.UnionType):
+    if origin in _UNIONS:
         return " or ".join(_word(one) for one in args)
     if origin is typing.Literal:
         return " ".join(f"`{word}`" for word in args if word)
