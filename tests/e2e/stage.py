@@ -101,7 +101,7 @@ class Stage:
             yield connection, lambda: decode_frame(connection.recv(timeout=WAIT_S))
 
     def over_http(self, user="", **claims):
-        """Return a user of the HTTP API; `claims` are those of another tenant or project."""
+        """Return a user of the HTTP API; `claims` are those of another tenant or project, or a role."""
         return HttpUser(self.deployed.api_url, mint(self.deployed, user or self.user, **claims))
 
     def fault(self, **fault):

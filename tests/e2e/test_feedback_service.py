@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stepline.model.wire.event import AckFrame, ErrorFrame, EventFrame, SyncFrame
-from tests.e2e.http_user import HttpUser
 from tests.e2e.stage import a_word
 
 pytestmark = pytest.mark.emulator
@@ -83,7 +82,7 @@ def count(user, conversation, turn, began):
 
 
 def test_feedback_is_heard_read_counted_and_withdrawn(scripted, conversation):
-    word, why, user = a_word(), a_word(), HttpUser(scripted)
+    word, why, user = a_word(), a_word(), scripted.over_http()
     began = datetime.now(UTC) - timedelta(minutes=1)
     scripted.send(f"Hello {word}.", conversation)
     (turn,) = [one["turn_id"] for one in user.get(f"/v1/conversations/{conversation}/timeline")["turns"]]
@@ -116,8 +115,8 @@ def test_the_command_line_rates_the_newest_turn_and_a_stranger_nothing(stage, co
     assert [entry["text"] for entry in stage.entries(conversation, "feedback")] == ["good"]
     turn = stage.entries(conversation, "feedback")[0]["turn"]
     path = f"/v1/conversations/{conversation}/turns/{turn}/feedback"
-    foreign = HttpUser(stage, "mallory").ask("PUT", path, json={"reaction": "ok"})
-    absent = HttpUser(stage, "mallory").ask(
+    foreign = stage.over_http("mallory").ask("PUT", path, json={"reaction": "ok"})
+    absent = stage.over_http("mallory").ask(
         "PUT", path.replace(conversation, "e2e-none"), json={"reaction": "ok"}
     )
     assert (foreign.status_code, foreign.json()) == (absent.status_code, absent.json())
@@ -130,12 +129,12 @@ def test_a_machine_signs_in_as_an_admin_and_rates_beside_the_user(stage, convers
     turn = stage.entries(conversation, "feedback")[0]["turn"]
     path = f"/v1/conversations/{conversation}/turns/{turn}/machine-feedback"
     said = {"reaction": "not_ok", "text": "No source.", "confidence": 0.8}
-    assert HttpUser(stage).ask("PUT", path, json=said).json()["code"] == "not_found"
-    machine = HttpUser(stage, "checker", role="project_admin")
+    assert stage.over_http().ask("PUT", path, json=said).json()["code"] == "not_found"
+    machine = stage.over_http("checker", role="project_admin")
     assert machine.put(path, said)["reaction"] == "not_ok"
-    (rated,) = HttpUser(stage).post(f"/conversations/local/default/{conversation}/turns-with-feedbacks", {})[
-        "turns"
-    ]
+    (rated,) = stage.over_http().post(
+        f"/conversations/local/default/{conversation}/turns-with-feedbacks", {}
+    )["turns"]
     assert [(one["origin"], one["reaction"]) for one in rated["feedbacks"]] == [
         ("user", "ok"),
         ("machine", "not_ok"),

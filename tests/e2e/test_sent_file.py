@@ -38,6 +38,11 @@ def sent_files(request):
     ]
 
 
+def shown_files(view):
+    """Return the digests of the pieces of a request that are files."""
+    return {piece.digest for part in view.parts for piece in part.pieces if piece.kind == "file"}
+
+
 def test_a_picture_from_the_command_line_is_in_the_request_and_the_inspector_shows_it(
     scripted, conversation, api, tmp_path
 ):
@@ -52,8 +57,8 @@ def test_a_picture_from_the_command_line_is_in_the_request_and_the_inspector_sho
     assert [(file["filename"], file["sha256"]) for file in event["attachments"]] == [(name, digest)]
     (turn,) = api.list_conversation_rounds(conversation).turns
     view = api.get_request(conversation, turn.rounds[-1].decided_n)
-    shown = {piece.digest for part in view.parts for piece in part.pieces if piece.kind == "file"}
-    assert (view.equal, shown) == (True, {digest[:DIGEST_CHARS]})
+    assert view.equal
+    assert digest[:DIGEST_CHARS] in shown_files(view)
 
 
 def test_a_refused_file_is_told_and_the_message_is_not_sent(scripted, conversation, tmp_path):
