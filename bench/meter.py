@@ -14,6 +14,7 @@ from moto import mock_aws
 
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
+from stepline.adapters.aws.log import USER_INDEX
 from stepline.adapters.aws.table import Table
 
 UNIT_BYTES = 1024
@@ -106,10 +107,22 @@ def as_found() -> Iterator[None]:
 
 
 def _create_table(name: str) -> None:
-    keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
+    keys, listed = _schema("pk", "sk"), _schema("gsi1pk", "gsi1sk")
     connect("dynamodb", read_timeout_s=5).create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": key["AttributeName"], "AttributeType": "S"} for key in keys],
+        AttributeDefinitions=[
+            {"AttributeName": key["AttributeName"], "AttributeType": "S"} for key in keys + listed
+        ],
         KeySchema=keys,
+        GlobalSecondaryIndexes=[
+            {"IndexName": USER_INDEX, "KeySchema": listed, "Projection": {"ProjectionType": "ALL"}}
+        ],
     )
+
+
+def _schema(hashed: str, ordered: str) -> list[dict[str, str]]:
+    return [
+        {"AttributeName": hashed, "KeyType": "HASH"},
+        {"AttributeName": ordered, "KeyType": "RANGE"},
+    ]

@@ -1,25 +1,33 @@
 """Pages of the HTTP API: the list, a page of events and a whole conversation, beside the plain reads of their rows.
 
-The log is bytes in the memory twin, so that what is measured is ours alone. Every answer is that of a process that has
-folded nothing before.
+For CPU time the log is bytes in the memory twin, so that what is measured is ours alone; calls are those of the real
+adapters on moto. Every answer is that of a process that has folded nothing before.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
-from bench.conversation import LANE, converse
+from bench.conversation import LANE, converse, objects, stored
+from bench.meter import Meter, Store, metered_store
 from bench.row import MeasureError, Row
 from bench.timing import cpu_ms, interleave
+from stepline.adapters.aws.log import DynamoLog
 from stepline.api.endpoint import Services
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import JSON, Request, Router
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
+from stepline.model.batch import decode_batch
 from stepline.model.ids import make_lane
 from stepline.ports.channel import Principal
 from stepline.ports.log import Listing
+
+Page: TypeAlias = tuple[str, str, Callable[[], int], Callable[[], int]]
 
 BLOCKS = 5_000
 CONVERSATIONS = 50
@@ -28,21 +36,29 @@ ROUTER = Router(ENDPOINTS)
 
 
 def rows() -> list[Row]:
-    """Return `page_cpu_ms_<page>`."""
-    kept = Kept()
-    return [
-        _row("list", f"{CONVERSATIONS} rows", kept.list, kept.read_rows),
-        _row("events", "the last 20 turns", kept.events, kept.read_newest),
-        _row("fetch", "every turn, with its texts", kept.fetch, kept.read_all),
-    ]
+    """Return `page_cpu_ms_<page>` and `page_calls_<page>`."""
+    told = converse(BLOCKS)
+    with metered_store() as store:
+        spent = [_row(*page) for page in Kept(told.ports).pages()]
+        return spent + [_calls(store.meter, *page) for page in Kept(_copy(told, store)).pages()]
+
+
+def _copy(told: LoopApp, store: Store) -> Ports:
+    """Return ports with the conversation in a table and a bucket."""
+    log = DynamoLog(store.table)
+    for body in stored(told):
+        log.put(LANE, decode_batch(body))
+    for key, body in objects(told).items():
+        store.artifacts.put(key, body, mime="application/octet-stream")
+    return replace(told.ports, log=log, artifacts=store.artifacts)
 
 
 class Kept:
     """A conversation, and its user's list."""
 
-    def __init__(self) -> None:
-        """Have the conversation, and a row for each of the user's conversations."""
-        self._ports = converse(BLOCKS).ports
+    def __init__(self, ports: Ports) -> None:
+        """Take the conversation, and make a row for each of the user's conversations."""
+        self._ports = ports
         tail = self._ports.log.tail(LANE)
         assert tail is not None
         self._owner = tail.state.owner
@@ -58,6 +74,14 @@ class Kept:
             self._ports.log.project(row)
         self._url = f"/v1/conversations/{LANE.conversation}"
         self._first_n = self._ask("GET", f"{self._url}/events")["first_n"]
+
+    def pages(self) -> tuple[Page, ...]:
+        """Return each page: its name, what it is, the endpoint, and the plain read."""
+        return (
+            ("list", f"{CONVERSATIONS} rows", self.list, self.read_rows),
+            ("events", "the last 20 turns", self.events, self.read_newest),
+            ("fetch", "every turn, with its texts", self.fetch, self.read_all),
+        )
 
     def list(self) -> int:
         """Return the rows of a page of the list."""
@@ -107,4 +131,19 @@ def _row(name: str, what: str, ours: Callable[[], int], read: Callable[[], int])
         unit="ms CPU",
         peers={"the plain read": spent["read"]},
         note=f"{what}: {answered} of {found} rows or batches, in a conversation of {BLOCKS} blocks, and the answer as JSON",
+    )
+
+
+def _calls(meter: Meter, name: str, what: str, ours: Callable[[], int], read: Callable[[], int]) -> Row:
+    meter.clear()
+    ours()
+    asked = dict(meter.calls)
+    meter.clear()
+    read()
+    return Row(
+        metric=f"page_calls_{name}",
+        value=sum(asked.values()),
+        unit="calls",
+        peers={"the plain query": meter.calls.total()},
+        note=f"{what}, on moto: {', '.join(f'{call} {count}' for call, count in sorted(asked.items()))}",
     )

@@ -78,7 +78,7 @@ LISTED = (
     *(f"memory_search_ms_{state}_{part}" for state in ("warm", "cold") for part in ("p50", "p95")),
     "memory_read_bytes",
     "memory_layer_mb",
-    *(f"page_cpu_ms_{page}" for page in ("list", "events", "fetch")),
+    *(f"page_{what}_{page}" for what in ("cpu_ms", "calls") for page in ("list", "events", "fetch")),
     "web_fetch_ms",
     *(f"upload_verdict_ms_{file}" for file in ("picture", "office", "pdf")),
     "mcp_call_ms",
