@@ -18,8 +18,8 @@ from stepline.timeline.fold import Timeline
 
 PAGE_MAX_BYTES: Final = 4 * 1024 * 1024
 """The JSON of a page's frames; a function's answer has at most 6 MB."""
-AHEAD: Final = 64
-"""The batches that are read at once, from the end of a turn on."""
+AHEAD: Final = 256
+"""The batches that are asked for at once: most pages are one query, and none reads many that it does not show."""
 
 
 class EventPage(Value, omit_defaults=False):
@@ -43,18 +43,21 @@ def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> E
     begins = [1, *(turn.opened for turn in timeline.history[1:])]
     begins = [begin for begin in begins if begin < end][-turns:]
     newest_first: list[EventFrame] = []
+    if not begins:
+        return _make_page(newest_first, 0)
     first, size = end, 0
-    for begin in reversed(begins):
-        kept, begun_at = len(newest_first), first
-        for frames, n in _backwards(ports, timeline, begin, first):
-            size += sum(len(encode_frame(frame)) for frame in frames)
-            if size > PAGE_MAX_BYTES and first < end:
-                if begun_at < end:
-                    newest_first, first = newest_first[:kept], begun_at
-                return _make_page(newest_first, first)
-            newest_first += reversed(frames)
-            first = n
-    return _make_page(newest_first, first if begins else 0)
+    whole, whole_first = 0, end  # up to the oldest turn that is there from its beginning
+    for frames, n in _backwards(ports, timeline, begins[0], end):
+        size += sum(len(encode_frame(frame)) for frame in frames)
+        if size > PAGE_MAX_BYTES and first < end:
+            if whole_first < end:
+                newest_first, first = newest_first[:whole], whole_first
+            break
+        newest_first += reversed(frames)
+        first = n
+        if n in begins:
+            whole, whole_first = len(newest_first), n
+    return _make_page(newest_first, first)
 
 
 def _backwards(
