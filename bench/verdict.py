@@ -21,7 +21,7 @@ from bench.conversation import LANE, USER
 from bench.row import Limit, MeasureError, Row
 from bench.timing import interleave
 from bench.web import wall_ms
-from stepline.adapters.memory.upload.quarantine import MemoryQuarantine, MemoryUploads
+from stepline.adapters.memory.upload.quarantine import MemoryQuarantine
 from stepline.adapters.upload.preflight import JailedPreflight
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.ingress.upload import UploadPorts, UploadRequest, judge_upload, start_upload
@@ -77,7 +77,6 @@ class Desk:
         self._desk = UploadPorts(
             ports=self._ports,
             quarantine=self._quarantine,
-            uploads=MemoryUploads(),
             preflight=JailedPreflight(),
         )
 
