@@ -1,0 +1,338 @@
+/**
+ * The thread: what the durable events and the running text of one conversation come to, ready to be drawn.
+ *
+ * Values are plain, read-only and shared: a fold that changes one round returns new objects on the way to it and the same
+ * objects everywhere else, so a component redraws if, and only if, its own object is another one.
+ *
+ * Rounds are numbered from 0 here, as in events (`iteration`); people see them from 1. Times are epoch milliseconds.
+ */
+
+/** What a person, or a service, said: a prompt, a followup, a steer, a form, an alert. */
+export interface Message {
+  readonly messageId: string;
+  /** The number of its batch; 0 while it is only on its way. */
+  readonly n: number;
+  /** `prompt`, `followup`, `steer`, or an event's own kind. */
+  readonly kind: string;
+  readonly text: string;
+  /** The service that sent it, or "". */
+  readonly source: string;
+  readonly attachments: readonly Attachment[];
+  readonly at: number;
+  readonly state: MessageState;
+}
+
+export type MessageState =
+  /** Accepted outside of a turn, or the heading of one. */
+  | { readonly is: "said" }
+  /** Beside the open turn: read by the round that begins next at the earliest. */
+  | { readonly is: "waiting" }
+  /** A request was rendered with it: round `iteration` has read it. */
+  | { readonly is: "read"; readonly iteration: number }
+  /** It has interrupted the turn. `phase` is what was cut off. */
+  | { readonly is: "heeded"; readonly phase: "decision" | "tools" | ""; readonly finalizeRounds: number }
+  /** Never seen by the model, and handed back. */
+  | { readonly is: "dropped"; readonly reason: string };
+
+export interface Attachment {
+  readonly filename: string;
+  readonly mime: string;
+  readonly sizeBytes: number;
+}
+
+/** Text that may still grow. */
+export interface Growing {
+  readonly text: string;
+  /** Nothing more comes: the lane was closed, settled, or replaced by a recorded text. */
+  readonly whole: boolean;
+  /** Why the text stops early, "" if it does not. */
+  readonly aborted: string;
+}
+
+export interface Usage {
+  readonly inputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWrite5mTokens: number;
+  readonly cacheWrite1hTokens: number;
+  readonly outputTokens: number;
+  readonly estimated: boolean;
+}
+
+export interface Bust {
+  readonly reason: string;
+  readonly expectedTokens: number;
+  readonly readTokens: number;
+}
+
+/** One step of a round that is not its decision, in the order in which it happened. */
+export type RoundItem =
+  | { readonly is: "call"; readonly callId: string }
+  /** A file or a text of a lane (`canvas.<i>`, `timeline.<i>`) that streams while it is written. */
+  | { readonly is: "draft"; readonly lane: string }
+  /** A call of several that was not run, or a decision that broke the protocol. */
+  | { readonly is: "rejected"; readonly code: string; readonly toolId: string; readonly actionIndex: number | null }
+  | { readonly is: "notice"; readonly code: string }
+  | { readonly is: "restarted"; readonly attempt: number; readonly at: number }
+  | { readonly is: "waiting"; readonly code: string; readonly message: string; readonly until: number }
+  | { readonly is: "compaction"; readonly compactionId: string };
+
+/** One decision of the model and the actions that it asked for. */
+export interface Round {
+  readonly iteration: number;
+  readonly claim: number;
+  readonly state: /** Nothing of it is there yet, or its thinking grows. */
+    | "thinking"
+    /** A decision streams. */
+    | "deciding"
+    /** Its actions run, or one of them waits for a person. */
+    | "acting"
+    | "done";
+  /** The decision broke the protocol, and another round follows. */
+  readonly refused: boolean;
+  /** Cut off on purpose. */
+  readonly interrupted: boolean;
+  readonly declined: boolean;
+  /** `call_tool`, `complete`, `exit`, or "" while it is not decided. */
+  readonly action: string;
+  readonly thinking: Growing;
+  readonly notes: Growing;
+  readonly items: readonly RoundItem[];
+  readonly calls: readonly Call[];
+  readonly drafts: readonly Draft[];
+  /** When the model was asked, when it had decided, and when the last action had ended; null while that is not known. */
+  readonly startedAt: number;
+  readonly decidedAt: number | null;
+  readonly endedAt: number | null;
+  readonly model: string;
+  readonly usage: Usage | null;
+  readonly bust: Bust | null;
+  /** Rounds that the turn has behind this one, null if that is not bounded or not known. */
+  readonly roundsLeft: number | null;
+  /** The number of the newest batch that the request had read. */
+  readonly rendered: number;
+}
+
+export interface Draft {
+  readonly lane: string;
+  /** The name of the file, "" while it is not known. */
+  readonly name: string;
+  readonly format: string;
+  readonly text: Growing;
+  /** True for a file of the canvas, false for a text of the timeline. */
+  readonly canvas: boolean;
+}
+
+export type CallState = "written" | "waiting" | "running" | "ok" | "error" | "unverified" | "skipped";
+
+/** One action: a tool, or a program. */
+export interface Call {
+  readonly callId: string;
+  readonly toolId: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly state: CallState;
+  readonly startedAt: number | null;
+  readonly durationMs: number | null;
+  readonly paths: readonly string[];
+  readonly preview: string;
+  /** Why it failed or was not run, "" if it did. */
+  readonly code: string;
+  readonly events: readonly { readonly type: string; readonly data: unknown }[];
+  readonly search: SearchView | null;
+  readonly fetched: FetchView | null;
+  readonly program: Program | null;
+  readonly approval: Approval | null;
+}
+
+export interface SearchView {
+  readonly objective: string;
+  readonly queries: readonly string[];
+  readonly results: readonly SearchResult[];
+}
+
+export interface SearchResult {
+  readonly sid: number;
+  readonly title: string;
+  readonly url: string;
+  readonly snippet: string;
+}
+
+export interface FetchView {
+  readonly objective: string;
+  readonly results: readonly (SearchResult & { readonly status: string; readonly error: string })[];
+}
+
+export interface Program {
+  /** The lane index while it streams, by which its lanes are named. */
+  readonly name: string;
+  readonly objective: string;
+  readonly code: Growing;
+  readonly language: string;
+  readonly contract: readonly { readonly filename: string; readonly description: string; readonly internal: boolean }[];
+  readonly state: "writing" | "ready" | "running" | "done" | "error";
+  readonly startedAt: number | null;
+  readonly deadline: number | null;
+  readonly codegenMs: number | null;
+  readonly execMs: number | null;
+  readonly errorCode: string;
+  /** Its output; `base` characters before it are kept nowhere. */
+  readonly log: {
+    readonly base: number;
+    readonly text: string;
+    readonly whole: boolean;
+    readonly bytes: number | null;
+  };
+}
+
+export interface Approval {
+  readonly state: "asked" | "approved" | "edited" | "denied" | "expired" | "withdrawn";
+  /** `always`, `never` or `first_use`. */
+  readonly rule: string;
+  readonly editable: boolean;
+  /** The parameters as the call would run with them. */
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly code: string;
+  readonly until: number | null;
+  /** The words of a denial. */
+  readonly text: string;
+  readonly editedCallId: string;
+}
+
+export interface Plan {
+  readonly planId: string;
+  readonly steps: readonly { readonly text: string; readonly status: "pending" | "in_progress" | "done" | "failed" }[];
+  readonly current: boolean;
+  readonly open: boolean;
+  /** The turn and the round that changed it last. */
+  readonly turnId: string;
+  /** The step (from 0) that changed last, null if none or all did. */
+  readonly changed: number | null;
+  readonly at: number;
+}
+
+export interface FileRow {
+  readonly path: string;
+  readonly filename: string;
+  readonly mime: string;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+  readonly callId: string;
+  readonly turnId: string;
+  /** How often it was written. */
+  readonly times: number;
+}
+
+export interface Source {
+  readonly sid: number;
+  readonly title: string;
+  /** An http or https address, or "". */
+  readonly url: string;
+  /** A logical path, or "". */
+  readonly path: string;
+  readonly snippet: string;
+}
+
+export interface Compaction {
+  readonly compactionId: string;
+  readonly title: string;
+  readonly kind: string;
+  readonly beforeTokens: number;
+  readonly afterTokens: number | null;
+  readonly maxTokens: number;
+  readonly coveredTurns: number;
+  readonly reason: string;
+  readonly ended: boolean;
+}
+
+export interface Answer {
+  readonly text: string;
+  readonly state:
+    | "streaming"
+    /** Recorded in the log. */
+    | "recorded"
+    /** Held back, since a message came that it had not read. */
+    | "deferred"
+    /** Cut off by a steer or a stop. */
+    | "cut";
+  readonly iteration: number;
+  /** The claim and the lane that it streams on, 0 and "" once it is recorded. */
+  readonly claim: number;
+  readonly lane: string;
+}
+
+export type Outcome =
+  | { readonly is: "running" }
+  /** `reason` as in `chat.complete`: `complete`, `exit`, `max_iterations`, `steer`, `stop`, … */
+  | { readonly is: "completed"; readonly reason: string; readonly message: string }
+  | {
+      readonly is: "error";
+      readonly code: string;
+      readonly message: string;
+      readonly retryable: boolean;
+      readonly retryAfterS: number;
+    };
+
+export interface Receipt {
+  readonly elapsedMs: number;
+  readonly modelMs: number;
+  readonly toolsMs: number;
+  readonly rounds: number;
+  readonly usage: Usage | null;
+  readonly totalInputTokens: number;
+  readonly weightedTokens: number;
+  readonly model: string;
+}
+
+export interface Feedback {
+  readonly origin: string;
+  readonly reaction: "ok" | "not_ok" | "neutral" | "";
+  readonly text: string;
+}
+
+/** One turn, in the order of the log. */
+export interface Turn {
+  readonly turnId: string;
+  /** The batch that opened it, and the one that closed it (0 while it runs). */
+  readonly openedN: number;
+  readonly closedN: number;
+  /** The messages that opened it. */
+  readonly prompts: readonly Message[];
+  /** What came while it ran, in order; `after` is the number of rounds that stood before it. */
+  readonly messages: readonly (Message & { readonly after: number })[];
+  readonly rounds: readonly Round[];
+  readonly compactions: readonly Compaction[];
+  /** Deferred answers, then the last one. */
+  readonly answers: readonly Answer[];
+  readonly citations: readonly Source[];
+  readonly unresolvedSids: readonly number[];
+  readonly files: readonly FileRow[];
+  readonly followups: readonly string[];
+  readonly outcome: Outcome;
+  readonly startedAt: number;
+  readonly endedAt: number | null;
+  /** How many rounds it may have; 0 if that is not known. */
+  readonly roundsMax: number;
+  readonly maxTokens: number;
+  readonly receipt: Receipt | null;
+  readonly feedback: readonly Feedback[];
+  /** Rounds left to come to an end after a steer, 0 for a stop, null if neither came (or a message made it go on). */
+  readonly ending: number | null;
+  /** The call that waits for a person, or "". */
+  readonly approval: string;
+}
+
+export interface Thread {
+  readonly conversation: string;
+  readonly title: string;
+  readonly state: "created" | "in_progress" | "idle" | "error";
+  readonly turns: readonly Turn[];
+  /** What was said or sent while no turn was open, and opened none: events kept for the next turn, and what was handed back. */
+  readonly loose: readonly Message[];
+  /** Newest version of each plan, oldest plan first. */
+  readonly plans: readonly Plan[];
+  /** Every file that was offered, by the newest turn that wrote it. */
+  readonly files: readonly FileRow[];
+  /** Every source that was found or cited, by number. */
+  readonly sources: ReadonlyMap<number, Source>;
+  /** Events and lanes that this page does not know, by name. */
+  readonly unknown: ReadonlyMap<string, number>;
+}
