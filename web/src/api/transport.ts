@@ -1,0 +1,128 @@
+/**
+ * The transport of the HTTP API's client: one request with a fresh token, its answer decoded, or its refusal thrown.
+ *
+ * Nothing is sent twice, no redirect is followed, and no cookie goes along.
+ */
+
+import type { Problem } from "./types";
+
+const TIMEOUT_MS = 30_000;
+
+/** What goes along with a call beside its values. */
+export interface Call {
+  readonly signal?: AbortSignal;
+}
+
+/** A call that makes something: the same key again finds what the first request made. */
+export interface KeyedCall extends Call {
+  readonly idempotencyKey?: string;
+}
+
+interface Values extends KeyedCall {
+  readonly query?: object;
+  readonly body?: object;
+}
+
+/**
+ * A refusal: `code` is stable, `detail` is a sentence for people.
+ *
+ * Status 0 is no answer at all, code `api_unreachable`. A refusal by the gateway itself has the code `unauthorized` or
+ * `gateway`, one by the bucket of uploads `form_refused`.
+ */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly status: number;
+  readonly code: string;
+  readonly detail: string;
+  readonly retryable: boolean;
+  readonly retryAfterS: number;
+
+  constructor(problem: Pick<Problem, "status" | "code" | "detail"> & Partial<Problem>) {
+    super(problem.detail);
+    this.status = problem.status;
+    this.code = problem.code;
+    this.detail = problem.detail;
+    this.retryable = problem.retryable ?? [0, 429, 502, 503, 504].includes(problem.status);
+    this.retryAfterS = problem.retry_after_s ?? 0;
+  }
+}
+
+/** Asks one HTTP API as one user. */
+export class ApiTransport {
+  readonly #baseUrl: string;
+  readonly #token: () => Promise<string>;
+
+  /** `token` is asked for each request, since tokens expire. */
+  constructor(baseUrl: string, token: () => Promise<string>) {
+    this.#baseUrl = baseUrl.replace(/\/+$/, "");
+    this.#token = token;
+  }
+
+  /** Return the answer of an endpoint. Throws ApiError, or the reason of the call's signal. */
+  protected async ask<Answer>(method: string, path: string, values: Values): Promise<Answer> {
+    const response = await this.#exchange(method, path, values);
+    try {
+      return (await response.json()) as Answer;
+    } catch {
+      values.signal?.throwIfAborted();
+      throw unreachable();
+    }
+  }
+
+  /** Ask an endpoint whose answer is empty. Throws like `ask`. */
+  protected async tell(method: string, path: string, values: Values): Promise<void> {
+    await this.#exchange(method, path, values);
+  }
+
+  async #exchange(method: string, path: string, { query, body, idempotencyKey, signal }: Values): Promise<Response> {
+    const headers = new Headers({ Authorization: `Bearer ${await this.#token()}`, Accept: "application/json" });
+    if (idempotencyKey) headers.set("Idempotency-Key", idempotencyKey);
+    if (body !== undefined) headers.set("Content-Type", "application/json");
+    const timeout = AbortSignal.timeout(TIMEOUT_MS);
+    const request: RequestInit = {
+      method,
+      headers,
+      body: body === undefined ? null : JSON.stringify(body),
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+    };
+    const response = await fetch(`${this.#baseUrl}${path}${encodeQuery(query)}`, request).catch(() => {
+      signal?.throwIfAborted();
+      throw unreachable();
+    });
+    if (!response.ok) throw new ApiError(await readProblem(response));
+    return response;
+  }
+}
+
+/** Return a name as one part of a path. Throws ApiError `bad_path` if it is none: the gateway decodes slashes. */
+export function part(text: string): string {
+  if (text === "" || text === "." || text === ".." || /[/?]/.test(text)) {
+    throw new ApiError({ status: 400, code: "bad_path", detail: "This is no part of a path." });
+  }
+  return encodeURIComponent(text);
+}
+
+/** Return a query with its `?`; "" if nothing is asked for. */
+function encodeQuery(query: object = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+async function readProblem(response: Response): Promise<ConstructorParameters<typeof ApiError>[0]> {
+  const found: unknown = await response.json().catch(() => null);
+  if (isProblem(found)) return { ...found, status: response.status };
+  const code = response.status === 401 || response.status === 403 ? "unauthorized" : "gateway";
+  return { status: response.status, code, detail: `The gateway answered ${response.status}.` };
+}
+
+function isProblem(value: unknown): value is Problem {
+  return typeof value === "object" && value !== null && "code" in value && "detail" in value;
+}
+
+function unreachable(): ApiError {
+  return new ApiError({ status: 0, code: "api_unreachable", detail: "The API does not answer." });
+}
