@@ -7,6 +7,8 @@
  * Rounds are numbered from 0 here, as in events (`iteration`); people see them from 1. Times are epoch milliseconds.
  */
 
+import type { ClientEvent, LaneFacts } from "../client";
+
 /** What a person, or a service, said: a prompt, a followup, a steer, a form, an alert. */
 export interface Message {
   readonly messageId: string;
@@ -74,7 +76,9 @@ export type RoundItem =
   | { readonly is: "notice"; readonly code: string }
   | { readonly is: "restarted"; readonly attempt: number; readonly at: number }
   | { readonly is: "waiting"; readonly code: string; readonly message: string; readonly until: number }
-  | { readonly is: "compaction"; readonly compactionId: string };
+  | { readonly is: "compaction"; readonly compactionId: string }
+  /** What a hook of the bundle told, outside of any call. */
+  | { readonly is: "told"; readonly toolId: string; readonly type: string; readonly data: unknown };
 
 /** One decision of the model and the actions that it asked for. */
 export interface Round {
@@ -99,6 +103,8 @@ export interface Round {
   readonly items: readonly RoundItem[];
   readonly calls: readonly Call[];
   readonly drafts: readonly Draft[];
+  /** The plan while it is written, until its call has ended. */
+  readonly planDraft: Growing | null;
   /** When the model was asked, when it had decided, and when the last action had ended; null while that is not known. */
   readonly startedAt: number;
   readonly decidedAt: number | null;
@@ -120,6 +126,8 @@ export interface Draft {
   readonly text: Growing;
   /** True for a file of the canvas, false for a text of the timeline. */
   readonly canvas: boolean;
+  /** The call that writes it, "" while it is not known. */
+  readonly callId: string;
 }
 
 export type CallState = "written" | "waiting" | "running" | "ok" | "error" | "unverified" | "skipped";
@@ -162,7 +170,6 @@ export interface FetchView {
 }
 
 export interface Program {
-  /** The lane index while it streams, by which its lanes are named. */
   readonly name: string;
   readonly objective: string;
   readonly code: Growing;
@@ -204,6 +211,9 @@ export interface Plan {
   readonly open: boolean;
   /** The turn and the round that changed it last. */
   readonly turnId: string;
+  readonly iteration: number;
+  /** How many versions of it there were. */
+  readonly versions: number;
   /** The step (from 0) that changed last, null if none or all did. */
   readonly changed: number | null;
   readonly at: number;
@@ -294,8 +304,9 @@ export interface Turn {
   /** The batch that opened it, and the one that closed it (0 while it runs). */
   readonly openedN: number;
   readonly closedN: number;
-  /** The messages that opened it. */
+  /** The messages that opened it, and their numbers: of a message on an earlier page there is the number alone. */
   readonly prompts: readonly Message[];
+  readonly promptNs: readonly number[];
   /** What came while it ran, in order; `after` is the number of rounds that stood before it. */
   readonly messages: readonly (Message & { readonly after: number })[];
   readonly rounds: readonly Round[];
@@ -335,4 +346,29 @@ export interface Thread {
   readonly sources: ReadonlyMap<number, Source>;
   /** Events and lanes that this page does not know, by name. */
   readonly unknown: ReadonlyMap<string, number>;
+  /** The number of the newest batch. */
+  readonly cursor: number;
+  /** The running stream; its text is drawn in the open round, too. */
+  readonly stream: Stream | null;
+  /** Events about turns and messages that are on earlier pages, with the numbers of their batches. */
+  readonly early: readonly { readonly n: number; readonly event: ClientEvent }[];
+}
+
+/** A running generation, or the log of a running program, by lanes. */
+export interface Stream {
+  readonly claim: number;
+  readonly lanes: ReadonlyMap<string, Lane>;
+}
+
+/** The text of a lane so far. Offsets count code points. */
+export interface Lane {
+  readonly name: string;
+  /** Null while its text has come and its description has not. */
+  readonly facts: LaneFacts | null;
+  /** Where the text begins and ends; what is before it is kept nowhere. */
+  readonly base: number;
+  readonly end: number;
+  readonly text: string;
+  readonly whole: boolean;
+  readonly aborted: string;
 }

@@ -1,0 +1,94 @@
+/** Numbers, sizes, durations and days as people read them, by `Intl`. Every function is pure: the time is an argument. */
+
+const LOCALE = "en";
+
+const DAY_MS = 86_400_000;
+
+const plain = new Intl.NumberFormat(LOCALE);
+const tenths = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const upToTenths = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 1 });
+const percent = new Intl.NumberFormat(LOCALE, { style: "percent", maximumFractionDigits: 0 });
+const time = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const weekday = new Intl.DateTimeFormat(LOCALE, { weekday: "long" });
+const date = new Intl.DateTimeFormat(LOCALE, { day: "numeric", month: "short" });
+const dateOfYear = new Intl.DateTimeFormat(LOCALE, { day: "numeric", month: "short", year: "numeric" });
+const ordinal = new Intl.PluralRules(LOCALE, { type: "ordinal" });
+
+/** Return a whole number with its groups: `9,512`. */
+export function formatNumber(value: number): string {
+  return plain.format(value);
+}
+
+/** Return a share of 1: `0.55` as `55%`. */
+export function formatPercent(share: number): string {
+  return percent.format(share);
+}
+
+/** Return a place: `1st`, `2nd`, `3rd`, `4th`. */
+export function formatOrdinal(value: number): string {
+  const ends: Partial<Record<Intl.LDMLPluralRule, string>> = { one: "st", two: "nd", few: "rd" };
+  return `${plain.format(value)}${ends[ordinal.select(value)] ?? "th"}`;
+}
+
+/** Return a size: `812 B`, `14.8 KB`, `3.2 MB`; a kilobyte has 1,024 bytes. */
+export function formatBytes(bytes: number): string {
+  return scaled(bytes, 1024, [" B", " KB", " MB", " GB"]);
+}
+
+/** Return a number of tokens: `812`, `14.8k`, `81k`, `1.2M`. */
+export function formatTokens(tokens: number): string {
+  return scaled(tokens, 1000, ["", "k", "M", "G"]);
+}
+
+/** Return a number in the unit in which it is below `base`, with a tenth as long as it has at most two digits before it. */
+function scaled(value: number, base: number, units: readonly string[]): string {
+  let size = value;
+  let unit = 0;
+  while (unit < units.length - 1 && Math.round(size) >= base) {
+    size /= base;
+    unit += 1;
+  }
+  const digits = unit === 0 || size >= 99.95 ? plain.format(Math.round(size)) : upToTenths.format(size);
+  return `${digits}${units[unit]}`;
+}
+
+/** Return a duration that is over: `142 ms`, `3.2 s`, `2 min 05 s`, `1 h 04 min`. */
+export function formatMs(ms: number): string {
+  if (ms < 1000) return `${plain.format(Math.round(ms))} ms`;
+  if (ms < 59_950) return `${tenths.format(ms / 1000)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${padded(seconds % 60)} s`;
+  const minutes = Math.round(seconds / 60);
+  return `${plain.format(Math.floor(minutes / 60))} h ${padded(minutes % 60)} min`;
+}
+
+/** Return a clock that counts from 0: `00:14.2`, with an hour `1:00:14`. */
+export function formatClock(ms: number): string {
+  const counted = Math.floor(Math.max(ms, 0) / 100);
+  const seconds = Math.floor(counted / 10);
+  const minutes = Math.floor(seconds / 60);
+  if (minutes >= 60) return `${Math.floor(minutes / 60)}:${padded(minutes % 60)}:${padded(seconds % 60)}`;
+  return `${padded(minutes)}:${padded(seconds % 60)}.${counted % 10}`;
+}
+
+/** Return the time of day: `09:14`. */
+export function formatTime(at: number): string {
+  return time.format(at);
+}
+
+/** Return the day of a time as seen from `now`: `Today`, `Yesterday`, a weekday within a week, else the date. */
+export function formatDay(at: number, now: number): string {
+  const days = Math.round((midnight(now) - midnight(at)) / DAY_MS);
+  if (days === 0) return "Today";
+  if (days === 1) return "Yesterday";
+  if (days > 1 && days < 7) return weekday.format(at);
+  return new Date(at).getFullYear() === new Date(now).getFullYear() ? date.format(at) : dateOfYear.format(at);
+}
+
+function midnight(at: number): number {
+  return new Date(at).setHours(0, 0, 0, 0);
+}
+
+function padded(value: number): string {
+  return String(value).padStart(2, "0");
+}

@@ -1,0 +1,22 @@
+import { codes } from "./codes";
+import { en } from "./en";
+
+export {
+  formatBytes,
+  formatClock,
+  formatDay,
+  formatMs,
+  formatNumber,
+  formatOrdinal,
+  formatPercent,
+  formatTime,
+  formatTokens,
+} from "./format";
+
+/** The words of the page in its language. */
+export const words = { ...en, codes };
+
+/** Return the sentence of a code; one that a later release added is told by `message`, or else by its name. */
+export function wordsOf(code: string, message = ""): string {
+  return Object.hasOwn(codes, code) ? (codes[code] as string) : message || words.unknownCode(code);
+}
