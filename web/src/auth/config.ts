@@ -1,0 +1,24 @@
+/** The stage that the page belongs to: where to sign in, and where to ask. */
+
+import { AuthError } from "./error";
+
+/** The document `/config.json`, with the names of its fields as they are in it. It holds no secret. */
+export interface PageConfig {
+  readonly issuer: string;
+  readonly client_id: string;
+  readonly scopes: readonly string[];
+  readonly http_url: string;
+  readonly socket_url: string;
+  readonly stage: string;
+  /** Whose conversations show what the model saw. */
+  readonly inspect: "owner" | "admin" | "none";
+  readonly uploads: boolean;
+  readonly version: string;
+}
+
+/** Return the page's stage. Throws AuthError `config_unreachable`. */
+export async function loadConfig(): Promise<PageConfig> {
+  const response = await fetch("/config.json", { cache: "no-store", credentials: "omit" }).catch(() => null);
+  if (!response?.ok) throw new AuthError("config_unreachable");
+  return (await response.json()) as PageConfig;
+}

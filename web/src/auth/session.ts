@@ -1,0 +1,165 @@
+/**
+ * A signed-in session: its tokens live in private fields of this module, and nowhere else.
+ *
+ * The ID token is what the API takes: it names the client as its audience at every issuer, and at Cognito it alone has the
+ * claims of tenant and project.
+ */
+
+import { readClaims, type User } from "./claims";
+import type { PageConfig } from "./config";
+import { AuthError } from "./error";
+import { exchange, type Metadata, revoke, type TokenAnswer } from "./issuer";
+
+export interface AuthSession {
+  readonly user: User;
+  /** The time, by this machine's clock, until which `token` answers without the issuer. */
+  expiresAtS(): number;
+  /** Return a token for the API, renewed if it is about to expire. Throws AuthError. */
+  token(): Promise<string>;
+  /** Forget the tokens, end the issuer's own session, and leave for `/signed-out`. */
+  signOut(): Promise<void>;
+  /** Run once the session is over without a sign-out; at once if it is. */
+  onExpired(run: () => void): void;
+}
+
+/** A token is renewed when less than this part of its life is left: the socket's credential is renewed at the same time. */
+const RENEW_PART = 0.2;
+/** A token that ends sooner is not given out: a request must arrive with it. */
+const SPARE_S = 5;
+/** Browsers keep a timer in 31 bits. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** Return the session that a token endpoint's answer begins. Throws AuthError `sign_in_refused`. */
+export function beginSession(config: PageConfig, metadata: Metadata, answer: TokenAnswer, nonce: string): AuthSession {
+  const held = hold(config, answer);
+  if (held.nonce !== nonce) throw new AuthError("sign_in_refused", "nonce");
+  return new Session(config, metadata, held);
+}
+
+class Session implements AuthSession {
+  readonly user: User;
+  readonly #config: PageConfig;
+  readonly #metadata: Metadata;
+  #held: Held;
+  #over = false;
+  #renewal: Promise<void> | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #listeners: (() => void)[] = [];
+
+  constructor(config: PageConfig, metadata: Metadata, held: Held) {
+    this.user = held.user;
+    this.#config = config;
+    this.#metadata = metadata;
+    this.#held = held;
+    this.#watch();
+  }
+
+  expiresAtS(): number {
+    return this.#held.expiresAtS;
+  }
+
+  async token(): Promise<string> {
+    const leftS = this.#leftS();
+    if (this.#held.refreshToken !== "" && leftS < this.#held.lifetimeS * RENEW_PART) {
+      this.#renewal ??= this.#renew().finally(() => {
+        this.#renewal = null;
+      });
+      // An issuer that does not answer now may answer later; the token is still good for a while.
+      await this.#renewal.catch((error: unknown) => {
+        if (leftS < SPARE_S) throw error;
+      });
+    }
+    if (this.#leftS() < SPARE_S) this.#expire();
+    if (this.#over) throw new AuthError("session_expired");
+    return this.#held.idToken;
+  }
+
+  async signOut(): Promise<void> {
+    const { idToken, refreshToken } = this.#held;
+    this.#forget();
+    if (refreshToken !== "") {
+      await revoke(this.#metadata, { token: refreshToken, client_id: this.#config.client_id });
+    }
+    location.assign(endAddress(this.#config, this.#metadata, idToken));
+  }
+
+  onExpired(run: () => void): void {
+    if (this.#over) run();
+    else this.#listeners.push(run);
+  }
+
+  async #renew(): Promise<void> {
+    const given = this.#held.refreshToken;
+    const fields = { grant_type: "refresh_token", refresh_token: given, client_id: this.#config.client_id };
+    try {
+      // An issuer that does not rotate refresh tokens gives none here.
+      const fresh = hold(this.#config, { refresh_token: given, ...(await exchange(this.#metadata, fields)) });
+      if (fresh.user.subject !== this.user.subject) throw new AuthError("sign_in_refused", "subject");
+      if (this.#over) return;
+      this.#held = fresh;
+      this.#watch();
+    } catch (error) {
+      if (!(error instanceof AuthError && error.code === "sign_in_refused")) throw error;
+      this.#expire();
+    }
+  }
+
+  /** Tell the end of a session that nothing can renew; with a refresh token the next request renews it. */
+  #watch(): void {
+    clearTimeout(this.#timer);
+    if (this.#held.refreshToken !== "") return;
+    const leftMs = Math.max(0, (this.#leftS() - SPARE_S) * 1000);
+    const run = leftMs > TIMER_MAX_MS ? () => this.#watch() : () => this.#expire();
+    this.#timer = setTimeout(run, Math.min(leftMs, TIMER_MAX_MS));
+  }
+
+  #expire(): void {
+    if (this.#over) return;
+    this.#forget();
+    for (const run of this.#listeners.splice(0)) run();
+  }
+
+  #forget(): void {
+    this.#over = true;
+    clearTimeout(this.#timer);
+    this.#held = { ...this.#held, idToken: "", refreshToken: "" };
+  }
+
+  #leftS(): number {
+    return this.#held.expiresAtS - Date.now() / 1000;
+  }
+}
+
+/** Where the issuer ends its own session; `/signed-out` if it has no such place. */
+function endAddress(config: PageConfig, metadata: Metadata, idToken: string): string {
+  const signedOut = `${location.origin}/signed-out`;
+  if (metadata.end_session_endpoint === undefined) return signedOut;
+  const url = new URL(metadata.end_session_endpoint);
+  const fields = isCognito(url)
+    ? { client_id: config.client_id, logout_uri: signedOut }
+    : { client_id: config.client_id, post_logout_redirect_uri: signedOut, id_token_hint: idToken };
+  for (const [name, value] of Object.entries(fields)) url.searchParams.set(name, value);
+  return url.href;
+}
+
+/** Cognito's logout endpoint has names of its own. Source: docs.aws.amazon.com/cognito, "The managed logout endpoint". */
+function isCognito(url: URL): boolean {
+  return /\.amazoncognito\.com$/.test(url.hostname);
+}
+
+interface Held {
+  readonly user: User;
+  readonly nonce: string;
+  readonly idToken: string;
+  readonly refreshToken: string;
+  readonly lifetimeS: number;
+  readonly expiresAtS: number;
+}
+
+function hold(config: PageConfig, answer: TokenAnswer): Held {
+  const idToken = answer.id_token ?? "";
+  const { user, nonce, lifetimeS } = readClaims(idToken, config);
+  // Counted from now by this machine's clock, which need not agree with the issuer's.
+  const expiresAtS = Date.now() / 1000 + lifetimeS;
+  return { user, nonce, idToken, refreshToken: answer.refresh_token ?? "", lifetimeS, expiresAtS };
+}

@@ -1,0 +1,117 @@
+/**
+ * The sign-in by authorization code with PKCE, at any issuer of OpenID Connect.
+ *
+ * Source: OpenID Connect Core 1.0 §3.1; RFC 7636 (PKCE, S256 alone); RFC 9207 (`iss` in the answer).
+ */
+
+import { loadConfig, type PageConfig } from "./config";
+import { AuthError } from "./error";
+import { discover, exchange, type Metadata } from "./issuer";
+import { type AuthSession, beginSession } from "./session";
+
+/** What a tab keeps from the redirect to the callback, which deletes it. It holds no token. */
+interface Begun {
+  readonly verifier: string;
+  readonly state: string;
+  readonly nonce: string;
+  readonly returnRoute: string;
+}
+
+const KEY = "stepline.sign-in";
+const CALLBACK = "/callback";
+
+export const SignIn = {
+  /** Leave for the issuer's sign-in page; it leads back to `/callback`. Throws AuthError `issuer_unreachable`. */
+  signIn: (config: PageConfig, returnRoute: string): Promise<never> => leave(config, returnRoute, {}),
+
+  /**
+   * Leave for the issuer, which answers from its own session without a page: what a reload does.
+   *
+   * `finish` throws `login_required` if there is none. An issuer that does not know `prompt` shows its page.
+   */
+  resume: (config: PageConfig, returnRoute: string): Promise<never> => leave(config, returnRoute, { prompt: "none" }),
+
+  /**
+   * Finish at `/callback`: exchange the code, and take it out of the address.
+   *
+   * Throws AuthError: `login_required`, `stale_callback`, `sign_in_refused`, `issuer_unreachable`, `config_unreachable`.
+   */
+  async finish(): Promise<{ session: AuthSession; returnRoute: string }> {
+    const answer = new URLSearchParams(location.search);
+    history.replaceState(null, "", CALLBACK);
+    const begun = takeBegun();
+    if (begun === null || answer.get("state") !== begun.state) throw new AuthError("stale_callback");
+    const { returnRoute } = begun;
+    try {
+      const config = await loadConfig();
+      const metadata = await discover(config);
+      checkAnswer(answer, metadata);
+      const tokens = await exchange(metadata, {
+        grant_type: "authorization_code",
+        code: answer.get("code") ?? "",
+        redirect_uri: `${location.origin}${CALLBACK}`,
+        client_id: config.client_id,
+        code_verifier: begun.verifier,
+      });
+      return { session: beginSession(config, metadata, tokens, begun.nonce), returnRoute };
+    } catch (error) {
+      throw error instanceof AuthError ? new AuthError(error.code, error.issuerCode, returnRoute) : error;
+    }
+  },
+};
+
+async function leave(config: PageConfig, returnRoute: string, more: Record<string, string>): Promise<never> {
+  const metadata = await discover(config);
+  const begun: Begun = { verifier: random(), state: random(), nonce: random(), returnRoute };
+  sessionStorage.setItem(KEY, JSON.stringify(begun));
+  const url = new URL(metadata.authorization_endpoint);
+  const fields = {
+    response_type: "code",
+    client_id: config.client_id,
+    redirect_uri: `${location.origin}${CALLBACK}`,
+    scope: config.scopes.join(" "),
+    state: begun.state,
+    nonce: begun.nonce,
+    code_challenge: await challengeOf(begun.verifier),
+    code_challenge_method: "S256",
+    ...more,
+  };
+  for (const [name, value] of Object.entries(fields)) url.searchParams.set(name, value);
+  location.assign(url.href);
+  return new Promise(() => {}); // the page is being left
+}
+
+function checkAnswer(answer: URLSearchParams, metadata: Metadata): void {
+  const from = answer.get("iss");
+  const mustSay = metadata.authorization_response_iss_parameter_supported === true;
+  if (from === null ? mustSay : from !== metadata.issuer) throw new AuthError("sign_in_refused", "iss");
+  const refused = answer.get("error");
+  if (refused === null) return;
+  const silent = ["login_required", "interaction_required", "consent_required", "account_selection_required"];
+  throw new AuthError(silent.includes(refused) ? "login_required" : "sign_in_refused", refused.slice(0, 64));
+}
+
+function takeBegun(): Begun | null {
+  const kept = sessionStorage.getItem(KEY);
+  sessionStorage.removeItem(KEY);
+  const begun = kept === null ? null : (JSON.parse(kept) as Begun);
+  if (begun === null) return null;
+  // A route of this page: `//host` would be another one.
+  return /^\/(?![/\\])/.test(begun.returnRoute) ? begun : { ...begun, returnRoute: "/" };
+}
+
+function random(): string {
+  return encode(crypto.getRandomValues(new Uint8Array(32)));
+}
+
+async function challengeOf(verifier: string): Promise<string> {
+  return encode(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier))));
+}
+
+/** Return bytes in base64url without padding. */
+function encode(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_")
+    .replaceAll("=", "");
+}

@@ -1,0 +1,221 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { AuthError, type AuthSession, SignIn } from "../../src/auth";
+import { CONFIG, ISSUER, idToken, json, PAGE, ScriptedIssuer } from "./scripted_issuer";
+
+let issuer: ScriptedIssuer;
+
+beforeEach(() => {
+  vi.useFakeTimers({ now: 1_000_000_000_000 });
+  issuer = new ScriptedIssuer();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+async function leave(route = "/c/chat-1"): Promise<void> {
+  const leaving = issuer.leaving();
+  void SignIn.signIn(CONFIG, route);
+  await leaving;
+}
+
+/** Sign in; the issuer's token has these claims, and its answer these fields. */
+async function signIn(claims: Record<string, unknown> = {}, more: object = {}): Promise<AuthSession> {
+  await leave();
+  issuer.comeBack({ code: "c", state: issuer.field("state") });
+  issuer.tokens = () => json({ id_token: idToken({ nonce: issuer.field("nonce"), ...claims }), ...more });
+  return (await SignIn.finish()).session;
+}
+
+async function refusal(call: Promise<unknown>): Promise<AuthError> {
+  const error = await call.then(
+    () => undefined,
+    (reason) => reason,
+  );
+  expect(error).toBeInstanceOf(AuthError);
+  return error;
+}
+
+test("a sign-in asks for a code with a challenge, and the code is exchanged with what it was made of", async () => {
+  await leave();
+  expect(issuer.last.origin + issuer.last.pathname).toBe(`${ISSUER}/authorize`);
+  expect(issuer.field("response_type")).toBe("code");
+  expect(issuer.field("scope")).toBe("openid email");
+  expect(issuer.field("redirect_uri")).toBe(`${PAGE}/callback`);
+  expect(issuer.field("code_challenge_method")).toBe("S256");
+  issuer.comeBack({ code: "the-code", state: issuer.field("state") });
+  issuer.tokens = () => json({ id_token: idToken({ nonce: issuer.field("nonce") }) });
+  const { session, returnRoute } = await SignIn.finish();
+  expect(returnRoute).toBe("/c/chat-1");
+  expect(session.user).toEqual({ name: "Ann", subject: "u-1", role: "user" });
+  const [asked] = issuer.asked;
+  expect(asked?.get("code")).toBe("the-code");
+  const made = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(asked?.get("code_verifier") ?? ""));
+  const challenge = btoa(String.fromCharCode(...new Uint8Array(made)))
+    .replaceAll("+", "-")
+    .replaceAll("/", "_");
+  expect(issuer.field("code_challenge")).toBe(challenge.replaceAll("=", ""));
+});
+
+test("after the callback nothing of the sign-in is left in the tab or in the address", async () => {
+  const session = await signIn();
+  expect(issuer.storage.size).toBe(0);
+  expect(issuer.address.href).toBe(`${PAGE}/callback`);
+  expect(JSON.stringify(session)).not.toContain(await session.token());
+});
+
+test("a reload asks the issuer not to ask, and learns that nobody is signed in", async () => {
+  const leaving = issuer.leaving();
+  void SignIn.resume(CONFIG, "/");
+  await leaving;
+  expect(issuer.field("prompt")).toBe("none");
+  issuer.comeBack({ error: "login_required", state: issuer.field("state") });
+  expect(await refusal(SignIn.finish())).toMatchObject({ code: "login_required", returnRoute: "/" });
+});
+
+test("a callback that this tab did not begin exchanges nothing", async () => {
+  issuer.comeBack({ code: "c", state: "s" });
+  expect(await refusal(SignIn.finish())).toMatchObject({ code: "stale_callback" });
+  await leave();
+  issuer.comeBack({ code: "c", state: "another" });
+  expect(await refusal(SignIn.finish())).toMatchObject({ code: "stale_callback" });
+  expect(issuer.asked).toEqual([]);
+});
+
+test("a callback is taken once", async () => {
+  await signIn();
+  issuer.comeBack({ code: "c", state: issuer.field("state") });
+  expect(await refusal(SignIn.finish())).toMatchObject({ code: "stale_callback" });
+});
+
+test("an answer of another issuer exchanges nothing", async () => {
+  await leave();
+  issuer.comeBack({ code: "c", state: issuer.field("state"), iss: "https://other.example" });
+  expect(await refusal(SignIn.finish())).toMatchObject({ code: "sign_in_refused", issuerCode: "iss" });
+  issuer.metadata = { ...issuer.metadata, authorization_response_iss_parameter_supported: true };
+  await leave();
+  issuer.comeBack({ code: "c", state: issuer.field("state") });
+  expect(await refusal(SignIn.finish())).toMatchObject({ code: "sign_in_refused", issuerCode: "iss" });
+  expect(issuer.asked).toEqual([]);
+});
+
+test.each([
+  ["another sign-in", { nonce: "other" }],
+  ["another client", { aud: "other" }],
+  ["another issuer", { iss: "https://other.example" }],
+  ["no lifetime", { exp: 1000 }],
+])("a token of %s is refused", async (_what, claims) => {
+  expect(await refusal(signIn(claims))).toMatchObject({ code: "sign_in_refused", returnRoute: "/c/chat-1" });
+});
+
+test("metadata of another issuer is not followed", async () => {
+  issuer.metadata = { ...issuer.metadata, issuer: "https://other.example" };
+  expect(await refusal(SignIn.signIn(CONFIG, "/"))).toMatchObject({ code: "issuer_unreachable" });
+  expect(issuer.left).toEqual([]);
+});
+
+test("a route that leads to another site leads to the page's start", async () => {
+  await leave("//evil.example");
+  issuer.comeBack({ code: "c", state: issuer.field("state") });
+  issuer.tokens = () => json({ id_token: idToken({ nonce: issuer.field("nonce") }) });
+  expect((await SignIn.finish()).returnRoute).toBe("/");
+});
+
+test("the highest role that a group means is the user's", async () => {
+  expect((await signIn({ "cognito:groups": ["x", "tenant_admin", "project_admin"] })).user.role).toBe("tenant_admin");
+});
+
+test("with a refresh token a session is renewed once before it ends, however many ask", async () => {
+  const session = await signIn({}, { refresh_token: "r1" });
+  const first = await session.token();
+  vi.advanceTimersByTime(2900_000);
+  issuer.tokens = () => json({ id_token: idToken({ iat: 5000, exp: 8600 }), refresh_token: "r2" });
+  const renewed = await Promise.all([session.token(), session.token()]);
+  expect(renewed[0]).not.toBe(first);
+  expect(renewed[1]).toBe(renewed[0]);
+  expect(issuer.asked.map((form) => form.get("refresh_token"))).toEqual([null, "r1"]);
+  expect(session.expiresAtS()).toBe(1_000_000_000 + 2900 + 3600);
+});
+
+test("an issuer that keeps the refresh token gives none with a renewal", async () => {
+  const session = await signIn({}, { refresh_token: "r1" });
+  for (let at = 0; at < 2; at++) {
+    vi.advanceTimersByTime(3000_000);
+    issuer.tokens = () => json({ id_token: idToken({}) });
+    await session.token();
+  }
+  expect(issuer.asked.at(-1)?.get("refresh_token")).toBe("r1");
+});
+
+test("while the issuer does not answer, the token is good until it ends", async () => {
+  const session = await signIn({}, { refresh_token: "r1" });
+  const expired = vi.fn();
+  session.onExpired(expired);
+  issuer.tokens = () => new Response("", { status: 503 });
+  vi.advanceTimersByTime(3500_000);
+  expect(await session.token()).not.toBe("");
+  vi.advanceTimersByTime(200_000);
+  expect(await refusal(session.token())).toMatchObject({ code: "issuer_unreachable" });
+  issuer.tokens = () => json({ id_token: idToken({}) });
+  expect(await session.token()).not.toBe("");
+  expect(expired).not.toHaveBeenCalled();
+});
+
+test("a refused renewal, or one for another user, ends the session", async () => {
+  for (const answer of [
+    () => json({ error: "invalid_grant" }, 400),
+    () => json({ id_token: idToken({ sub: "u-2" }) }),
+  ]) {
+    const session = await signIn({}, { refresh_token: "r1" });
+    const expired = vi.fn();
+    session.onExpired(expired);
+    vi.advanceTimersByTime(3000_000);
+    issuer.tokens = answer;
+    expect(await refusal(session.token())).toMatchObject({ code: "session_expired" });
+    expect(expired).toHaveBeenCalledOnce();
+  }
+});
+
+test("without a refresh token the session tells its end by itself", async () => {
+  const session = await signIn();
+  const expired = vi.fn();
+  session.onExpired(expired);
+  vi.advanceTimersByTime(3500_000);
+  expect(expired).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(100_000);
+  expect(expired).toHaveBeenCalledOnce();
+  expect(await refusal(session.token())).toMatchObject({ code: "session_expired" });
+});
+
+test("a sign-out takes the refresh token back and ends the issuer's session", async () => {
+  issuer.metadata = { ...issuer.metadata, revocation_endpoint: `${ISSUER}/revoke` };
+  const session = await signIn({}, { refresh_token: "r1" });
+  const expired = vi.fn();
+  session.onExpired(expired);
+  await session.signOut();
+  expect(issuer.asked.at(-1)?.get("token")).toBe("r1");
+  expect(issuer.last.origin + issuer.last.pathname).toBe(`${ISSUER}/end`);
+  expect(issuer.field("post_logout_redirect_uri")).toBe(`${PAGE}/signed-out`);
+  expect(expired).not.toHaveBeenCalled();
+  expect(await refusal(session.token())).toMatchObject({ code: "session_expired" });
+});
+
+test("Cognito signs out under names of its own, and gets no token in an address", async () => {
+  issuer.metadata = {
+    ...issuer.metadata,
+    end_session_endpoint: "https://x.auth.eu-central-1.amazoncognito.com/logout",
+  };
+  await (await signIn()).signOut();
+  expect(Object.fromEntries(issuer.last.searchParams)).toEqual({
+    client_id: "stepline",
+    logout_uri: `${PAGE}/signed-out`,
+  });
+});
+
+test("an issuer without a place for that is left alone", async () => {
+  const { end_session_endpoint: _, ...metadata } = issuer.metadata;
+  issuer.metadata = metadata;
+  await (await signIn()).signOut();
+  expect(issuer.last.href).toBe(`${PAGE}/signed-out`);
+});
