@@ -1,0 +1,63 @@
+/**
+ * Fold the control lane of a stream into facts about its lanes: pure, and exact for any order of frames.
+ *
+ * The control lane grows like every other, so each of its lines is read once. The end of a lane is reported when its text is
+ * complete here. Text may arrive before the line that describes its lane, if frames overtake each other. Lines of a later
+ * release are skipped.
+ */
+
+import type { Effect } from "./effect.ts";
+import { type LaneClosed, type LaneFacts, readControlLine } from "./wire.ts";
+
+/** The known facts about a stream's lanes. */
+export interface Control {
+  /** The beginning of a line whose end has not come. */
+  readonly rest: string;
+  readonly facts: ReadonlyMap<string, LaneFacts>;
+  /** Ends of lanes whose text is not complete yet. */
+  readonly due: ReadonlyMap<string, LaneClosed>;
+}
+
+export const NO_CONTROL: Control = { rest: "", facts: new Map(), due: new Map() };
+
+/** Return the lanes that were replaced by others. */
+export function voidLanes(control: Control): ReadonlySet<string> {
+  return new Set([...control.facts.values()].map((facts) => facts.replaces).filter((lane) => lane));
+}
+
+/** Read what has come of the control lane: `added` goes on where it stood. */
+export function foldControl(control: Control, claim: number, added: string): [Control, readonly Effect[]] {
+  const text = control.rest + added;
+  const end = text.lastIndexOf("\n") + 1;
+  const facts = new Map(control.facts);
+  const due = new Map(control.due);
+  const effects: Effect[] = [];
+  for (const line of text.slice(0, end).split("\n")) {
+    const found = readControlLine(line); // the last one is empty
+    if (found?.do === "open") {
+      facts.set(found.lane, found.facts);
+      effects.push({ kind: "laneKnown", claim, lane: found.lane, facts: found.facts });
+    } else if (found) {
+      due.set(found.lane, found);
+    }
+  }
+  return [{ rest: text.slice(end), facts, due }, effects];
+}
+
+/** Report the lanes that are complete; `ends` are the lanes with the number of characters received. */
+export function foldEnds(
+  control: Control,
+  claim: number,
+  ends: Iterable<readonly [lane: string, end: number]>,
+): [Control, readonly Effect[]] {
+  const whole: LaneClosed[] = [];
+  for (const [lane, end] of ends) {
+    const closed = control.due.get(lane);
+    if (closed && end >= closed.chars) whole.push(closed);
+  }
+  if (!whole.length) return [control, []];
+  const left = new Map(control.due);
+  for (const closed of whole) left.delete(closed.lane);
+  const told = whole.map(({ lane, chars, aborted }): Effect => ({ kind: "laneEnded", claim, lane, chars, aborted }));
+  return [{ ...control, due: left }, told];
+}

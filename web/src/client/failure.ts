@@ -1,0 +1,16 @@
+/** What ends a connection or a request for good, by its code. */
+export interface Failure {
+  /** `unauthorized`, `socket_unreachable`, `format_newer`, `message_too_large`, `no_answer`, or a code of the server. */
+  readonly code: string;
+  readonly message: string;
+}
+
+/** A failure that is thrown. */
+export class ClientError extends Error implements Failure {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}

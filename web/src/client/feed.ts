@@ -1,0 +1,105 @@
+/**
+ * The list of a user's conversations as a pure fold: pages of the list, and the frames of the feed.
+ *
+ * `watch` first, and read the list when the feed has begun: what changes meanwhile comes as frames. Each field remembers the
+ * batch that it is known from, so frames and pages give the same list in any order, and what comes twice changes nothing.
+ * Source: docs/concepts/streaming.md#the-feed.
+ */
+
+import type { ClientEvent, FeedFrame } from "./wire.ts";
+
+/**
+ * A conversation: `state` as in `conv.status`, "" while unknown; `activeN` is the newest batch with something to read.
+ *
+ * `titleAt` and `stateAt` are the batches that these are known from. Of one batch, a frame says more than a row, which may have
+ * been read before the effects of that batch were done.
+ */
+export interface FeedRow {
+  readonly conversation: string;
+  readonly title: string;
+  readonly titleAt: number;
+  readonly state: string;
+  readonly stateAt: readonly [n: number, byFrame: boolean];
+  readonly activeN: number;
+  readonly readN: number;
+}
+
+/** Conversations by name. */
+export type FeedRows = ReadonlyMap<string, FeedRow>;
+
+/** An item of a page of `GET /v1/conversations`, as far as the list is made of it. */
+export interface FeedItem {
+  readonly conversation: string;
+  readonly title: string;
+  readonly state: string;
+  readonly n: number;
+  readonly active_n: number;
+  readonly unread_n: number;
+}
+
+/** Return the first batch that the user has not read; 0 if there is none. */
+export function unreadN(row: FeedRow): number {
+  return row.readN < row.activeN ? row.readN + 1 : 0;
+}
+
+/** Return the list with the `items` of a page. */
+export function takePage(rows: FeedRows, items: Iterable<FeedItem>): FeedRows {
+  const taken = new Map(rows);
+  for (const item of items) taken.set(item.conversation, takeItem(rowOf(rows, item.conversation), item));
+  return taken;
+}
+
+/** Return the list after a frame of the feed. */
+export function foldFeed(rows: FeedRows, frame: FeedFrame): FeedRows {
+  let row = rowOf(rows, frame.conversation);
+  row = { ...row, readN: Math.max(row.readN, frame.read_n) };
+  for (const event of frame.events) row = takeEvent(row, frame.n, event);
+  return new Map(rows).set(frame.conversation, row);
+}
+
+function rowOf(rows: FeedRows, conversation: string): FeedRow {
+  const unknown = {
+    conversation,
+    title: "",
+    titleAt: 0,
+    state: "",
+    stateAt: [0, false],
+    activeN: 0,
+    readN: 0,
+  } as const;
+  return rows.get(conversation) ?? unknown;
+}
+
+function takeItem(row: FeedRow, item: FeedItem): FeedRow {
+  const { n, title, state } = item;
+  return {
+    ...row,
+    activeN: Math.max(row.activeN, item.active_n),
+    readN: Math.max(row.readN, item.unread_n ? item.unread_n - 1 : item.active_n),
+    ...(n >= row.titleAt && { title, titleAt: n }),
+    ...(isAsNew(row, n, false) && { state, stateAt: [n, false] as const }),
+  };
+}
+
+function takeEvent(row: FeedRow, n: number, event: ClientEvent): FeedRow {
+  const { type, data } = event;
+  if (type === "chat.conversation.title" && n >= row.titleAt) {
+    return { ...row, title: asText(data.title), titleAt: n };
+  }
+  if (type !== "conv.status") return row;
+  return {
+    ...row,
+    ...((n === 1 || Boolean(data.completion)) && { activeN: Math.max(row.activeN, n) }),
+    ...(isAsNew(row, n, true) && { state: asText(data.state), stateAt: [n, true] as const }),
+  };
+}
+
+/** Return true if a state of batch `n` is no older than the known one. */
+function isAsNew(row: FeedRow, n: number, byFrame: boolean): boolean {
+  const [knownN, knownByFrame] = row.stateAt;
+  return n > knownN || (n === knownN && (byFrame || !knownByFrame));
+}
+
+function asText(value: unknown): string {
+  return value === undefined || value === null ? "" : String(value);
+}

@@ -1,0 +1,46 @@
+/** The client of Stepline's websocket: a pure fold of frames, and a session that feeds it. */
+
+export type { Clock, Random } from "./clock.ts";
+export { type Control, voidLanes } from "./control.ts";
+export { type Credential, readExpiry } from "./credential.ts";
+export * from "./effect.ts";
+export { ClientError, type Failure } from "./failure.ts";
+export { type FeedItem, type FeedRow, type FeedRows, foldFeed, takePage, unreadN } from "./feed.ts";
+export type { Connection, Dial, DialHandlers, LinkState } from "./link.ts";
+export { MESSAGE_MAX_BYTES, type Reaction, type Request, type Said, type Verdict } from "./outgoing.ts";
+export { PACE, type Pace } from "./pace.ts";
+export { EXPIRED, type Folded, foldFrame, foldFrames, isPassing, resumeRequest } from "./reducer.ts";
+export { Session, type SessionOptions } from "./session.ts";
+export {
+  type ClientState,
+  emptyState,
+  isBehind,
+  isStreaming,
+  type LaneText,
+  laneText,
+  noteMessage,
+  type Rated,
+  ratedKey,
+} from "./state.ts";
+export {
+  type AbortReason,
+  type AckFrame,
+  type AuthFrame,
+  type ClientEvent,
+  CONTROL_LANE,
+  type DeltaFrame,
+  type ErrorFrame,
+  type EventFrame,
+  type FeedFrame,
+  type Fields,
+  FORMAT,
+  type Frame,
+  type LaneFacts,
+  type Marker,
+  type NoticeFrame,
+  type PongFrame,
+  parseFrame,
+  readFrame,
+  type SyncFrame,
+  type WatchingFrame,
+} from "./wire.ts";

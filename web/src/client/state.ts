@@ -1,0 +1,126 @@
+/** The client's state of one conversation. Pure values: a fold returns new objects where something changed, and shares the rest. */
+
+import { type Control, NO_CONTROL } from "./control.ts";
+import { type Request, renderRequest, type Said } from "./outgoing.ts";
+
+/** One lane of the running stream, from character `base` on. Offsets are code points, not UTF-16 units. */
+export interface LaneText {
+  /** The offset of the first known character: the text before it another state holds, or it is kept nowhere. */
+  readonly base: number;
+  readonly text: string;
+  /** The offset after the last known character: `base` and the characters of `text`, counted as they come. */
+  readonly end: number;
+  /** Pieces that arrived before the ones they continue. */
+  readonly early: readonly (readonly [off: number, text: string])[];
+}
+
+export const NO_TEXT: LaneText = { base: 0, text: "", end: 0, early: [] };
+
+/** The feedback of one origin that stands about turn `turnId`. */
+export interface Rated {
+  readonly turnId: string;
+  readonly origin: string;
+  readonly reaction: string;
+  readonly text: string;
+}
+
+export interface ClientState {
+  readonly conversation: string;
+  /** The newest batch applied. */
+  readonly cursor: number;
+  /** The newest batch heard of. */
+  readonly newest: number;
+  /** The running stream, 0 if none is known. */
+  readonly claim: number;
+  /** The newest stream that can no longer grow. */
+  readonly settled: number;
+  readonly lanes: ReadonlyMap<string, LaneText>;
+  /** The facts about the running stream's lanes. */
+  readonly control: Control;
+  /** The pieces of a batch that came in several frames, by batch and part. */
+  readonly parts: ReadonlyMap<number, ReadonlyMap<number, string>>;
+  /** Our unanswered messages, by id. */
+  readonly unacked: ReadonlyMap<string, Said>;
+  /** The texts of all messages beside the open turn, by id. */
+  readonly queued: ReadonlyMap<string, string>;
+  readonly open: boolean;
+  readonly turnId: string;
+  readonly answer: string;
+  /** The call about which the turn waits for a person's answer, or "". */
+  readonly approval: string;
+  /** The newest turn that has ended, as far as this client has heard. */
+  readonly ended: string;
+  /** Feedback that stands, by `ratedKey`. */
+  readonly feedback: ReadonlyMap<string, Rated>;
+}
+
+/** Return the state of a client that has every event up to batch `cursor`, and knows nothing else. */
+export function emptyState(conversation: string, cursor = 0): ClientState {
+  return {
+    conversation,
+    cursor,
+    newest: 0,
+    claim: 0,
+    settled: 0,
+    lanes: new Map(),
+    control: NO_CONTROL,
+    parts: new Map(),
+    unacked: new Map(),
+    queued: new Map(),
+    open: false,
+    turnId: "",
+    answer: "",
+    approval: "",
+    ended: "",
+    feedback: new Map(),
+  };
+}
+
+/** Return the known text of one lane of the running stream. */
+export function laneText(state: ClientState, lane: string): string {
+  return state.lanes.get(lane)?.text ?? "";
+}
+
+/** Return true if the current stream may still grow. */
+export function isStreaming(state: ClientState): boolean {
+  return state.claim > state.settled;
+}
+
+/** Return true if something is missing: a batch, or a piece of text before one that arrived. */
+export function isBehind(state: ClientState): boolean {
+  return state.newest > state.cursor || [...state.lanes.values()].some((lane) => lane.early.length > 0);
+}
+
+/** Return the key of the feedback that `origin` gave about a turn. */
+export function ratedKey(turnId: string, origin: string): string {
+  return `${turnId} ${origin}`;
+}
+
+/** Return the request for the message noted under `messageId`. */
+export function sendRequest(state: ClientState, messageId: string): Request {
+  const said = state.unacked.get(messageId);
+  if (!said) throw new RangeError(`no message ${messageId} waits for an answer`);
+  return renderRequest(state.conversation, messageId, said);
+}
+
+/** Add a message to the unanswered ones. */
+export function noteMessage(state: ClientState, messageId: string, said: Said): ClientState {
+  return { ...state, unacked: withEntry(state.unacked, messageId, said) };
+}
+
+/** Remove a message from the unanswered ones. */
+export function forgetMessage(state: ClientState, messageId: string): ClientState {
+  return state.unacked.has(messageId) ? { ...state, unacked: without(state.unacked, messageId) } : state;
+}
+
+/** Return a copy of `known` with `name` set. */
+export function withEntry<K, T>(known: ReadonlyMap<K, T>, name: K, value: T): ReadonlyMap<K, T> {
+  return new Map(known).set(name, value);
+}
+
+/** Return a copy of `known` without `name`. */
+export function without<K, T>(known: ReadonlyMap<K, T>, name: K): ReadonlyMap<K, T> {
+  const left = new Map(known);
+  left.delete(name);
+  return left;
+}
