@@ -1,0 +1,141 @@
+/** The actions of a round, as events tell of them: called, waiting for a person, ended. */
+
+import type { ClientEvent } from "../client";
+import { advance, changeCall, emptyCall, hasEnded } from "./calls";
+import { type Data, flagOf, numberOf, objectOf, textOf, textsOf, timeOf, timeOrNull } from "./fields";
+import { changeRound, withItem, withOpenRound } from "./rounds";
+import { changed, changedLast } from "./share";
+import type { Approval, Call, CallState, Round, Turn } from "./thread";
+
+/** Codes of results of calls that a person kept from running. */
+const NOT_RUN: ReadonlySet<string> = new Set(["steered", "denied", "approval_expired"]);
+
+/** Add its parameters to a call; a call that no decision listed is added to its round. */
+export function callStarted(turn: Turn, event: ClientEvent): Turn {
+  const { data } = event;
+  const callId = textOf(data, "call_id");
+  return changeCall(withCall(turn, data), callId, (call) => ({ ...call, params: objectOf(data, "params") }));
+}
+
+function withCall(turn: Turn, data: Data): Turn {
+  const callId = textOf(data, "call_id");
+  if (turn.rounds.some((round) => round.calls.some((call) => call.callId === callId))) return turn;
+  const call = emptyCall(callId, textOf(data, "tool_id"));
+  return changeRound(turn, numberOf(data, "iteration"), (round) => ({
+    ...withItem(round, { is: "call", callId }),
+    calls: [...round.calls, call],
+  }));
+}
+
+/** Add the end of a call, and begin the next one; behind the last one the model is asked again, unless it has answered. */
+export function callEnded(turn: Turn, event: ClientEvent): Turn {
+  const { data } = event;
+  const callId = textOf(data, "call_id");
+  const at = timeOf(event.ts);
+  const ended = changeCall(withCall(turn, data), callId, (call) => withResult(call, data, at));
+  const iteration = numberOf(data, "iteration");
+  const after = changeRound(ended, iteration, (round) => acted(round, at));
+  const round = after.rounds.at(-1);
+  const goesOn = round?.iteration === iteration && round.state === "done" && round.action === "call_tool";
+  return goesOn && after.outcome.is === "running" ? withOpenRound(after, at) : after;
+}
+
+function withResult(call: Call, data: Data, at: number): Call {
+  const code = textOf(data, "code");
+  const durationMs = numberOf(data, "duration_ms");
+  return {
+    ...call,
+    state: resultState(textOf(data, "status"), code),
+    startedAt: NOT_RUN.has(code) ? null : at - durationMs,
+    durationMs,
+    paths: textsOf(data, "paths"),
+    preview: textOf(data, "preview"),
+    code,
+  };
+}
+
+function resultState(status: string, code: string): CallState {
+  if (NOT_RUN.has(code)) return "skipped";
+  return status === "ok" || status === "unverified" ? status : "error";
+}
+
+/** Return the round behind the end of one of its calls. */
+function acted(round: Round, at: number): Round {
+  const calls = advance(round.calls, at);
+  if (!calls.every(hasEnded) || round.decidedAt === null) return changed(round, { calls });
+  return { ...round, calls, state: "done", endedAt: at, planDraft: null };
+}
+
+/** Add what a tool told while it ran; what a hook tells stands in the round itself. */
+export function told(turn: Turn, event: ClientEvent): Turn {
+  const { data } = event;
+  const callId = textOf(data, "call_id");
+  const one = { type: textOf(data, "type"), data: data.data };
+  const called = changeCall(turn, callId, (call) => ({ ...call, events: [...call.events, one] }));
+  if (called !== turn || turn.rounds.length === 0) return called;
+  const last = (turn.rounds.at(-1) as Round).iteration;
+  return changeRound(turn, last, (round) => withItem(round, { is: "told", toolId: textOf(data, "tool_id"), ...one }));
+}
+
+/** Let a call wait for a person. */
+export function approvalAsked(turn: Turn, event: ClientEvent): Turn {
+  const { data } = event;
+  const callId = textOf(data, "call_id");
+  const approval: Approval = {
+    state: "asked",
+    rule: textOf(data, "rule"),
+    editable: flagOf(data, "editable"),
+    params: objectOf(data, "params"),
+    code: textOf(data, "code"),
+    until: timeOrNull(textOf(data, "until")),
+    text: "",
+    editedCallId: "",
+  };
+  const asked = changeCall(withCall(turn, data), callId, (call) => ({
+    ...call,
+    state: "waiting",
+    startedAt: null,
+    approval,
+  }));
+  return changed(asked, { approval: callId });
+}
+
+/** Let a call go on, or leave it; the call that runs instead of an edited one stands behind it. */
+export function approvalAnswered(turn: Turn, event: ClientEvent): Turn {
+  const { data } = event;
+  const callId = textOf(data, "call_id");
+  const verdict = textOf(data, "verdict") as Approval["state"];
+  const at = timeOf(event.ts);
+  const editedCallId = textOf(data, "edited_call_id");
+  const settled = changeCall(turn, callId, (call) => ({
+    ...call,
+    state: verdict === "approved" ? "running" : verdict === "edited" ? "skipped" : call.state,
+    startedAt: verdict === "approved" ? at : null,
+    approval: call.approval && { ...call.approval, state: verdict, text: textOf(data, "text"), editedCallId },
+  }));
+  const answered = changed(settled, { approval: "" });
+  if (!editedCallId) return answered;
+  const instead: Call = {
+    ...emptyCall(editedCallId, textOf(data, "tool_id")),
+    params: objectOf(data, "params"),
+    state: "running",
+    startedAt: at,
+  };
+  return changed(answered, {
+    rounds: changedLast(
+      answered.rounds,
+      (round) => round.calls.some((call) => call.callId === callId),
+      (round) => withInstead(round, callId, instead),
+    ),
+  });
+}
+
+function withInstead(round: Round, callId: string, instead: Call): Round {
+  const place = round.calls.findIndex((call) => call.callId === callId) + 1;
+  const item = round.items.findIndex((one) => one.is === "call" && one.callId === callId) + 1;
+  return {
+    ...round,
+    calls: round.calls.toSpliced(place, 0, instead),
+    items: round.items.toSpliced(item, 0, { is: "call", callId: instead.callId }),
+  };
+}

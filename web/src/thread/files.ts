@@ -1,0 +1,29 @@
+/** Files that were offered: one row a path, by the newest turn that wrote it. */
+
+import type { ClientEvent } from "../client";
+import { numberOf, rowsOf, textOf } from "./fields";
+import type { FileRow } from "./thread";
+
+export function filesOf(event: ClientEvent): readonly FileRow[] {
+  return rowsOf(event.data, "items").map((item) => ({
+    path: textOf(item, "logical_path"),
+    filename: textOf(item, "filename"),
+    mime: textOf(item, "mime"),
+    sizeBytes: numberOf(item, "size_bytes"),
+    sha256: textOf(item, "sha256"),
+    callId: textOf(item, "call_id"),
+    turnId: event.turn_id,
+    times: 1,
+  }));
+}
+
+/** Add rows behind those that are there; a path that is there already moves to the end. */
+export function withFiles(files: readonly FileRow[], added: readonly FileRow[]): readonly FileRow[] {
+  const rows = new Map(files.map((file) => [file.path, file]));
+  for (const file of added) {
+    const times = file.times + (rows.get(file.path)?.times ?? 0);
+    rows.delete(file.path);
+    rows.set(file.path, { ...file, times });
+  }
+  return [...rows.values()];
+}

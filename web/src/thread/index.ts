@@ -1,0 +1,3 @@
+export { emptyThread, foldEffects } from "./fold";
+export { prependPage } from "./pages";
+export type * from "./thread";

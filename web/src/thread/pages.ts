@@ -1,0 +1,97 @@
+/** Pages of the past: older events in front of a thread, as if they had been folded first. */
+
+import type { ClientEvent, EventFrame } from "../client";
+import { joinPieces } from "../client/wire.ts";
+import { withFiles } from "./files";
+import { emptyThread, foldBatch, foldTurn, withTurn } from "./fold";
+import { handedBack, inOrder, messageOf, takeMessages, withMessage } from "./messages";
+import { nameOf } from "./places";
+import { withPlan } from "./plans";
+import { changed } from "./share";
+import type { Source, Thread, Turn } from "./thread";
+
+/** Put the events of a page in front of a thread. The page ends where the thread begins. */
+export function prependPage(thread: Thread, frames: readonly EventFrame[]): Thread {
+  return joined(foldFrames(emptyThread(thread.conversation), frames), thread);
+}
+
+/** Apply frames of durable events in order; a batch may come in parts. */
+function foldFrames(thread: Thread, frames: readonly EventFrame[]): Thread {
+  let pieces: string[] = [];
+  let next = thread;
+  for (const frame of frames) {
+    if (frame.parts > 1) pieces.push(frame.piece);
+    if (frame.part < frame.parts) continue;
+    next = foldBatch(next, frame.n, frame.parts > 1 ? joinPieces(pieces) : frame.events);
+    pieces = [];
+  }
+  return next;
+}
+
+/** Put a thread behind an older one. */
+function joined(page: Thread, thread: Thread): Thread {
+  const told = thread.early.reduce((older, { n, event }) => afterwards(older, n, event), page);
+  // What there is of a turn that began on the page stands in the page's turn now.
+  const own = thread.turns.filter((turn) => turn.openedN > 0 || !told.turns.some((one) => one.turnId === turn.turnId));
+  const [older, turns] = withPrompts(told, own);
+  return {
+    ...thread,
+    title: thread.title || older.title,
+    state: thread.state === "created" ? older.state : thread.state,
+    turns: [...older.turns, ...turns],
+    loose: [...older.loose, ...thread.loose],
+    plans: thread.plans.reduce(withPlan, older.plans),
+    files: withFiles(older.files, thread.files),
+    sources: withNewer(older.sources, thread.sources),
+    unknown: added(older.unknown, thread.unknown),
+    cursor: Math.max(older.cursor, thread.cursor),
+    early: older.early,
+  };
+}
+
+/** Apply an event of a later batch to what the page has; it is kept for the page before, if that does not have it either. */
+function afterwards(page: Thread, n: number, event: ClientEvent): Thread {
+  const kept = { ...page, early: [...page.early, { n, event }] };
+  if (nameOf(event) === "chat.step dropped") return handedBack(page, event) ?? kept;
+  const at = page.turns.findLastIndex((turn) => turn.turnId === event.turn_id);
+  const turn = page.turns[at];
+  if (!turn) return kept;
+  const told =
+    event.type === "chat.conversation.accepted" ? withMessage(turn, messageOf(n, event)) : foldTurn(turn, n, event);
+  return withTurn(turn.openedN > 0 ? page : kept, at, told);
+}
+
+/** Give the turns those of their prompts that stand on the page. */
+function withPrompts(page: Thread, turns: readonly Turn[]): [Thread, readonly Turn[]] {
+  let older = page;
+  const headed = turns.map((turn) => {
+    const missing = turn.promptNs.filter((n) => !turn.prompts.some((prompt) => prompt.n === n));
+    const [rest, prompts] = takeMessages(older, missing);
+    older = rest;
+    return prompts.length === 0
+      ? turn
+      : changed(turn, { prompts: inOrder([...turn.prompts, ...prompts], turn.promptNs) });
+  });
+  return [older, headed];
+}
+
+function withNewer(older: Thread["sources"], newer: Thread["sources"]): Thread["sources"] {
+  const all = new Map<number, Source>(older);
+  for (const [sid, source] of newer) {
+    const before = older.get(sid);
+    all.set(sid, {
+      sid,
+      title: source.title || before?.title || "",
+      url: source.url || before?.url || "",
+      path: source.path || before?.path || "",
+      snippet: source.snippet || before?.snippet || "",
+    });
+  }
+  return all;
+}
+
+function added(older: Thread["unknown"], newer: Thread["unknown"]): Thread["unknown"] {
+  const all = new Map(older);
+  for (const [name, count] of newer) all.set(name, (all.get(name) ?? 0) + count);
+  return all;
+}

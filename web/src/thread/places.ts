@@ -1,0 +1,144 @@
+/**
+ * The place of every event: what it changes in its turn, and what in the thread as a whole.
+ *
+ * `docs/reference/events.md` says in words where each is drawn. A type that stands in none of these tables is one of a later
+ * release; it is counted, and changes nothing.
+ */
+
+import type { ClientEvent } from "../client";
+import { approvalAnswered, approvalAsked, callEnded, callStarted, told } from "./acting";
+import { numberOf, numberOrNull, rowsOf, textOf } from "./fields";
+import { filesOf, withFiles } from "./files";
+import { planOf, planTold, withPlan } from "./plans";
+import { programMeant, programNamed, programPrinted, programPromised, programStands, programWritten } from "./programs";
+import { changeRound, decide, withItem } from "./rounds";
+import { fetched, searched, withSources } from "./sources";
+import type { Thread, Turn } from "./thread";
+import {
+  accounted,
+  cited,
+  compacted,
+  completed,
+  deferred,
+  failed,
+  interrupted,
+  rated,
+  restarted,
+  suggested,
+  summed,
+  timed,
+  waiting,
+} from "./turns";
+
+type InTurn = (turn: Turn, event: ClientEvent, n: number) => Turn;
+type InThread = (thread: Thread, event: ClientEvent) => Thread;
+
+/** Return an event's name: its type, and its step where one type has several. */
+export function nameOf(event: ClientEvent): string {
+  return event.type === "chat.step" ? `${event.type} ${event.step}` : event.type;
+}
+
+export const IN_TURN: Readonly<Record<string, InTurn>> = {
+  "solver.react.decision": decide,
+  "react.tool.call": callStarted,
+  "react.tool.result": callEnded,
+  "react.tool.event": told,
+  "react.tool.rejected": (turn, { data }) =>
+    changeRound(turn, numberOf(data, "iteration"), (round) =>
+      withItem(round, {
+        is: "rejected",
+        code: textOf(data, "code"),
+        toolId: textOf(data, "tool_id"),
+        actionIndex: numberOrNull(data, "action_index"),
+      }),
+    ),
+  "react.notice": (turn, { data }) =>
+    changeRound(turn, numberOf(data, "iteration"), (round) =>
+      withItem(round, { is: "notice", code: textOf(data, "code") }),
+    ),
+  "accounting.cache_bust": (turn, { data }) =>
+    changeRound(turn, numberOf(data, "iteration"), (round) => ({
+      ...round,
+      bust: {
+        reason: textOf(data, "reason"),
+        expectedTokens: numberOf(data, "expected_tokens"),
+        readTokens: numberOf(data, "read_tokens"),
+      },
+    })),
+  "round.restarted": restarted,
+  "round.waiting": waiting,
+  "chat.compaction": compacted,
+  "approval.requested": approvalAsked,
+  "approval.answered": approvalAnswered,
+  "web_search.filtered_results": searched,
+  "web_fetch.results": fetched,
+  "code_exec.objective": programMeant,
+  "code_exec.program.name": programNamed,
+  "code_exec.code": programWritten,
+  "code_exec.contract": programPromised,
+  "code_exec.log": programPrinted,
+  "code_exec.status": programStands,
+  "react.plan": planTold,
+  "chat.files": (turn, event) => ({ ...turn, files: withFiles(turn.files, filesOf(event)) }),
+  "chat.step deferred": deferred,
+  "timeline.external.steer.interrupted": interrupted,
+  "chat.citations": cited,
+  "chat.followups": suggested,
+  "chat.conversation.turn.completed": timed,
+  "chat.turn.summary": summed,
+  "accounting.usage": accounted,
+  "chat.complete": completed,
+  "chat.error": failed,
+  "turn.feedback": rated,
+};
+
+export const IN_THREAD: Readonly<Record<string, InThread>> = {
+  "conv.status": (thread, { data }) => {
+    const state = textOf(data, "state");
+    const known = state === "in_progress" || state === "idle" || state === "error" ? state : "created";
+    return { ...thread, state: known };
+  },
+  "chat.conversation.title": (thread, { data }) => ({ ...thread, title: textOf(data, "title") }),
+  "react.plan": (thread, event) => {
+    const round = thread.turns.findLast((turn) => turn.turnId === event.turn_id)?.rounds.at(-1);
+    return { ...thread, plans: withPlan(thread.plans, planOf(event, round?.iteration ?? 0)) };
+  },
+  "chat.files": (thread, event) => ({ ...thread, files: withFiles(thread.files, filesOf(event)) }),
+  "chat.citations": (thread, { data }) => withRows(thread, data, "items"),
+  "web_search.filtered_results": (thread, { data }) => withRows(thread, data, "results"),
+  "web_fetch.results": (thread, { data }) => withRows(thread, data, "results"),
+};
+
+function withRows(thread: Thread, data: ClientEvent["data"], name: string): Thread {
+  return { ...thread, sources: withSources(thread.sources, rowsOf(data, name)) };
+}
+
+/** Events that the fold itself places, since they move messages between turns or open one. */
+export const MOVED = [
+  "chat.conversation.accepted",
+  "queue.continuation.accepted",
+  "chat.start",
+  "chat.step dropped",
+] as const;
+
+/** Events that are known and not drawn in the thread. */
+export const ELSEWHERE: readonly string[] = [
+  // The rows of `web_search.filtered_results` say the same.
+  "web_search.html_view",
+  // Notices about uploads have no batch: the composer shows them at the file.
+  "chat.attachments",
+  "rate_limit.attachment_failure",
+];
+
+/** Events that a turn may get when all it is drawn of stands on an earlier page. */
+export const AFTERWARDS: ReadonlySet<string> = new Set([
+  "chat.citations",
+  "chat.followups",
+  "chat.conversation.turn.completed",
+  "chat.turn.summary",
+  "accounting.usage",
+  "chat.complete",
+  "chat.error",
+  "turn.feedback",
+  "react.tool.event",
+]);

@@ -1,0 +1,58 @@
+/** Plans: the newest version of each counts, and says which step it changed. */
+
+import type { ClientEvent } from "../client";
+import { flagOf, objectOf, textOf, textsOf, timeOf } from "./fields";
+import { changed } from "./share";
+import type { Plan, Turn } from "./thread";
+
+const STATUSES = ["pending", "in_progress", "done", "failed"] as const;
+
+export function planOf(event: ClientEvent, iteration: number): Plan {
+  const { data } = event;
+  const status = objectOf(data, "status");
+  return {
+    planId: textOf(data, "plan_id"),
+    steps: textsOf(data, "steps").map((text, place) => ({ text, status: statusOf(textOf(status, String(place + 1))) })),
+    current: flagOf(data, "current"),
+    open: flagOf(data, "open"),
+    turnId: event.turn_id,
+    iteration,
+    versions: 1,
+    changed: null,
+    at: timeOf(event.ts),
+  };
+}
+
+function statusOf(word: string): Plan["steps"][number]["status"] {
+  return STATUSES.find((one) => one === word) ?? "pending";
+}
+
+/** Add a version of a plan behind those that are there. */
+export function withPlan(plans: readonly Plan[], plan: Plan): readonly Plan[] {
+  const at = plans.findIndex((one) => one.planId === plan.planId);
+  const before = plans[at];
+  return before ? plans.with(at, after(before, plan)) : [...plans, plan];
+}
+
+/** Return the plan as it is behind an older version of it. */
+function after(before: Plan, plan: Plan): Plan {
+  // Of later versions the change is known already.
+  const change = plan.versions === 1 ? changedStep(before, plan) : plan.changed;
+  return { ...plan, versions: before.versions + plan.versions, changed: change };
+}
+
+/** Return the only step that differs, null if none does or several do. */
+function changedStep(before: Plan, plan: Plan): number | null {
+  if (before.steps.length !== plan.steps.length) return null;
+  const differing = plan.steps.flatMap((step, place) => {
+    const old = before.steps[place];
+    return old?.text === step.text && old.status === step.status ? [] : [place];
+  });
+  return differing.length === 1 ? (differing[0] as number) : null;
+}
+
+/** End the draft of a plan: it is told now. */
+export function planTold(turn: Turn): Turn {
+  if (!turn.rounds.some((round) => round.planDraft)) return turn;
+  return changed(turn, { rounds: turn.rounds.map((round) => changed(round, { planDraft: null })) });
+}
