@@ -5,7 +5,7 @@ import type { Failure } from "./failure.ts";
 import type { Pace } from "./pace.ts";
 import { EXPIRED } from "./reducer.ts";
 
-/** Opens connections. After `closed` or `failed` a connection says nothing more. */
+/** Opens connections. Handlers are called after `open` has returned; after `closed` or `failed` a connection says nothing more. */
 export interface Dial {
   open(handlers: DialHandlers): Connection;
 }

@@ -400,7 +400,14 @@ export class Session {
     this.#giveUp(frame.message_id);
     if (!frame.message_id) this.#catchup.synced = true; // a permanent refusal is not retried
     if (frame.code === BEYOND_END) this.#listenAgain();
+    if (isExpired) this.#refuse(frame);
     return { kind: "refused", frame };
+  }
+
+  /** End: a fresh token is refused, too. A reader has to sign in again, and the page starts the session anew then. */
+  #refuse(frame: ErrorFrame): void {
+    this.#link.refuse();
+    this.#options.onFailure({ code: "unauthorized", message: frame.message });
   }
 
   /** Return true if the refused message is to be sent again after a while. */

@@ -10,6 +10,7 @@ from stepline.model.wire.event import (
     ClientEvent,
     ErrorFrame,
     FeedFrame,
+    NoticeFrame,
     SyncFrame,
     WatchingFrame,
 )
@@ -140,6 +141,12 @@ class Synced(Value):
     frame: SyncFrame
 
 
+class NoticeHeard(Value):
+    """Something about the conversation that its log does not hold, such as the verdict about an upload. It may come twice."""
+
+    frame: NoticeFrame
+
+
 class FeedHeard(Value):
     """The feed of the user's conversations begins, and the list is to be read now; or it tells of one of them."""
 
@@ -160,5 +167,6 @@ Effect: TypeAlias = (
     | Refused
     | PutOff
     | Synced
+    | NoticeHeard
     | FeedHeard
 )

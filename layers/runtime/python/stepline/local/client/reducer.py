@@ -22,6 +22,7 @@ from stepline.local.client.change import (
     EventsApplied,
     FeedHeard,
     HandedBack,
+    NoticeHeard,
     Refused,
     Steered,
     StreamReset,
@@ -89,8 +90,8 @@ def fold_frame(state: ClientState, frame: Frame) -> Folded:
             return _fold_refusal(state, frame)
         case WatchingFrame() | FeedFrame():
             return state, (FeedHeard(frame=frame),)
-        case AuthFrame() | ErrorFrame() | NoticeFrame():
-            return state, ()  # of the connection, of another conversation, or of no batch
+        case AuthFrame() | ErrorFrame():
+            return state, ()  # of the connection, or of another conversation
         case _ if frame.conversation == state.conversation:
             return _fold_progress(state, frame)
         case _:
@@ -128,7 +129,9 @@ def _fold_refusal(state: ClientState, frame: ErrorFrame) -> Folded:
     return state, (Refused(frame=frame),)
 
 
-def _fold_progress(state: ClientState, frame: EventFrame | DeltaFrame | SyncFrame | PongFrame) -> Folded:
+def _fold_progress(
+    state: ClientState, frame: EventFrame | DeltaFrame | SyncFrame | PongFrame | NoticeFrame
+) -> Folded:
     match frame:
         case EventFrame():
             return _fold_events(state, frame)
@@ -138,6 +141,8 @@ def _fold_progress(state: ClientState, frame: EventFrame | DeltaFrame | SyncFram
             return _fold_sync(state, frame)
         case PongFrame():
             return replace(state, newest=max(state.newest, frame.n)), ()
+        case NoticeFrame():
+            return state, (NoticeHeard(frame=frame),)
 
 
 def _fold_events(state: ClientState, frame: EventFrame) -> Folded:

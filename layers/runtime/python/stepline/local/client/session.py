@@ -452,7 +452,9 @@ class Session:
 
     def _plan_renewal(self, expires_at: float) -> None:
         left_s = expires_at - self._clock.now().timestamp()
-        self._renew_due_s = self._clock.monotonic_s() + self._pace.renew_after * left_s
+        # The clock of this machine may be wrong: it must not ask without a pause.
+        wait_s = max(self._pace.renew_after * left_s, self._pace.answer_s)
+        self._renew_due_s = self._clock.monotonic_s() + wait_s
 
     def _say_again(self, message_id: str) -> None:
         self._outbox.note(message_id)
