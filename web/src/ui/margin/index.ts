@@ -1,0 +1,3 @@
+import "../turn/turn.css";
+
+export { Margin } from "./margin";

@@ -1,0 +1,139 @@
+/** Sources and files: those of the newest turn first, all of them on a click. */
+
+import { useState } from "preact/hooks";
+import { visible } from "../../markdown";
+import type { FileRow, Source, Thread } from "../../thread/thread";
+import { formatBytes } from "../../words/format";
+import { PathLink, plainClick } from "../turn/bits";
+import { SourceTitle } from "../turn/call";
+import { placeOf } from "../turn/cite-card";
+import { useCited } from "../turn/cited";
+import { useDesk } from "../turn/desk";
+import { Icon } from "../turn/mark";
+import { memo } from "../turn/memo";
+import { say } from "../turn/words";
+
+const shown = 8;
+
+function More({ all, setAll, count }: { all: boolean; setAll: (to: boolean) => void; count: number }) {
+  return (
+    <button type="button" class="more" aria-expanded={all} onClick={() => setAll(!all)}>
+      {all ? say.showLess : say.openAll(count)}
+    </button>
+  );
+}
+
+function SourceRow({ source, on }: { source: Source; on: boolean }) {
+  return (
+    <li class="src">
+      <span class={`cite ${on ? "on" : ""}`}>{source.sid}</span>
+      <span>
+        {source.url ? <SourceTitle title={source.title} url={source.url} /> : <PathLink path={source.path} />}
+        <bdi class="num" dir="ltr">
+          {visible(placeOf(source))}
+        </bdi>
+      </span>
+    </li>
+  );
+}
+
+/** The sources to show first: what the newest answer cites, else what was found last. */
+export function firstSources(thread: Thread): readonly Source[] {
+  const cited = thread.turns.at(-1)?.citations ?? [];
+  return cited.length > 0 ? cited : [...thread.sources.values()].slice(-shown);
+}
+
+export const Sources = memo(function Sources(props: { first: readonly Source[]; sources: Thread["sources"] }) {
+  const { first, sources } = props;
+  const [all, setAll] = useState(false);
+  const cited = useCited();
+  if (sources.size === 0 && first.length === 0) return null;
+  const rows = all ? [...sources.values()].sort((a, b) => a.sid - b.sid) : first;
+  return (
+    <section data-part="sources" tabIndex={-1}>
+      <h2 class="label">
+        {say.sources}
+        <span>{rows.length}</span>
+      </h2>
+      <ul>
+        {rows.map((source) => (
+          <SourceRow key={source.sid} source={source} on={cited?.sid === source.sid} />
+        ))}
+      </ul>
+      {sources.size > first.length && <More all={all} setAll={setAll} count={sources.size} />}
+    </section>
+  );
+});
+
+const FileLine = memo(function FileLine({ file }: { file: FileRow }) {
+  const desk = useDesk();
+  const open = (event: MouseEvent) => {
+    if (!plainClick(event)) return;
+    event.preventDefault();
+    desk.acts.openFile(file.path);
+  };
+  return (
+    <li>
+      <a class="file" href={desk.pathHref(file.path)} onClick={open} title={visible(file.path)}>
+        <Icon of="file" />
+        <bdi class="name" dir="ltr">
+          {visible(file.filename)}
+        </bdi>
+        {file.times > 1 && (
+          <span class="pill" role="img" aria-label={say.writtenTimes(file.times)}>
+            {say.times(file.times)}
+          </span>
+        )}
+        <span class="num">{formatBytes(file.sizeBytes)}</span>
+      </a>
+    </li>
+  );
+});
+
+export interface Promised {
+  readonly filename: string;
+  readonly internal: boolean;
+}
+
+/** The files that the running programs of a thread have promised and not written yet. */
+export function promisedFiles(thread: Thread): readonly Promised[] {
+  const turn = thread.turns.at(-1);
+  if (turn?.outcome.is !== "running") return [];
+  return turn.rounds.flatMap((round) =>
+    round.calls.flatMap((call) =>
+      call.program && call.durationMs === null
+        ? call.program.contract.map(({ filename, internal }) => ({ filename, internal }))
+        : [],
+    ),
+  );
+}
+
+export function Files({ files, promised }: { files: readonly FileRow[]; promised: readonly Promised[] }) {
+  const [all, setAll] = useState(false);
+  if (files.length + promised.length === 0) return null;
+  const newestFirst = files.toReversed();
+  return (
+    <section data-part="files" tabIndex={-1}>
+      <h2 class="label">
+        {say.files}
+        <span>{files.length}</span>
+      </h2>
+      <ul>
+        {promised.map((file) => (
+          <li key={file.filename} class="file soon">
+            <Icon of="file" />
+            <bdi class="name" dir="ltr">
+              {visible(file.filename)}
+            </bdi>
+            {file.internal && <span class="pill">{say.internal}</span>}
+            <span class="num">{say.promised.toLowerCase()}</span>
+          </li>
+        ))}
+        {(all ? newestFirst : newestFirst.slice(0, shown)).map((file) => (
+          <FileLine key={file.path} file={file} />
+        ))}
+      </ul>
+      {files.length > shown && <More all={all} setAll={setAll} count={files.length} />}
+    </section>
+  );
+}

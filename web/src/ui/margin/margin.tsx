@@ -1,0 +1,32 @@
+/** What stands beside the thread: plan, sources, files, and how full the context is. */
+
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import { DeskContext } from "../turn/desk";
+import { type ThreadProps, useDeskOf } from "../turn/thread-view";
+import { say } from "../turn/words";
+import { Gauge, measuredRequest } from "./gauge";
+import { Files, firstSources, promisedFiles, Sources } from "./lists";
+import { PlanTracker } from "./plan";
+
+/** `children` stand above all else: the preview of a file, for instance. */
+export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
+  const { thread, children } = props;
+  const desk = useDeskOf(props);
+  const last = thread.turns.at(-1);
+  const measured = measuredRequest(thread);
+  const first = useMemo(() => firstSources(thread), [thread.sources, last?.citations]);
+  const promised = promisedFiles(thread);
+  const draft = last?.rounds.at(-1)?.planDraft ?? null;
+  return (
+    <DeskContext.Provider value={desk}>
+      <aside class="margin" aria-label={say.thisTurn}>
+        {children}
+        <PlanTracker plans={thread.plans} draft={draft} running={last?.outcome.is === "running"} />
+        <Sources first={first} sources={thread.sources} />
+        <Files files={thread.files} promised={promised} />
+        {measured && <Gauge {...measured} />}
+      </aside>
+    </DeskContext.Provider>
+  );
+}

@@ -1,0 +1,80 @@
+/** The plans of a thread: the current one step by step, the others a line each. */
+
+import { Markdown } from "../../markdown";
+import type { Growing, Plan } from "../../thread/thread";
+import { useDesk } from "../turn/desk";
+import { StepMark } from "../turn/mark";
+import { memo } from "../turn/memo";
+import { say } from "../turn/words";
+
+const doneSteps = (plan: Plan): number => plan.steps.filter((step) => step.status === "done").length;
+
+/** How far a plan is: `1 of 3`, and a word where that is not all there is to say. */
+export function planProgress(plan: Plan): string {
+  const progress = say.planStep(doneSteps(plan), plan.steps.length);
+  if (!plan.current) return `${progress} · ${say.planSuperseded}`;
+  return !plan.open && doneSteps(plan) < plan.steps.length ? `${progress} · ${say.planClosed}` : progress;
+}
+
+export const Steps = memo(function Steps({ plan, running }: { plan: Plan; running: boolean }) {
+  // What changed is marked for a second by an animation, which a new key begins anew.
+  return (
+    <ol class={`plan ${plan.current ? "" : "superseded"}`}>
+      {plan.steps.map((step, at) => (
+        <li
+          key={`${at}/${plan.changed === at ? plan.versions : ""}`}
+          class={`${step.status === "done" ? "done" : ""} ${step.status === "in_progress" ? "now" : ""} ${
+            plan.changed === at && plan.versions > 1 ? "changed" : ""
+          }`}
+        >
+          <StepMark status={step.status} now={running && plan.current} />
+          <span dir="auto">{step.text}</span>
+        </li>
+      ))}
+    </ol>
+  );
+});
+
+/** The plan while it is written. */
+function PlanDraft({ draft }: { draft: Growing }) {
+  const desk = useDesk();
+  return (
+    <div class="plan-draft" dir="auto">
+      <Markdown text={draft.text} growing={!draft.whole} context={desk.markdown} />
+    </div>
+  );
+}
+
+export const PlanTracker = memo(function PlanTracker(props: {
+  plans: readonly Plan[];
+  draft: Growing | null;
+  running: boolean;
+}) {
+  const { plans, draft, running } = props;
+  const current = plans.findLast((plan) => plan.current) ?? null;
+  const others = plans.filter((plan) => plan !== current);
+  if (plans.length === 0 && !draft) return null;
+  return (
+    <section data-part="plan" tabIndex={-1}>
+      <h2 class="label">
+        {say.plan}
+        {current && <span>{planProgress(current)}</span>}
+      </h2>
+      {draft?.text && <PlanDraft draft={draft} />}
+      {current && <Steps plan={current} running={running} />}
+      {others.length > 0 && (
+        <details class="other-plans">
+          <summary>{say.morePlans(others.length)}</summary>
+          {others.map((plan) => (
+            <div key={plan.planId} class="other-plan">
+              <p class="num">
+                <bdi>{plan.steps[0]?.text ?? say.empty}</bdi> <span>{planProgress(plan)}</span>
+              </p>
+              <Steps plan={plan} running={false} />
+            </div>
+          ))}
+        </details>
+      )}
+    </section>
+  );
+});

@@ -1,0 +1,87 @@
+/** The answers of a turn: the last one as its text, those that were held back as numbered lines on the rail. */
+
+import { Markdown } from "../../markdown";
+import type { Answer, Message, Source, Turn } from "../../thread/thread";
+import { placeOf } from "./cite-card";
+import { useDesk } from "./desk";
+import { memo } from "./memo";
+import { say } from "./words";
+
+/** The sources of an answer as a list, for paper. */
+function Footnotes({ citations }: { citations: readonly Source[] }) {
+  return (
+    <ol class="footnotes" aria-label={say.footnotes}>
+      {citations.map((source) => (
+        <li key={source.sid} value={source.sid}>
+          <bdi>{source.title}</bdi>, <bdi dir="ltr">{source.url || placeOf(source)}</bdi>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+export const FinalAnswer = memo(function FinalAnswer(props: {
+  answer: Answer;
+  number: number;
+  failed: boolean;
+  citations: readonly Source[];
+  unresolved: readonly number[];
+}) {
+  const { answer, number, failed, citations, unresolved } = props;
+  const desk = useDesk();
+  const growing = answer.state === "streaming" && !failed;
+  return (
+    <div class={`say ${growing ? "growing" : ""} ${failed ? "dimmed" : ""}`} dir="auto">
+      {number > 1 && <p class="label">{say.answerOf(number)}</p>}
+      <Markdown text={answer.text} growing={growing} context={desk.markdown} />
+      {(answer.state === "cut" || (failed && answer.text)) && (
+        <p class="aside">
+          <span class="pill">{say.cutHere}</span>
+        </p>
+      )}
+      {unresolved.length > 0 && <p class="aside">{say.unresolved(unresolved)}</p>}
+      {citations.length > 0 && <Footnotes citations={citations} />}
+    </div>
+  );
+});
+
+/** An answer that was held back, since something had come that it had not read. */
+export const DeferredAnswer = memo(function DeferredAnswer(props: {
+  answer: Answer;
+  number: number;
+  /** The texts that it could not read, a line each. */
+  unread: string;
+}) {
+  const { answer, number, unread } = props;
+  const desk = useDesk();
+  return (
+    <li class="round deferred">
+      <span class="clock num" />
+      <div class="body">
+        <span class="node" aria-hidden="true">
+          …
+        </span>
+        <p class="remark-line">
+          {say.answerOf(number)}, {say.beforeReading}{" "}
+          {unread.split("\n").map((text) => (
+            <q key={text} dir="auto">
+              {text}
+            </q>
+          ))}
+        </p>
+        <div class="say dimmed" dir="auto">
+          <Markdown text={answer.text} growing={false} context={desk.markdown} />
+        </div>
+      </div>
+    </li>
+  );
+});
+
+export const oneLine = (messages: readonly Message[]): string =>
+  messages.map((message) => message.text.replaceAll("\n", " ")).join("\n");
+
+/** The last answer, null while there is none or only ones that were held back. */
+export function finalAnswer(turn: Turn): Answer | null {
+  const last = turn.answers.at(-1);
+  return last && last.state !== "deferred" ? last : null;
+}

@@ -1,0 +1,249 @@
+/** The request that a call may run: what would run, with which parameters, and the three answers, all by keyboard. */
+
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { visible } from "../../markdown";
+import type { Approval as Asked, Call } from "../../thread/thread";
+import { wordsOf } from "../../words";
+import { formatMs, formatTime } from "../../words/format";
+import type { Acts } from "../acts";
+import { Params } from "./call";
+import { useNow } from "./desk";
+import { Mark } from "./mark";
+import { ProgramText } from "./program";
+import { say } from "./words";
+
+const denialChars = 1000;
+
+/** The parameters that a text of JSON stands for, or why it stands for none. */
+export function parseParams(text: string): { params: Readonly<Record<string, unknown>> } | { why: string } {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+      return { params: value as Record<string, unknown> };
+    }
+    return { why: say.notObject };
+  } catch (error) {
+    return { why: say.badJson((error as Error).message) };
+  }
+}
+
+/** A field that has the focus as soon as it is there, since the reader asked for it. */
+function useFocus<T extends HTMLElement>() {
+  const field = useRef<T>(null);
+  useLayoutEffect(() => field.current?.focus(), []);
+  return field;
+}
+
+/** Escape closes the form and nothing behind it. */
+function onEscape(close: () => void) {
+  return (event: KeyboardEvent) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    close();
+  };
+}
+
+function Denial({ deny, close }: { deny: (text: string) => void; close: () => void }) {
+  const [text, setText] = useState("");
+  const field = useFocus<HTMLTextAreaElement>();
+  const id = useId();
+  const submit = (event: Event) => {
+    event.preventDefault();
+    deny(text.trim());
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
+  };
+  return (
+    <form class="ask-form" onSubmit={submit} onKeyDown={onEscape(close)}>
+      <label for={id}>{say.denyWords}</label>
+      <textarea
+        id={id}
+        ref={field}
+        rows={2}
+        dir="auto"
+        maxLength={denialChars}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={onKeyDown}
+      />
+      <div class="ask-acts">
+        <button type="submit" class="act bad">
+          {text.trim() ? say.denyWith : say.deny} <kbd aria-hidden="true">⏎</kbd>
+        </button>
+        <button type="button" class="act" onClick={close}>
+          {say.cancel}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function Editing(props: {
+  params: Readonly<Record<string, unknown>>;
+  edit: (params: Readonly<Record<string, unknown>>) => void;
+  close: () => void;
+}) {
+  const [text, setText] = useState(() => JSON.stringify(props.params, null, 2));
+  const field = useFocus<HTMLTextAreaElement>();
+  const id = useId();
+  const parsed = parseParams(text);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if ("params" in parsed) props.edit(parsed.params);
+    else field.current?.focus();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.stopPropagation();
+      submit(event);
+    }
+  };
+  return (
+    <form class="ask-form" onSubmit={submit} onKeyDown={onEscape(props.close)}>
+      <label for={id}>{say.editParams}</label>
+      <textarea
+        id={id}
+        ref={field}
+        class="json-text"
+        dir="ltr"
+        spellcheck={false}
+        rows={Math.min(Math.max(text.split("\n").length, 3), 16)}
+        value={text}
+        aria-invalid={"why" in parsed}
+        aria-describedby={`${id}-why`}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={onKeyDown}
+      />
+      <p class="why bad" id={`${id}-why`} role="alert">
+        {"why" in parsed ? parsed.why : ""}
+      </p>
+      <div class="ask-acts">
+        <button type="submit" class="act main" aria-disabled={"why" in parsed}>
+          {say.runEdited} <kbd aria-hidden="true">⌘⏎</kbd>
+        </button>
+        <button type="button" class="act" onClick={props.close}>
+          {say.cancel}
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function Until({ until, now }: { until: number; now: number }) {
+  if (now >= until) return <p class="aside">{say.untilGone}</p>;
+  return <p class="aside">{say.until(formatTime(until), formatMs(Math.ceil((until - now) / 1000) * 1000))}</p>;
+}
+
+type Form = "none" | "deny" | "edit";
+
+/** The three answers. `answer` sends one; while it is on its way there is nothing to press. */
+function Answers(props: { call: Call; approval: Asked; acts: Acts; late: boolean }) {
+  const { call, approval, acts } = props;
+  const [form, setForm] = useState<Form>("none");
+  const [sent, setSent] = useState(false);
+  const [refusal, setRefusal] = useState("");
+  const send = (answer: Promise<string>) => {
+    setForm("none");
+    setSent(true);
+    setRefusal("");
+    void answer.then((code) => {
+      setRefusal(code);
+      // Taken: what is shown next comes from the log.
+      if (code) setSent(false);
+    });
+  };
+  const close = () => setForm("none");
+  if (sent) return <p class="aside">{say.answering}</p>;
+  return (
+    <>
+      {refusal && (
+        <p class="why bad" role="alert">
+          {wordsOf(refusal)} <code dir="ltr">{refusal}</code>
+        </p>
+      )}
+      {form === "deny" && <Denial deny={(text) => send(acts.deny(call.callId, text))} close={close} />}
+      {form === "edit" && (
+        <Editing params={approval.params} edit={(params) => send(acts.edit(call.callId, params))} close={close} />
+      )}
+      {form === "none" && (
+        <div class="ask-acts">
+          <button type="button" class="act main" disabled={props.late} onClick={() => send(acts.approve(call.callId))}>
+            {say.approve}
+          </button>
+          <button type="button" class="act" disabled={props.late} onClick={() => setForm("deny")}>
+            {say.deny}…
+          </button>
+          {approval.editable && (
+            <button type="button" class="act" disabled={props.late} onClick={() => setForm("edit")}>
+              {say.edit}…
+            </button>
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Request({ call, approval, acts }: { call: Call; approval: Asked; acts: Acts }) {
+  const now = useNow(approval.until !== null);
+  const id = useId();
+  const late = approval.until !== null && now >= approval.until;
+  return (
+    <section class="card ask" data-call={call.callId} aria-labelledby={id}>
+      <header>
+        <Mark shape="hand" tone="live" word={say.verdict.asked} />
+        <h4 id={id}>{say.asks}</h4>
+        <code class="tid" dir="ltr">
+          {visible(call.toolId)}
+        </code>
+        <span class="pill live">{say.waitsForYou}</span>
+      </header>
+      <div class="inner">
+        {approval.code ? (
+          <ProgramText code={approval.code} params={approval.params} />
+        ) : (
+          <Params params={approval.params} />
+        )}
+        {Object.keys(approval.params).length === 0 && !approval.code && <p class="aside">{say.noParams}</p>}
+        <div>
+          <p class="aside">{say.asksWhy[approval.rule]}</p>
+          {approval.until !== null && <Until until={approval.until} now={now} />}
+          {!approval.editable && approval.code && <p class="aside">{say.notEditable}</p>}
+        </div>
+        <Answers call={call} approval={approval} acts={acts} late={late} />
+      </div>
+    </section>
+  );
+}
+
+const verdictMarks = {
+  approved: ["done", "ok"],
+  edited: ["done", "ok"],
+  denied: ["failed", "bad"],
+  expired: ["skipped", ""],
+  withdrawn: ["skipped", ""],
+} as const;
+
+function Verdict({ approval }: { approval: Asked & { state: keyof typeof verdictMarks } }) {
+  const [shape, tone] = verdictMarks[approval.state];
+  const words = say.verdict[approval.state];
+  return (
+    <div class="verdict">
+      <p>
+        <Mark shape={shape} tone={tone} word={say.asks} /> {words}
+      </p>
+      {approval.text && (
+        <p class="aside">
+          {say.deniedWith} <q dir="auto">{approval.text}</q>
+        </p>
+      )}
+    </div>
+  );
+}
+
+export function Approval({ call, approval, acts }: { call: Call; approval: Asked; acts: Acts }) {
+  const { state } = approval;
+  if (state === "asked") return <Request call={call} approval={approval} acts={acts} />;
+  return <Verdict approval={{ ...approval, state }} />;
+}

@@ -1,0 +1,56 @@
+/** Small parts that several cards are made of: a path, a time that runs, text that is long, a fold. */
+
+import { useState } from "preact/hooks";
+import { visible } from "../../markdown";
+import { formatMs } from "../../words/format";
+import { useDesk, useNow } from "./desk";
+import { say } from "./words";
+
+/** A click that the page itself follows: with a modifier, or another button, the browser does. */
+export function plainClick(event: MouseEvent): boolean {
+  return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+}
+
+export const baseName = (path: string): string => path.slice(path.lastIndexOf("/") + 1) || path;
+
+/** A logical path as a link to its preview. */
+export function PathLink({ path, whole = false }: { path: string; whole?: boolean }) {
+  const desk = useDesk();
+  const open = (event: MouseEvent) => {
+    if (!plainClick(event)) return;
+    event.preventDefault();
+    desk.acts.openFile(path);
+  };
+  return (
+    <a class="path" href={desk.pathHref(path)} onClick={open} title={visible(path)}>
+      <bdi dir="ltr">{visible(whole ? path : baseName(path))}</bdi>
+    </a>
+  );
+}
+
+/** The time since `from`, as it runs. A deadline is said in seconds, since that is how it was set. */
+export function Elapsed({ from, deadline = null }: { from: number; deadline?: number | null }) {
+  const since = Math.max(useNow(true) - from, 0);
+  // Whole seconds: a digit that nobody can read would only be restless.
+  const time = formatMs(Math.floor(since / 1000) * 1000);
+  return <>{deadline === null ? time : say.ofDeadline(time, Math.round((deadline - from) / 1000))}</>;
+}
+
+/** Text as it is, cut to its first lines until a click. */
+export function LongText({ text, lines = 6, chars = 600 }: { text: string; lines?: number; chars?: number }) {
+  const [all, setAll] = useState(false);
+  const long = text.length > chars || text.split("\n", lines + 1).length > lines;
+  const first = () => text.slice(0, chars).split("\n").slice(0, lines).join("\n");
+  return (
+    <>
+      <pre class="plain-text" dir="auto">
+        {all || !long ? text : `${first()}…`}
+      </pre>
+      {long && (
+        <button type="button" class="more" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? say.showLess : say.showAll}
+        </button>
+      )}
+    </>
+  );
+}

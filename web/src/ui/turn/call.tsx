@@ -1,0 +1,246 @@
+/** One call of a tool: its parameters, how it stands, what came of it. A call that runs a program is a program card. */
+
+import { visible } from "../../markdown";
+import type { Call, FetchView, SearchResult, SearchView } from "../../thread/thread";
+import { wordsOf } from "../../words";
+import { formatMs } from "../../words/format";
+import { Approval } from "./approval";
+import { Elapsed, LongText, PathLink } from "./bits";
+import { callKey, useDesk, useOpen } from "./desk";
+import { gist, JsonTree } from "./json";
+import { CallMark, Icon } from "./mark";
+import { memo } from "./memo";
+import { ProgramCard } from "./program";
+import { say } from "./words";
+
+const tones: Partial<Record<Call["state"], string>> = {
+  running: "live",
+  waiting: "live",
+  unverified: "live",
+  error: "bad",
+};
+
+export function StatePill({ state }: { state: Call["state"] }) {
+  // A call that went well says so by its mark; a word on each of them would only be noise.
+  if (state === "ok") return null;
+  return <span class={`pill ${tones[state] ?? ""}`}>{say.state[state]}</span>;
+}
+
+export function CallTime({ call }: { call: Call }) {
+  if (call.state === "running" && call.startedAt !== null) return <Elapsed from={call.startedAt} />;
+  return <>{call.durationMs === null ? "" : formatMs(call.durationMs)}</>;
+}
+
+/** A parameter: a string as it is, a body that was left out as its size. */
+function Param({ value }: { value: unknown }) {
+  if (typeof value === "string") return <span dir="auto">{value}</span>;
+  if (typeof value === "object" && value !== null) {
+    const keys = Object.keys(value);
+    const { chars, items } = value as { chars?: unknown; items?: unknown };
+    if (keys.length === 1 && typeof chars === "number") return <span class="gist">{say.characters(chars)}</span>;
+    if (keys.length === 1 && typeof items === "number") return <span class="gist">{say.items(items)}</span>;
+    return <JsonTree value={value} />;
+  }
+  return <code>{JSON.stringify(value)}</code>;
+}
+
+export function Params({ params }: { params: Readonly<Record<string, unknown>> }) {
+  const entries = Object.entries(params);
+  if (entries.length === 0) return null;
+  return (
+    <dl class="params" aria-label={say.params}>
+      {entries.map(([key, value]) => (
+        <div key={key}>
+          <dt>
+            <bdi dir="ltr">{visible(key)}</bdi>
+          </dt>
+          <dd>
+            <Param value={value} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function hostOf(url: string): string {
+  try {
+    return new URL(url).host;
+  } catch {
+    return "";
+  }
+}
+
+/** The title of a page as a link, if it has an address that may be followed. */
+export function SourceTitle({ title, url }: { title: string; url: string }) {
+  const name = visible(title || url);
+  if (!/^https?:\/\//i.test(url)) return <bdi>{name}</bdi>;
+  return (
+    <a href={url} target="_blank" rel="noopener noreferrer nofollow ugc" title={visible(url)}>
+      <bdi>{name}</bdi>
+    </a>
+  );
+}
+
+function Hit({ hit, children }: { hit: SearchResult; children?: preact.ComponentChildren }) {
+  return (
+    <li>
+      <span class="cite" aria-label={say.source(hit.sid)}>
+        {hit.sid}
+      </span>
+      <div>
+        <p class="hit">
+          <SourceTitle title={hit.title} url={hit.url} />
+          <bdi class="num" dir="ltr">
+            {visible(hostOf(hit.url))}
+          </bdi>
+          {children}
+        </p>
+        {hit.snippet && (
+          <p class="snippet" dir="auto">
+            {hit.snippet}
+          </p>
+        )}
+      </div>
+    </li>
+  );
+}
+
+function SearchHits({ view }: { view: SearchView }) {
+  return (
+    <div class="sub">
+      <p>{say.resultsFor(view.results.length, view.objective || view.queries.join(", "))}</p>
+      <ol class="hits">
+        {view.results.map((hit) => (
+          <Hit key={hit.sid} hit={hit} />
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function FetchedPages({ view }: { view: FetchView }) {
+  return (
+    <div class="sub">
+      <p>
+        {say.pages(view.results.length)}
+        {view.objective && `: ${view.objective}`}
+      </p>
+      <ol class="hits">
+        {view.results.map((hit) => (
+          <Hit key={hit.url} hit={hit}>
+            <span class={`pill ${hit.error ? "bad" : ""}`}>{hit.error ? wordsOf(hit.error) : hit.status}</span>
+          </Hit>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+function ToolEvents({ events }: { events: Call["events"] }) {
+  return (
+    <ul class="events sub">
+      {events.map((event, at) => (
+        <li key={at}>
+          <details>
+            <summary>
+              <code dir="ltr">{visible(event.type)}</code> <span class="gist">{gist(event.data)}</span>
+            </summary>
+            <JsonTree value={event.data} />
+          </details>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Why a call failed, or was not run, in words, with the code beside them for who has to look it up. */
+export function Why({ code, state }: { code: string; state: Call["state"] }) {
+  if (!code) return null;
+  return (
+    <p class={`why ${state === "error" ? "bad" : ""}`}>
+      {wordsOf(code)} <code dir="ltr">{code}</code>
+    </p>
+  );
+}
+
+export function Paths({ paths }: { paths: readonly string[] }) {
+  return (
+    <p class="paths">
+      {paths.map((path) => (
+        <span key={path}>
+          <Icon of="file" />
+          <PathLink path={path} whole />
+        </span>
+      ))}
+    </p>
+  );
+}
+
+function CallBody({ call }: { call: Call }) {
+  // Results of a search are shown as such; the preview would say them twice.
+  const shown = call.search !== null || call.fetched !== null;
+  return (
+    <div class="inner">
+      <Why code={call.code} state={call.state} />
+      <Params params={call.params} />
+      {call.search && <SearchHits view={call.search} />}
+      {call.fetched && <FetchedPages view={call.fetched} />}
+      {call.preview && !shown && <LongText text={call.preview} />}
+      {call.paths.length > 0 && <Paths paths={call.paths} />}
+      {call.events.length > 0 && <ToolEvents events={call.events} />}
+    </div>
+  );
+}
+
+function hasBody(call: Call): boolean {
+  return (
+    Object.keys(call.params).length + call.events.length + call.paths.length > 0 ||
+    Boolean(call.preview || call.code || call.search || call.fetched)
+  );
+}
+
+function ToolCard({ turnId, call }: { turnId: string; call: Call }) {
+  const [open, setOpen] = useOpen(callKey(turnId, call.callId), true);
+  const body = hasBody(call);
+  return (
+    <section class={`card call ${call.state}`} data-call={call.callId} aria-label={visible(call.toolId)}>
+      <header>
+        <CallMark state={call.state} />
+        <h4>
+          <button
+            type="button"
+            class="tid"
+            aria-expanded={body && open}
+            disabled={!body}
+            onClick={() => setOpen(!open)}
+          >
+            <bdi dir="ltr">{visible(call.toolId)}</bdi>
+          </button>
+        </h4>
+        <span class="num">
+          <CallTime call={call} />
+        </span>
+        <StatePill state={call.state} />
+      </header>
+      {open && body && <CallBody call={call} />}
+    </section>
+  );
+}
+
+export const CallCard = memo(function CallCard({ turnId, call }: { turnId: string; call: Call }) {
+  const desk = useDesk();
+  const card = call.program ? (
+    <ProgramCard call={call} program={call.program} />
+  ) : (
+    <ToolCard turnId={turnId} call={call} />
+  );
+  if (!call.approval) return card;
+  return (
+    <>
+      <Approval call={call} approval={call.approval} acts={desk.acts} />
+      {/* While it waits, the request shows all that there is of the call. */}
+      {call.state !== "waiting" && card}
+    </>
+  );
+});

@@ -1,0 +1,118 @@
+/**
+ * One object for everything that a component of the thread asks beside its own value: acts, what is open, sources, the time.
+ *
+ * It stays the same object for as long as a conversation is shown, so nothing redraws for it; a component that depends on one
+ * key of what is open watches that key.
+ */
+
+import { createContext } from "preact";
+import { useContext, useEffect, useLayoutEffect } from "preact/hooks";
+import { type MarkdownContext, pathAddress } from "../../markdown";
+import type { Source, Thread } from "../../thread/thread";
+import type { Acts, ThreadContext } from "../acts";
+import { cite } from "./cited";
+import { useRedraw } from "./memo";
+
+export const turnKey = (turnId: string): string => turnId;
+export const roundKey = (turnId: string, iteration: number): string => `${turnId}/${iteration}`;
+export const callKey = (turnId: string, callId: string): string => `${turnId}/${callId}`;
+
+export class Desk {
+  acts: Acts;
+  context: ThreadContext;
+  thread: Thread;
+  /** What a text asks of the thread around it. */
+  readonly markdown: MarkdownContext;
+  #told: ReadonlySet<string>;
+  readonly #watchers = new Map<string, Set<() => void>>();
+
+  constructor(thread: Thread, acts: Acts, context: ThreadContext) {
+    this.thread = thread;
+    this.acts = acts;
+    this.context = context;
+    this.#told = context.open;
+    this.markdown = {
+      conversation: context.conversation,
+      resolveSource: (sid) => this.source(sid),
+      onCite: cite,
+      onOpenPath: (path) => this.acts.openFile(path),
+    };
+  }
+
+  take(thread: Thread, acts: Acts, context: ThreadContext): void {
+    this.thread = thread;
+    this.acts = acts;
+    this.context = context;
+  }
+
+  /** Tell the components that watch a key that was opened or closed since the last time. */
+  tell(): void {
+    const before = this.#told;
+    const after = this.context.open;
+    if (before === after) return;
+    this.#told = after;
+    const changed = [...before].filter((id) => !after.has(id)).concat([...after].filter((id) => !before.has(id)));
+    for (const id of changed) for (const run of this.#watchers.get(id.slice(1)) ?? []) run();
+  }
+
+  watch(key: string, run: () => void): () => void {
+    const runs = this.#watchers.get(key) ?? new Set();
+    this.#watchers.set(key, runs.add(run));
+    return () => {
+      runs.delete(run);
+      if (runs.size === 0) this.#watchers.delete(key);
+    };
+  }
+
+  isOpen(key: string, byItself: boolean): boolean {
+    const { open } = this.context;
+    return open.has(`+${key}`) || (byItself && !open.has(`-${key}`));
+  }
+
+  /** Open or close by hand, which holds whatever the thing does by itself later. */
+  setOpen(key: string, byItself: boolean, to: boolean): void {
+    const { open, toggle } = this.context;
+    if (open.has(`+${key}`) !== (to && !byItself)) toggle(`+${key}`);
+    if (open.has(`-${key}`) !== (!to && byItself)) toggle(`-${key}`);
+  }
+
+  source(sid: number): Source | undefined {
+    return this.thread.sources.get(sid);
+  }
+
+  pathHref(path: string): string {
+    return pathAddress(this.context.conversation, path);
+  }
+
+  timelineHref(turnId: string, iteration: number): string {
+    return `/c/${this.context.conversation}/timeline/${turnId}/${iteration + 1}`;
+  }
+}
+
+export const DeskContext = createContext<Desk | null>(null);
+
+export function useDesk(): Desk {
+  const desk = useContext(DeskContext);
+  if (!desk) throw new Error("drawn outside of a thread");
+  return desk;
+}
+
+/** Whether a thing is open, and how to open or close it. `byItself` is what it does while no reader has touched it. */
+export function useOpen(key: string, byItself: boolean): [boolean, (to: boolean) => void] {
+  const desk = useDesk();
+  const redraw = useRedraw();
+  useLayoutEffect(() => desk.watch(key, redraw), [desk, key]);
+  return [desk.isOpen(key, byItself), (to) => desk.setOpen(key, byItself, to)];
+}
+
+/** The time, told each second while `runs`. */
+export function useNow(runs: boolean): number {
+  const desk = useDesk();
+  const redraw = useRedraw();
+  useEffect(() => {
+    if (!runs) return;
+    const timer = setInterval(redraw, 1000);
+    return () => clearInterval(timer);
+  }, [runs]);
+  return desk.context.now();
+}

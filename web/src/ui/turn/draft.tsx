@@ -1,0 +1,50 @@
+/** A file, or a text of the timeline, while it is written. */
+
+import { useState } from "preact/hooks";
+import { CodeBlock, visible } from "../../markdown";
+import type { Draft } from "../../thread/thread";
+import { wordsOf } from "../../words";
+import { Icon, Mark } from "./mark";
+import { memo } from "./memo";
+import { say } from "./words";
+
+function languageOf(draft: Draft): string {
+  const ending = /\.([a-z0-9]+)$/i.exec(draft.name)?.[1];
+  return ending?.toLowerCase() ?? (draft.format === "html" ? "html" : "");
+}
+
+/** The text, and how it stands: it grows at the end of its pane; once it is whole it is a line with its size. */
+export const DraftCard = memo(function DraftCard({ draft, live }: { draft: Draft; live: boolean }) {
+  const { text, whole, aborted } = draft.text;
+  const grows = live && !whole;
+  const [open, setOpen] = useState<boolean | null>(null);
+  const shown = open ?? (grows || aborted !== "");
+  const name = draft.name ? visible(draft.name) : say.draft;
+  return (
+    <section class={`card write ${aborted ? "aborted" : ""}`} aria-label={name}>
+      <header>
+        {grows ? <Mark shape="running" tone="live" word={say.writing} /> : <Icon of="file" />}
+        <h4>
+          <button type="button" aria-expanded={shown} onClick={() => setOpen(!shown)}>
+            <bdi dir="ltr">{name}</bdi>
+          </button>
+        </h4>
+        <span class="num">{say.characters([...text].length)}</span>
+        {grows && <span class="pill live">{say.writing}</span>}
+        {aborted && <span class="pill">{say.cutOff}</span>}
+      </header>
+      {aborted && (
+        <p class="why inner">
+          {wordsOf(aborted)} <code dir="ltr">{aborted}</code>
+        </p>
+      )}
+      {shown && text && (
+        <div class="write-pane">
+          <div>
+            <CodeBlock code={text} language={languageOf(draft)} whole={whole} />
+          </div>
+        </div>
+      )}
+    </section>
+  );
+});

@@ -1,0 +1,144 @@
+/** What a reader thinks of an answer: up or down, then a line if they like; the same again takes it back. */
+
+import { useEffect, useId, useState } from "preact/hooks";
+import type { Feedback as Standing } from "../../thread/thread";
+import { wordsOf } from "../../words";
+import type { Reaction } from "../acts";
+import { useDesk } from "./desk";
+import { Icon } from "./mark";
+import { memo } from "./memo";
+import { say } from "./words";
+
+const lineChars = 1000;
+const againMs = 3000;
+
+interface Given {
+  readonly reaction: Reaction | null;
+  readonly text: string;
+}
+
+type Sending =
+  | { readonly is: "none" }
+  | { readonly is: "sending"; readonly given: Given }
+  | { readonly is: "taken"; readonly given: Given }
+  /** The turn has not ended for the server: it is sent again by itself. */
+  | { readonly is: "early"; readonly given: Given }
+  | { readonly is: "refused"; readonly code: string };
+
+/** Send, and say how it went; what came too early is sent again until it is taken. */
+function useRating(turnId: string): [Sending, (given: Given) => void, () => void] {
+  const desk = useDesk();
+  const [state, setState] = useState<Sending>({ is: "none" });
+  const send = (given: Given) => {
+    setState((before) => (before.is === "early" ? before : { is: "sending", given }));
+    void desk.acts.rate(turnId, given.reaction, given.text).then((code) => {
+      if (code === "") setState({ is: "taken", given });
+      else if (code === "turn_open") setState({ is: "early", given: { ...given } });
+      else setState({ is: "refused", code });
+    });
+  };
+  useEffect(() => {
+    if (state.is !== "early") return;
+    const timer = setTimeout(() => send(state.given), againMs);
+    return () => clearTimeout(timer);
+  }, [state]);
+  return [state, send, () => setState({ is: "none" })];
+}
+
+function said(state: Sending): string {
+  if (state.is === "sending") return say.feedbackSending;
+  if (state.is === "early") return say.feedbackOpen;
+  if (state.is === "taken") return state.given.reaction === null ? say.feedbackGone : say.feedbackSent;
+  return state.is === "refused" ? wordsOf(state.code) : "";
+}
+
+function Line(props: { reaction: Reaction; text: string; send: (text: string) => void; close: () => void }) {
+  const [text, setText] = useState(props.text);
+  const id = useId();
+  const left = lineChars - text.length;
+  const submit = (event: Event) => {
+    event.preventDefault();
+    props.send(text.trim());
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    props.close();
+  };
+  return (
+    <form class="why-line" onSubmit={submit} onKeyDown={onKeyDown}>
+      <label for={id} class="vh">
+        {props.reaction === "ok" ? say.whyGood : say.why}
+      </label>
+      <input
+        id={id}
+        type="text"
+        dir="auto"
+        maxLength={lineChars}
+        autocomplete="off"
+        placeholder={props.reaction === "ok" ? say.whyGood : say.why}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      {left <= 100 && <span class="num">{say.lineLeft(left)}</span>}
+      <button type="submit" class="act">
+        {say.send}
+      </button>
+    </form>
+  );
+}
+
+export const Feedback = memo(function Feedback({ turnId, given }: { turnId: string; given: readonly Standing[] }) {
+  const [state, send, settle] = useRating(turnId);
+  const [asking, setAsking] = useState(false);
+  const own = given.find((feedback) => feedback.origin === "user");
+  const machine = given.find((feedback) => feedback.origin === "machine" && feedback.reaction);
+  const pending = state.is === "sending" || state.is === "taken" || state.is === "early" ? state.given : null;
+  const reaction = pending ? pending.reaction : (own?.reaction ?? null);
+  // What was sent is shown until the log says something else, from another device for instance.
+  useEffect(() => {
+    if (state.is === "taken" && (own?.reaction || null) !== state.given.reaction) settle();
+  }, [own]);
+  const press = (pressed: Reaction) => {
+    const back = reaction === pressed;
+    setAsking(!back);
+    send({ reaction: back ? null : pressed, text: "" });
+  };
+  return (
+    <>
+      {(["ok", "not_ok"] as const).map((kind) => (
+        <button
+          key={kind}
+          type="button"
+          class="tool"
+          aria-label={kind === "ok" ? say.good : say.bad}
+          aria-pressed={reaction === kind}
+          onClick={() => press(kind)}
+        >
+          <Icon of={kind === "ok" ? "up" : "down"} />
+        </button>
+      ))}
+      {machine && (
+        <span class="pill" title={machine.text}>
+          {say.feedbackBy(machine.origin)}: {machine.reaction === "ok" ? say.good : say.bad}
+        </span>
+      )}
+      <span class={`feedback-said ${state.is === "refused" ? "bad" : ""}`} aria-live="polite">
+        {said(state)}
+      </span>
+      {asking && (reaction === "ok" || reaction === "not_ok") && (
+        <Line
+          key={reaction}
+          reaction={reaction}
+          text={own?.text ?? ""}
+          send={(text) => {
+            setAsking(false);
+            send({ reaction, text });
+          }}
+          close={() => setAsking(false)}
+        />
+      )}
+      {!asking && own?.text && reaction === own.reaction && <q class="feedback-text">{own.text}</q>}
+    </>
+  );
+});

@@ -1,0 +1,4 @@
+import "./turn.css";
+
+export { callKey, roundKey, turnKey } from "./desk";
+export { ThreadView } from "./thread-view";

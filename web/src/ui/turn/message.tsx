@@ -1,0 +1,198 @@
+/** What a person or a service said: the heading of a turn, or a line on its rail. */
+
+import { useState } from "preact/hooks";
+import { visible } from "../../markdown";
+import type { Message, Turn } from "../../thread/thread";
+import { wordsOf } from "../../words";
+import { formatBytes, formatMs } from "../../words/format";
+import type { Trouble } from "../acts";
+import { useDesk } from "./desk";
+import { Icon, Mark } from "./mark";
+import { memo } from "./memo";
+import { say } from "./words";
+
+function Origin({ message }: { message: Message }) {
+  const { kind, source } = message;
+  const spoken = kind === "prompt" || kind === "followup" || kind === "steer";
+  if (spoken && !source) return null;
+  return (
+    <span class="origin">
+      {!spoken && <span class="pill">{visible(kind)}</span>}
+      {source && <bdi class="num">{say.by(visible(source))}</bdi>}
+    </span>
+  );
+}
+
+function Attachments({ message }: { message: Message }) {
+  if (message.attachments.length === 0) return null;
+  return (
+    <ul class="attached" aria-label={say.attachments(message.attachments.length)}>
+      {message.attachments.map((file, at) => (
+        <li key={at} class="file">
+          <Icon of="clip" />
+          <bdi>{visible(file.filename)}</bdi>
+          <span class="num">{formatBytes(file.sizeBytes)}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Why a message has not been taken: tried again by itself, or for the reader to decide. */
+export function MessageTrouble({ message, trouble }: { message: Message; trouble: Trouble }) {
+  const { acts } = useDesk();
+  const sentence = wordsOf(trouble.code, trouble.message);
+  if (trouble.trying) return <p class="aside">{say.notSent}</p>;
+  const copy = () => void navigator.clipboard?.writeText(`${trouble.code}: ${trouble.message || sentence}`);
+  return (
+    <div class="trouble" role="alert">
+      <p>
+        <Mark shape="failed" tone="bad" word={say.state.error} />
+        <span>
+          {trouble.message || sentence} <code dir="ltr">{trouble.code}</code>
+        </span>
+      </p>
+      <div class="ask-acts">
+        <button type="button" class="act" onClick={() => acts.sendAgain(message)}>
+          {say.sendAgain}
+        </button>
+        <button type="button" class="act" onClick={() => acts.discard(message.messageId)}>
+          {say.discard}
+        </button>
+        <button type="button" class="act" onClick={copy}>
+          {say.copyDetails}
+        </button>
+      </div>
+    </div>
+  );
+}
+
+const headingChars = 280;
+
+/** The heading of a turn. A long one is set smaller and shows its beginning. */
+export const Prompt = memo(function Prompt(props: { message: Message; sending: boolean; trouble: Trouble | null }) {
+  const { message, sending, trouble } = props;
+  const [all, setAll] = useState(false);
+  const long = message.text.length > headingChars || message.text.split("\n").length > 6;
+  return (
+    <div class="prompt">
+      <h2 class={`said ${long ? "long" : ""} ${long && !all ? "cut" : ""}`} dir="auto">
+        {message.text || visible(message.kind)}
+      </h2>
+      {long && (
+        <button type="button" class="more" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? say.showLess : say.showAll}
+        </button>
+      )}
+      <Origin message={message} />
+      <Attachments message={message} />
+      {sending && !trouble && (
+        <p class="sending aside">
+          <Icon of="clock" />
+          {say.sending}
+        </p>
+      )}
+      {trouble && <MessageTrouble message={message} trouble={trouble} />}
+    </div>
+  );
+});
+
+/** What a line says of how its message stands. `next` is the number of the round that begins next. */
+function standing(message: Message, running: boolean, goesOn: boolean, next: number): string {
+  const { state } = message;
+  const steers = message.kind === "steer";
+  if (state.is === "waiting") {
+    if (!running) return say.kept;
+    return steers ? say.interrupting : say.waitsFor(next);
+  }
+  if (state.is === "read") return say.readIn(state.iteration + 1);
+  if (state.is === "heeded") {
+    const did = say.heeded[state.phase];
+    if (!running) return did;
+    if (goesOn) return `${did}; ${say.goesOn}`;
+    return state.finalizeRounds > 0 ? `${did}; ${say.answerWithin(state.finalizeRounds)}` : say.stopping;
+  }
+  return state.is === "dropped" ? "" : say.kept;
+}
+
+/** A message that the model never saw, with its text and what can be done with it. */
+export function HandBack({ message, reason, offered }: { message: Message; reason: string; offered: boolean }) {
+  const { acts } = useDesk();
+  return (
+    <div class={`handback ${offered ? "" : "gone"}`}>
+      <p class="note" dir="auto">
+        {message.text}
+      </p>
+      <p class="aside">{say.dropped[reason] ?? say.handedBack}</p>
+      {offered && (
+        <div class="ask-acts">
+          <button type="button" class="act" onClick={() => acts.sendAgain(message)}>
+            {say.sendNow}
+          </button>
+          <button type="button" class="act" onClick={() => acts.discard(message.messageId)}>
+            {say.discard}
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** What came while a turn ran, as a line on its rail. */
+export const MessageLine = memo(function MessageLine(props: {
+  message: Message;
+  turnStartedAt: number | null;
+  running: boolean;
+  goesOn: boolean;
+  next: number;
+  offered: boolean;
+  trouble: Trouble | null;
+}) {
+  const { message, turnStartedAt, running } = props;
+  const { state } = message;
+  const onItsWay = message.n === 0;
+  const open = onItsWay || state.is === "waiting";
+  const pill =
+    onItsWay && message.kind !== "steer" ? say.sending : standing(message, running, props.goesOn, props.next);
+  return (
+    <li class={`round ${open ? "wait" : "heard"} ${state.is === "dropped" ? "dropped" : ""}`}>
+      <span class="clock num">{turnStartedAt === null ? "" : formatSince(message.at - turnStartedAt)}</span>
+      <div class="body">
+        <span class="node" aria-hidden="true">
+          {message.kind === "steer" ? "↪" : "+"}
+        </span>
+        {state.is === "dropped" ? (
+          <HandBack message={message} reason={state.reason} offered={props.offered} />
+        ) : (
+          <div class="line">
+            <span class="note" dir="auto">
+              {message.text || visible(message.kind)}
+              <Origin message={message} />
+            </span>
+            <span class={`pill ${state.is === "heeded" && running ? "live" : ""}`}>
+              {onItsWay && <Icon of="clock" />}
+              {pill}
+            </span>
+          </div>
+        )}
+        <Attachments message={message} />
+        {props.trouble && <MessageTrouble message={message} trouble={props.trouble} />}
+      </div>
+    </li>
+  );
+});
+
+/** The time since a turn began, as its clock column says it: `0.0 s`, `14.0 s`, `2 min 05 s`. */
+export function formatSince(ms: number): string {
+  const since = Math.max(ms, 0);
+  return since < 1000 ? `${(Math.floor(since / 100) / 10).toFixed(1)} s` : formatMs(since);
+}
+
+/** The texts that an answer was deferred for: what had come before it stood, and it had not read. */
+export function unreadBy(turn: Turn, iteration: number): readonly Message[] {
+  return turn.messages.filter((message) => {
+    if (message.kind === "steer" || message.after > iteration + 1) return false;
+    if (message.state.is === "read") return message.state.iteration === iteration + 1;
+    return message.state.is === "waiting";
+  });
+}

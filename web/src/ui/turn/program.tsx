@@ -1,0 +1,211 @@
+/** A call that runs a program: its source, what it prints, the files that it promised. */
+
+import { CodeBlock, visible } from "../../markdown";
+import type { Call, Program } from "../../thread/thread";
+import { formatBytes, formatMs } from "../../words/format";
+import { baseName, Elapsed, LongText, PathLink } from "./bits";
+import { CallTime, Params, Paths, StatePill, Why } from "./call";
+import { useDesk } from "./desk";
+import { CallMark, Icon, Mark } from "./mark";
+import { Tabs } from "./tabs";
+import { say } from "./words";
+
+/** How many lines of a text there are: a last one without an end counts, an empty one does not. */
+function lineCount(text: string): number {
+  if (text === "") return 0;
+  const ends = text.split("\n").length;
+  return text.endsWith("\n") ? ends - 1 : ends;
+}
+
+/** The promised file's path, once it is written. */
+function pathOf(filename: string, call: Call): string | undefined {
+  return call.paths.find((path) => path.endsWith(`/${filename}`) || baseName(path) === filename);
+}
+
+function ProgramMark({ call, program }: { call: Call; program: Program }) {
+  if (call.state !== "written" && call.state !== "running") return <CallMark state={call.state} />;
+  if (program.state === "writing") return <Mark shape="running" tone="live" word={say.programState.writing} />;
+  if (program.state === "running") return <Mark shape="running" tone="live" word={say.programState.running} />;
+  return <CallMark state={call.state} />;
+}
+
+function ProgramPill({ call, program }: { call: Call; program: Program }) {
+  const over = call.state !== "written" && call.state !== "running";
+  if (over) return <StatePill state={call.state} />;
+  const live = program.state !== "ready";
+  return <span class={`pill ${live ? "live" : ""}`}>{say.programState[program.state]}</span>;
+}
+
+function ProgramTime({ call, program }: { call: Call; program: Program }) {
+  if (program.state === "running" && program.startedAt !== null && call.durationMs === null) {
+    return <Elapsed from={program.startedAt} deadline={program.deadline} />;
+  }
+  if (program.execMs !== null) return <>{formatMs(program.execMs)}</>;
+  return <CallTime call={call} />;
+}
+
+function PromisedFile(props: { call: Call; file: Program["contract"][number] }) {
+  const { call, file } = props;
+  const desk = useDesk();
+  const path = pathOf(file.filename, call);
+  const row = path === undefined ? undefined : desk.thread.files.find((known) => known.path === path);
+  return (
+    <li class={path === undefined ? "soon" : ""}>
+      <p class={path === undefined ? "file soon" : "file"}>
+        <Icon of="file" />
+        {path === undefined ? <bdi dir="ltr">{visible(file.filename)}</bdi> : <PathLink path={path} />}
+        {file.internal && <span class="pill">{say.internal}</span>}
+        {row && <span class="num">{formatBytes(row.sizeBytes)}</span>}
+      </p>
+    </li>
+  );
+}
+
+function Facts({ call, program }: { call: Call; program: Program }) {
+  const ran = program.execMs;
+  const runs = program.state === "running" && program.startedAt !== null && call.durationMs === null;
+  const missing = program.contract.filter((file) => pathOf(file.filename, call) === undefined).length;
+  return (
+    <div class="facts">
+      {program.objective && <p dir="auto">{program.objective}</p>}
+      <dl>
+        {program.codegenMs !== null && (
+          <>
+            <dt>{say.writtenIn}</dt>
+            <dd class="num">{formatMs(program.codegenMs)}</dd>
+          </>
+        )}
+        {(runs || ran !== null) && (
+          <>
+            <dt>{runs ? say.runningFor : say.ran}</dt>
+            <dd class="num">{runs ? <Elapsed from={program.startedAt as number} /> : formatMs(ran as number)}</dd>
+          </>
+        )}
+      </dl>
+      {program.contract.length > 0 && (
+        <div>
+          <p class="label">{missing > 0 ? say.promised : say.written}</p>
+          <ul>
+            {program.contract.map((file) => (
+              <PromisedFile key={file.filename} call={call} file={file} />
+            ))}
+          </ul>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function ProgramTab({ call, program }: { call: Call; program: Program }) {
+  const { code } = program;
+  return (
+    <div class="run">
+      {code.text ? (
+        <CodeBlock code={code.text} language={program.language || "python"} whole={code.whole} />
+      ) : (
+        <p class="aside sub">{say.noCode}</p>
+      )}
+      <Facts call={call} program={program} />
+    </div>
+  );
+}
+
+function LogTab({ program }: { program: Program }) {
+  const { base, text, whole, bytes } = program.log;
+  if (!text && base === 0) return <p class="aside sub">{whole ? say.logEmpty : say.logWaits}</p>;
+  return (
+    <div class="log-pane" tabIndex={0} role="group" aria-label={say.log}>
+      {/* The pane is a reversed column with one child: it stays at its end while the log grows. */}
+      <div>
+        {base > 0 && <p class="aside">{say.earlierLog(base)}</p>}
+        <pre dir="ltr">{text}</pre>
+        {whole && bytes !== null && base > 0 && <p class="aside">{say.logEnd(formatBytes(bytes))}</p>}
+      </div>
+    </div>
+  );
+}
+
+function FilesTab({ call, program }: { call: Call; program: Program }) {
+  const promised = program.contract.map((file) => pathOf(file.filename, call));
+  const others = call.paths.filter((path) => !promised.includes(path));
+  if (program.contract.length + others.length === 0) return <p class="aside sub">{say.noFiles}</p>;
+  return (
+    <div class="sub files-tab">
+      <ul>
+        {program.contract.map((file) => (
+          <div key={file.filename}>
+            <PromisedFile call={call} file={file} />
+            {file.description && (
+              <p class="aside" dir="auto">
+                {file.description}
+              </p>
+            )}
+          </div>
+        ))}
+      </ul>
+      {others.length > 0 && <Paths paths={others} />}
+    </div>
+  );
+}
+
+function filesCount(call: Call, program: Program): string {
+  const of = program.contract.length;
+  if (of === 0) return call.paths.length > 0 ? String(call.paths.length) : "";
+  return `${program.contract.filter((file) => pathOf(file.filename, call) !== undefined).length}/${of}`;
+}
+
+export function ProgramCard({ call, program }: { call: Call; program: Program }) {
+  const name = program.name ? visible(program.name) : say.program;
+  const code = program.errorCode || call.code;
+  const lines = lineCount(program.code.text);
+  const printed = lineCount(program.log.text);
+  return (
+    <section class={`card program ${call.state}`} data-call={call.callId} aria-label={say.programNamed(name)}>
+      <header>
+        <ProgramMark call={call} program={program} />
+        <h4>
+          <bdi>{name}</bdi>
+        </h4>
+        <code class="tid" dir="ltr">
+          {visible(call.toolId)}
+        </code>
+        <span class="num">
+          <ProgramTime call={call} program={program} />
+        </span>
+        <ProgramPill call={call} program={program} />
+      </header>
+      {code && (
+        <div class="inner">
+          <Why code={code} state={call.state} />
+        </div>
+      )}
+      <Tabs
+        label={name}
+        tabs={[
+          {
+            name: say.program,
+            count: lines > 0 ? String(lines) : "",
+            panel: <ProgramTab call={call} program={program} />,
+          },
+          { name: say.log, count: printed > 0 ? String(printed) : "", panel: <LogTab program={program} /> },
+          { name: say.files, count: filesCount(call, program), panel: <FilesTab call={call} program={program} /> },
+        ]}
+      />
+      {call.preview && call.durationMs !== null && (
+        <div class="inner preview">
+          <LongText text={call.preview} lines={4} />
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** The program of a request for an approval, before anything of it runs. */
+export function ProgramText({ code, params }: { code: string; params: Readonly<Record<string, unknown>> }) {
+  return (
+    <>
+      <Params params={params} />
+      <CodeBlock code={code} language="python" whole />
+    </>
+  );
+}

@@ -1,0 +1,173 @@
+/** The receipt of a turn: what each round read, wrote and cost, in tokens. */
+
+import type { Bust, Round, Receipt as Total, Usage } from "../../thread/thread";
+import { formatMs, formatNumber } from "../../words/format";
+import { say } from "./words";
+
+export interface Parts {
+  readonly read: number;
+  readonly write: number;
+  readonly plain: number;
+  readonly out: number;
+}
+
+export function partsOf(usage: Usage): Parts {
+  return {
+    read: usage.cacheReadTokens,
+    write: usage.cacheWrite5mTokens + usage.cacheWrite1hTokens,
+    plain: usage.inputTokens,
+    out: usage.outputTokens,
+  };
+}
+
+const names = ["read", "write", "plain", "out"] as const;
+const total = (parts: Parts): number => parts.read + parts.write + parts.plain + parts.out;
+const tenth = (n: number): number => Math.round(n * 10) / 10;
+
+export interface Segment {
+  readonly name: (typeof names)[number];
+  readonly x: number;
+  readonly width: number;
+}
+
+/** The bars of one line of a length, with a gap of one between them; what is not there has none. */
+export function segments(parts: Parts, perToken: number): readonly Segment[] {
+  let x = 0;
+  const bars: Segment[] = [];
+  for (const name of names) {
+    if (parts[name] === 0) continue;
+    const width = Math.max(parts[name] * perToken - 1, 1);
+    bars.push({ name, x: tenth(x), width: tenth(width) });
+    x += width + 1;
+  }
+  return bars;
+}
+
+const barLength = 400;
+
+function Stack({ parts, perToken, bust }: { parts: Parts; perToken: number; bust: Bust | null }) {
+  const notch = bust && Math.min(bust.expectedTokens * perToken, barLength - 2);
+  return (
+    <svg class="stack" viewBox={`0 0 ${barLength} 10`} preserveAspectRatio="none" aria-hidden="true">
+      {segments(parts, perToken).map((bar) => (
+        <rect key={bar.name} class={bar.name} x={bar.x} y="0" width={bar.width} height="10" />
+      ))}
+      {notch !== null && <rect class="notch" x={tenth(notch)} y="0" width="2" height="10" />}
+    </svg>
+  );
+}
+
+function RoundRow({ round, perToken }: { round: Round; perToken: number }) {
+  const { usage, bust } = round;
+  const parts = usage && partsOf(usage);
+  return (
+    <>
+      <tr>
+        <td>{round.iteration + 1}</td>
+        <td class="graph">{parts && <Stack parts={parts} perToken={perToken} bust={bust} />}</td>
+        {parts ? (
+          names.map((name) => (
+            <td key={name}>
+              {usage.estimated && `${say.about} `}
+              {formatNumber(parts[name])}
+            </td>
+          ))
+        ) : (
+          <td colSpan={4}>{say.noUsage}</td>
+        )}
+      </tr>
+      {bust && (
+        <tr class="bust">
+          <td />
+          <td colSpan={5}>
+            {say.bust(bust.readTokens, bust.expectedTokens, say.bustReasons[bust.reason] ?? bust.reason)}
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+/** How much of what was read came from the cache, of a hundred; null if nothing was read. */
+export function cachedPercent(usage: Usage): number | null {
+  const { read, write, plain } = partsOf(usage);
+  const input = read + write + plain;
+  return input === 0 ? null : Math.round((read / input) * 100);
+}
+
+/** The one line of a receipt: `3.2 s · 2 rounds · 9.5k weighted`. */
+export function receiptLine(receipt: Total): string {
+  const estimated = receipt.usage?.estimated ? `${say.about} ` : "";
+  return [
+    formatMs(receipt.elapsedMs),
+    say.rounds(receipt.rounds),
+    receipt.usage && `${estimated}${say.weighted(receipt.weightedTokens)}`,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+function Totals({ receipt, usage }: { receipt: Total; usage: Usage }) {
+  const parts = partsOf(usage);
+  const percent = cachedPercent(usage);
+  const about = usage.estimated ? `${say.about} ` : "";
+  return (
+    <tfoot>
+      <tr>
+        <td />
+        <td class="graph">
+          {about}
+          {say.weighted(receipt.weightedTokens)}
+          {percent !== null && ` · ${say.cached(percent)}`}
+        </td>
+        {names.map((name) => (
+          <td key={name}>{formatNumber(parts[name])}</td>
+        ))}
+      </tr>
+    </tfoot>
+  );
+}
+
+export function ReceiptTable({ label, receipt, rounds }: { label: string; receipt: Total; rounds: readonly Round[] }) {
+  const largest = Math.max(...rounds.map((round) => (round.usage ? total(partsOf(round.usage)) : 0)), 1);
+  const hours = rounds.some((round) => (round.usage?.cacheWrite1hTokens ?? 0) > 0);
+  return (
+    <section class="receipt" aria-label={say.receipt(label)}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">#</th>
+            <td />
+            {[say.read, say.write, say.plain, say.output].map((name) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rounds.map((round) => (
+            <RoundRow key={`${round.iteration}/${round.claim}`} round={round} perToken={barLength / largest} />
+          ))}
+        </tbody>
+        {receipt.usage && <Totals receipt={receipt} usage={receipt.usage} />}
+      </table>
+      <p class="key">
+        {([say.keyRead, hours ? say.keyWriteHour : say.keyWrite, say.keyPlain, say.keyOutput] as const).map(
+          (key, at) => (
+            <span key={key}>
+              <i class={names[at]} />
+              {key}
+            </span>
+          ),
+        )}
+      </p>
+      <p class="key">
+        <span>{say.inModel(formatMs(receipt.modelMs))}</span>
+        <span>{say.inTools(formatMs(receipt.toolsMs))}</span>
+        {receipt.model && <span>{receipt.model}</span>}
+        {receipt.usage?.estimated && <span>{say.estimated}</span>}
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,284 @@
+/** One decision of the model and its actions: a line on the rail, opened while it lives. */
+
+import { Markdown, visible } from "../../markdown";
+import type { Compaction, Round, RoundItem } from "../../thread/thread";
+import { wordsOf } from "../../words";
+import { formatMs, formatTime } from "../../words/format";
+import { plainClick } from "./bits";
+import { CallCard } from "./call";
+import { roundKey, useDesk, useNow, useOpen } from "./desk";
+import { DraftCard } from "./draft";
+import { gist, JsonTree } from "./json";
+import { memo } from "./memo";
+import { formatSince } from "./message";
+import { CompactionLine, compactionIsSaid } from "./notice";
+import { Thinking } from "./thinking";
+import { Trace } from "./trace";
+import { say } from "./words";
+
+/** A note on one line: citations go, links become their text. */
+export function plainNote(text: string): string {
+  return text
+    .replace(/\s*\[[^\]]*\]\([^)\s]*\s+"S:\d+"\)/g, "")
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replace(/[`*]/g, "")
+    .trim();
+}
+
+export function failed(round: Round): boolean {
+  return round.calls.some((call) => call.state === "error" || call.state === "unverified");
+}
+
+/** The code, or the words, of what a round does or did. */
+function what(round: Round, live: boolean, answering: boolean): { code: string } | { word: string } {
+  if (live && round.calls.some((call) => call.state === "waiting")) return { word: say.waitsForYou };
+  if (live && round.items.at(-1)?.is === "waiting") return { word: say.waitsForProvider };
+  if (round.calls.length === 1) return { code: round.calls[0]?.toolId ?? "" };
+  if (round.calls.length > 1) return { code: say.calls(round.calls.length) };
+  if (answering || round.action === "complete") return { code: say.answers };
+  if (round.action === "exit") return { word: say.ends };
+  return { word: live ? say[round.state === "done" ? "acting" : round.state] : "" };
+}
+
+/** How a round ended that did not end as it was to. */
+function mishap(round: Round): string {
+  if (round.refused) return say.refused;
+  if (round.declined) return say.declined;
+  return round.interrupted ? say.cutOff : "";
+}
+
+function spanOf(round: Round): { model: number | null; tools: number | null } {
+  const { startedAt, decidedAt, endedAt } = round;
+  const model = decidedAt === null ? null : decidedAt - startedAt;
+  const tools = round.calls.length > 0 && endedAt !== null && decidedAt !== null ? endedAt - decidedAt : null;
+  return { model, tools };
+}
+
+function RoundTime({ round, live }: { round: Round; live: boolean }) {
+  const runs = live && round.state !== "done";
+  const now = useNow(runs);
+  const { model, tools } = spanOf(round);
+  if (runs) return <>{formatMs(Math.floor(Math.max(now - round.startedAt, 0) / 1000) * 1000)}</>;
+  const shown = tools ?? model;
+  return <>{shown === null ? "" : formatMs(shown)}</>;
+}
+
+function spanWords(round: Round): string {
+  const { model, tools } = spanOf(round);
+  const parts = [model !== null && say.inModel(formatMs(model)), tools !== null && say.inTools(formatMs(tools))];
+  return parts.filter(Boolean).join(", ");
+}
+
+function Line(props: {
+  round: Round;
+  live: boolean;
+  answering: boolean;
+  open: boolean;
+  setOpen: (to: boolean) => void;
+}) {
+  const { round, live, open, setOpen } = props;
+  const doing = what(round, live, props.answering);
+  const wrong = mishap(round);
+  const onKeyDown = (event: KeyboardEvent) => {
+    const to = event.key === "ArrowRight" ? true : event.key === "ArrowLeft" ? false : null;
+    if (to === null || to === open) return;
+    event.preventDefault();
+    setOpen(to);
+  };
+  const remarks = !open && round.items.some((item) => item.is === "notice" || item.is === "rejected");
+  return (
+    <button type="button" class="line" aria-expanded={open} onClick={() => setOpen(!open)} onKeyDown={onKeyDown}>
+      <span class="note" dir="auto">
+        {plainNote(round.notes.text) || <span class="gist">{say.round(round.iteration + 1)}</span>}
+      </span>
+      <span class="what">
+        {remarks && <span class="dot" role="img" aria-label={say.hasNotes} />}
+        {wrong && <span class="pill">{wrong}</span>}
+        {"code" in doing && doing.code && <code dir="ltr">{visible(doing.code)}</code>}
+        {"word" in doing && doing.word && <span class={live ? "word live" : "word"}>{doing.word}</span>}
+      </span>
+    </button>
+  );
+}
+
+function ProviderWait({ item, last }: { item: Extract<RoundItem, { is: "waiting" }>; last: boolean }) {
+  const now = useNow(last);
+  const waits = last && now < item.until;
+  return (
+    <p class={`remark-line ${waits ? "live" : ""}`}>
+      {wordsOf(item.code, item.message)}{" "}
+      <span class="num">
+        {waits
+          ? say.goesOnAt(formatTime(item.until), formatMs(Math.ceil((item.until - now) / 1000) * 1000))
+          : say.wentOnAt(formatTime(item.until))}
+      </span>
+    </p>
+  );
+}
+
+function Rejected({ item }: { item: Extract<RoundItem, { is: "rejected" }> }) {
+  const why = wordsOf(item.code);
+  return (
+    <p class="remark-line struck">
+      <span>{item.actionIndex === null ? say.decisionRefused(why) : say.actionNotRun(item.actionIndex, why)}</span>
+      {item.toolId && <code dir="ltr">{visible(item.toolId)}</code>}
+      <code dir="ltr">{item.code}</code>
+    </p>
+  );
+}
+
+function Told({ item }: { item: Extract<RoundItem, { is: "told" }> }) {
+  return (
+    <details class="remark-line">
+      <summary>
+        <code dir="ltr">{visible(item.type)}</code> <span class="gist">{gist(item.data)}</span>
+      </summary>
+      <JsonTree value={item.data} />
+    </details>
+  );
+}
+
+/** A restart that is hardly felt is not worth a word. */
+export function restartIsSaid(round: Round, item: Extract<RoundItem, { is: "restarted" }>): boolean {
+  return item.attempt > 1 || item.at - round.startedAt >= 3000;
+}
+
+interface ItemProps {
+  round: Round;
+  item: RoundItem;
+  last: boolean;
+  live: boolean;
+  turnId: string;
+  compactions: readonly Compaction[];
+}
+
+function Item({ round, item, last, live, turnId, compactions }: ItemProps) {
+  switch (item.is) {
+    case "call": {
+      const call = round.calls.find((known) => known.callId === item.callId);
+      return call ? <CallCard turnId={turnId} call={call} /> : null;
+    }
+    case "draft": {
+      const draft = round.drafts.find((known) => known.lane === item.lane);
+      return draft ? <DraftCard draft={draft} live={live} /> : null;
+    }
+    case "rejected":
+      return <Rejected item={item} />;
+    case "notice":
+      return (
+        <p class="remark-line">
+          {wordsOf(item.code)} <code dir="ltr">{item.code}</code>
+        </p>
+      );
+    case "restarted":
+      return restartIsSaid(round, item) ? <p class="remark-line">{say.beganAgain(item.attempt + 1)}</p> : null;
+    case "waiting":
+      return <ProviderWait item={item} last={last && live} />;
+    case "compaction": {
+      const compaction = compactions.find((known) => known.compactionId === item.compactionId);
+      // One that made the request smaller stands on the rail already.
+      return compaction && !compactionIsSaid(compaction) ? <CompactionLine compaction={compaction} /> : null;
+    }
+    case "told":
+      return <Told item={item} />;
+  }
+}
+
+/** What is known of a round beside its parts, and the way to all that the model had read. */
+function Foot({ round, turnId }: { round: Round; turnId: string }) {
+  const desk = useDesk();
+  const at = round.iteration;
+  const facts = [
+    round.model,
+    spanWords(round),
+    round.roundsLeft !== null && round.state === "done" ? say.left(round.roundsLeft) : "",
+  ].filter(Boolean);
+  const open = (event: MouseEvent) => {
+    if (!plainClick(event)) return;
+    event.preventDefault();
+    desk.acts.openTimeline(turnId, at);
+  };
+  if (facts.length === 0 && !desk.context.inspect) return null;
+  return (
+    <p class="round-foot num">
+      <span>{facts.join(" · ")}</span>
+      {desk.context.inspect && (
+        <a href={desk.timelineHref(turnId, at)} onClick={open} aria-keyshortcuts="t">
+          {say.timeline} <kbd aria-hidden="true">t</kbd>
+        </a>
+      )}
+    </p>
+  );
+}
+
+/** A note that does not fit into its line, or cites something, is shown whole in the opened round. */
+function noteIsLong(text: string): boolean {
+  return text.length > 80 || text.includes("\n") || text.includes("](");
+}
+
+interface Props {
+  round: Round;
+  turnId: string;
+  turnStartedAt: number;
+  scaleMs: number;
+  /** The last round of a turn that runs. */
+  live: boolean;
+  answering: boolean;
+  compactions: readonly Compaction[];
+}
+
+function Body({ round, turnId, live, compactions }: Props) {
+  const desk = useDesk();
+  return (
+    <div class="inside">
+      <Thinking thinking={round.thinking} settled={round.state !== "thinking"} />
+      {noteIsLong(round.notes.text) && (
+        <div class="whole-note">
+          <Markdown text={round.notes.text} growing={!round.notes.whole} context={desk.markdown} />
+        </div>
+      )}
+      {round.items.map((item, at) => (
+        <Item
+          key={at}
+          round={round}
+          item={item}
+          last={at === round.items.length - 1}
+          live={live}
+          turnId={turnId}
+          compactions={compactions}
+        />
+      ))}
+      <Foot round={round} turnId={turnId} />
+    </div>
+  );
+}
+
+export const RoundView = memo(function RoundView(props: Props) {
+  const { round, turnId, turnStartedAt, live } = props;
+  const [open, setOpen] = useOpen(roundKey(turnId, round.iteration), live || failed(round));
+  const wrong = round.refused || round.declined ? "refused" : round.interrupted ? "cut" : "";
+  const number = round.iteration + 1;
+  return (
+    <li class={`round ${live ? "live" : "done"} ${wrong}`} data-turn={turnId} data-round={number}>
+      <span class="clock num">{formatSince(round.startedAt - turnStartedAt)}</span>
+      <div class="body">
+        <span class="node" role="img" aria-label={say.round(number)}>
+          {number}
+        </span>
+        <div class="head">
+          <Line round={round} live={live} answering={props.answering} open={open} setOpen={setOpen} />
+          <Trace
+            round={round}
+            turnStartedAt={turnStartedAt}
+            scaleMs={props.scaleMs}
+            runs={live && round.state !== "done"}
+          />
+          <span class="num time" title={spanWords(round)}>
+            <RoundTime round={round} live={live} />
+          </span>
+        </div>
+        {open && <Body {...props} />}
+      </div>
+    </li>
+  );
+});

@@ -1,0 +1,27 @@
+import { useState } from "preact/hooks";
+import type { Growing } from "../../thread/thread";
+import { say } from "./words";
+
+const lastLines = 3;
+
+/** What the model thinks: its last lines while it grows, all of it on a click. */
+export function Thinking({ thinking, settled }: { thinking: Growing; settled: boolean }) {
+  const [all, setAll] = useState(false);
+  const text = thinking.text.trim();
+  if (!text) return null;
+  const long = text.length > 240 || text.split("\n").length > lastLines;
+  // A reversed column shows the end of its one child, cut to three lines by its height.
+  return (
+    <div class="think">
+      <div class={all || !long ? "whole" : "last"}>
+        <p dir="auto">{text}</p>
+      </div>
+      {long && (
+        <button type="button" class="more" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? say.lessThinking : say.allThinking}
+        </button>
+      )}
+      {thinking.aborted && settled && <span class="pill">{say.cutOff}</span>}
+    </div>
+  );
+}

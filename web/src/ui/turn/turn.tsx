@@ -1,0 +1,314 @@
+/** One turn: its prompts, its rounds and what came between them, its answers, its end. */
+
+import { useState } from "preact/hooks";
+import { visible } from "../../markdown";
+import type { Message, Outcome, Receipt, Round, Turn } from "../../thread/thread";
+import { wordsOf } from "../../words";
+import { formatMs, formatTime } from "../../words/format";
+import type { Trouble } from "../acts";
+import { DeferredAnswer, FinalAnswer, finalAnswer, oneLine } from "./answer";
+import { turnKey, useDesk, useNow, useOpen } from "./desk";
+import { Feedback } from "./feedback";
+import { Icon, Mark } from "./mark";
+import { memo } from "./memo";
+import { MessageLine, Prompt, unreadBy } from "./message";
+import { Compactions } from "./notice";
+import { ReceiptTable, receiptLine } from "./receipt";
+import { failed, RoundView } from "./round";
+import { turnScale } from "./trace";
+import { say } from "./words";
+
+export interface TurnProps {
+  turn: Turn;
+  /** The last turn that there is. */
+  newest: boolean;
+  /** Its number from 1, 0 while older turns are not here. */
+  number: number;
+  /** How many turns there are, -1 while that is not known. */
+  size: number;
+  /** Messages on their way into this turn. */
+  outbox: readonly Message[];
+  troubles: ReadonlyMap<string, Trouble>;
+  discarded: ReadonlySet<string>;
+}
+
+/** What a turn is called: by its number, or by its time while that is not known. */
+export function turnName(turn: Turn, number: number): string {
+  return number > 0 ? say.turn(number) : say.turnAt(formatTime(turn.startedAt));
+}
+
+function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen: (to: boolean) => void }) {
+  const tools = turn.rounds.reduce((sum, round) => sum + round.calls.length, 0);
+  const broken = turn.rounds.reduce((sum, round) => sum + Number(failed(round)), 0);
+  const { receipt } = turn;
+  const facts = [
+    turn.endedAt !== null && formatMs(receipt?.elapsedMs ?? turn.endedAt - turn.startedAt),
+    receipt && receipt.toolsMs > 0 && say.inTools(formatMs(receipt.toolsMs)),
+    receipt?.usage && say.weighted(receipt.weightedTokens),
+  ].filter(Boolean);
+  return (
+    <div class="fold">
+      <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
+        <Icon of="chevron" />
+        <span>
+          {say.rounds(turn.rounds.length)}
+          {tools > 0 && `, ${say.tools(tools)}`}
+          {broken > 0 && `, ${say.failedRounds(broken)}`}
+        </span>
+        <span class="num">{facts.join(" · ")}</span>
+      </button>
+    </div>
+  );
+}
+
+interface RailProps extends TurnProps {
+  running: boolean;
+}
+
+/** The lines of messages that stand before round `at`, or, behind the last round, all that are left. */
+function MessagesAt({ turn, at, running, discarded }: RailProps & { at: number }) {
+  const last = at === turn.rounds.length;
+  const here = turn.messages.filter((message) => message.after === at || (last && message.after > at));
+  return (
+    <>
+      {here.map((message) => (
+        <MessageLine
+          key={message.messageId || message.n}
+          message={message}
+          turnStartedAt={turn.startedAt}
+          running={running}
+          goesOn={turn.ending === null}
+          next={turn.rounds.length + 1}
+          offered={!discarded.has(message.messageId)}
+          trouble={null}
+        />
+      ))}
+    </>
+  );
+}
+
+function DeferredAt({ turn, round }: { turn: Turn; round: Round }) {
+  return (
+    <>
+      {turn.answers.map((answer, at) =>
+        answer.state === "deferred" && answer.iteration === round.iteration ? (
+          <DeferredAnswer key={at} answer={answer} number={at + 1} unread={oneLine(unreadBy(turn, round.iteration))} />
+        ) : null,
+      )}
+    </>
+  );
+}
+
+function Rail(props: RailProps) {
+  const { turn, running, outbox, troubles } = props;
+  const scaleMs = turnScale(turn, useNow(running));
+  const answer = finalAnswer(turn);
+  return (
+    <ol class="rounds">
+      {turn.rounds.flatMap((round, at) => {
+        const key = `${round.iteration}/${at}`;
+        return [
+          <MessagesAt key={`m${key}`} {...props} at={at} />,
+          <Compactions key={`c${key}`} round={round} compactions={turn.compactions} />,
+          <RoundView
+            key={`r${key}`}
+            round={round}
+            turnId={turn.turnId}
+            turnStartedAt={turn.startedAt}
+            scaleMs={scaleMs}
+            live={running && at === turn.rounds.length - 1}
+            answering={answer?.iteration === round.iteration}
+            compactions={turn.compactions}
+          />,
+          <DeferredAt key={`d${key}`} turn={turn} round={round} />,
+        ];
+      })}
+      <MessagesAt {...props} at={turn.rounds.length} />
+      {outbox.map((message) => (
+        <MessageLine
+          key={message.messageId}
+          message={message}
+          turnStartedAt={turn.startedAt}
+          running={running}
+          goesOn={false}
+          next={turn.rounds.length + 1}
+          offered={false}
+          trouble={troubles.get(message.messageId) ?? null}
+        />
+      ))}
+    </ol>
+  );
+}
+
+const againCodes: ReadonlySet<string> = new Set([
+  "model_overloaded",
+  "model_rate_limited",
+  "step_timeout",
+  "step_failed",
+  "execution_lost",
+]);
+
+/** Why a turn ended without an answer, what can be done, and when. */
+function Broken({ turn, outcome }: { turn: Turn; outcome: Extract<Outcome, { is: "error" }> }) {
+  const { acts } = useDesk();
+  const from = (turn.endedAt ?? turn.startedAt) + outcome.retryAfterS * 1000;
+  const [over, setOver] = useState(false);
+  const now = useNow(!over && outcome.retryAfterS > 0);
+  const left = Math.ceil((from - now) / 1000);
+  if (left <= 0 && !over) setOver(true);
+  const again = outcome.retryable || againCodes.has(outcome.code);
+  return (
+    <div class="trouble broken">
+      <p>
+        <Mark shape="failed" tone="bad" word={say.brokeOff} />
+        <span>
+          {wordsOf(outcome.code, outcome.message)} <code dir="ltr">{outcome.code}</code>
+        </span>
+      </p>
+      {outcome.code === "context_limit" && <p class="aside">{say.newConversation}</p>}
+      {again && turn.prompts.length > 0 && (
+        <div class="ask-acts">
+          <button type="button" class="act" disabled={left > 0} onClick={() => turn.prompts.forEach(acts.sendAgain)}>
+            {left > 0 ? say.sendAgainIn(formatMs(left * 1000)) : say.sendAgain}
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Copy({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false);
+  const copy = () => void navigator.clipboard?.writeText(text).then(() => setCopied(true));
+  return (
+    <>
+      <button type="button" class="tool" aria-label={say.copy} onClick={copy}>
+        <Icon of="copy" />
+      </button>
+      <span class="feedback-said" aria-live="polite">
+        {copied && say.copied}
+      </span>
+    </>
+  );
+}
+
+/** The receipt of a turn that has no summary of its own: the time that it took. */
+function receiptOf(turn: Turn): Receipt {
+  return (
+    turn.receipt ?? {
+      elapsedMs: (turn.endedAt ?? turn.startedAt) - turn.startedAt,
+      modelMs: 0,
+      toolsMs: 0,
+      rounds: turn.rounds.length,
+      usage: null,
+      totalInputTokens: 0,
+      weightedTokens: 0,
+      model: "",
+    }
+  );
+}
+
+function Foot({ turn, name }: { turn: Turn; name: string }) {
+  const [open, setOpen] = useOpen(`${turn.turnId}/receipt`, false);
+  const { outcome } = turn;
+  const answer = finalAnswer(turn);
+  const receipt = receiptOf(turn);
+  const reason = outcome.is === "completed" ? (say.reasons[outcome.reason] ?? "") : "";
+  return (
+    <>
+      {outcome.is === "completed" && outcome.message && (
+        <p class="end-words aside" dir="auto">
+          {outcome.message}
+        </p>
+      )}
+      <div class="foot">
+        <Feedback turnId={turn.turnId} given={turn.feedback} />
+        {answer?.text && <Copy text={answer.text} />}
+        {reason && <span class="pill">{reason}</span>}
+        <button type="button" class="num receipt-line" aria-expanded={open} onClick={() => setOpen(!open)}>
+          {receiptLine(receipt)}
+        </button>
+      </div>
+      {open && <ReceiptTable label={name} receipt={receipt} rounds={turn.rounds} />}
+    </>
+  );
+}
+
+function Chips({ followups }: { followups: readonly string[] }) {
+  const { acts } = useDesk();
+  return (
+    <div class="chips" role="group" aria-label={say.followups}>
+      {followups.map((text) => (
+        <button
+          key={text}
+          type="button"
+          class="chip"
+          dir="auto"
+          title={say.chipHint}
+          onClick={(event) => (event.shiftKey ? acts.send(text) : acts.fillComposer(text))}
+        >
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+export const TurnView = memo(function TurnView(props: TurnProps) {
+  const { turn, newest, number, size, troubles } = props;
+  const running = turn.outcome.is === "running";
+  const [open, setOpen] = useOpen(turnKey(turn.turnId), newest || running);
+  const name = turnName(turn, number);
+  const answer = finalAnswer(turn);
+  const folds = !newest && !running && turn.rounds.length > 0;
+  return (
+    <article
+      class={`turn ${running ? "running" : ""}`}
+      id={`turn-${turn.turnId}`}
+      tabIndex={-1}
+      aria-label={running ? `${name}, ${say.running}` : name}
+      aria-busy={running}
+      aria-posinset={number > 0 ? number : undefined}
+      aria-setsize={size}
+    >
+      <span class="clock num">{formatTime(turn.startedAt)}</span>
+      <div class="prompts">
+        {turn.prompts.map((message) => (
+          <Prompt
+            key={message.messageId || message.n}
+            message={message}
+            sending={message.n === 0}
+            trouble={troubles.get(message.messageId) ?? null}
+          />
+        ))}
+      </div>
+      {folds && <FoldLine turn={turn} open={open} setOpen={setOpen} />}
+      {(open || !folds) && <Rail {...props} running={running} />}
+      {answer?.text && (
+        <FinalAnswer
+          answer={answer}
+          number={turn.answers.length}
+          failed={turn.outcome.is === "error"}
+          citations={turn.citations}
+          unresolved={turn.unresolvedSids}
+        />
+      )}
+      {turn.outcome.is === "error" && <Broken turn={turn} outcome={turn.outcome} />}
+      {!running && <Foot turn={turn} name={name} />}
+      {newest && !running && turn.followups.length > 0 && <Chips followups={turn.followups} />}
+    </article>
+  );
+});
+
+/** A message that opens a turn, before the log has it. */
+export const PendingTurn = memo(function PendingTurn(props: { message: Message; trouble: Trouble | null }) {
+  const { message, trouble } = props;
+  return (
+    <article class="turn pending" aria-label={visible(message.text.slice(0, 80))} aria-busy={trouble === null}>
+      <span class="clock num">{formatTime(message.at)}</span>
+      <div class="prompts">
+        <Prompt message={message} sending trouble={trouble} />
+      </div>
+    </article>
+  );
+});
