@@ -1,0 +1,158 @@
+/**
+ * Tokens of the lexer as elements: a switch over those that are known. There is no HTML string, so there is nothing to sanitise;
+ * a tag of the text is a text node, and a token that is not known is its source.
+ */
+
+import type { Token, Tokens } from "marked";
+import { type ComponentChildren, h, type VNode } from "preact";
+import { CodeBlock } from "./CodeBlock.tsx";
+import type { MarkdownContext } from "./context.ts";
+import { decodeReferences } from "./entities.ts";
+import { Link } from "./link.tsx";
+import { visibleOrder } from "./visible.ts";
+import { say } from "./words.ts";
+
+/** How a text is drawn: `whole` is false for the block that still grows. */
+export interface Drawing {
+  readonly context: MarkdownContext;
+  readonly whole: boolean;
+}
+
+/** The page's own headings are above those of a text. */
+const HEADING_SHIFT = 2;
+const HEADING_MAX = 6;
+
+export function drawBlocks(tokens: readonly Token[], drawing: Drawing): ComponentChildren[] {
+  return tokens.map((token) => drawBlock(token, drawing));
+}
+
+function drawBlock(token: Token, drawing: Drawing): ComponentChildren {
+  switch (token.type) {
+    case "space":
+    case "def":
+      return null;
+    case "heading":
+      return h(
+        `h${Math.min((token as Tokens.Heading).depth + HEADING_SHIFT, HEADING_MAX)}`,
+        { dir: "auto" },
+        drawInlines(token.tokens ?? [], drawing),
+      );
+    case "paragraph":
+      return <p dir="auto">{drawInlines(token.tokens ?? [], drawing)}</p>;
+    case "hr":
+      return <hr />;
+    case "blockquote":
+      return <blockquote dir="auto">{drawBlocks(token.tokens ?? [], drawing)}</blockquote>;
+    case "list":
+      return drawList(token as Tokens.List, drawing);
+    case "table":
+      return drawTable(token as Tokens.Table, drawing);
+    case "code": {
+      const { text, lang } = token as Tokens.Code;
+      return <CodeBlock code={text} language={lang?.split(/\s/, 1)[0] ?? ""} whole={drawing.whole} />;
+    }
+    case "html":
+      return (
+        <p class="raw" dir="auto">
+          {token.raw.trim()}
+        </p>
+      );
+    default:
+      return drawInline(token, drawing);
+  }
+}
+
+function drawList(list: Tokens.List, drawing: Drawing): VNode {
+  const items = list.items.map((item) => (
+    <li class={item.task ? "task" : undefined} dir="auto">
+      {drawBlocks(item.tokens, drawing)}
+    </li>
+  ));
+  const start = Number(list.start);
+  if (!list.ordered) return <ul>{items}</ul>;
+  return <ol start={Number.isSafeInteger(start) && start !== 1 ? start : undefined}>{items}</ol>;
+}
+
+export function drawTable(table: Tokens.Table, drawing: Drawing, more: ComponentChildren = null): VNode {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys
+    <section class="grid" aria-label={say.table} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>{table.header.map((cell) => drawCell(cell, "th", drawing))}</tr>
+        </thead>
+        {drawRows(table, drawing)}
+        {more}
+      </table>
+    </section>
+  );
+}
+
+export function drawRows(table: Tokens.Table, drawing: Drawing): VNode | null {
+  if (table.rows.length === 0) return null;
+  return (
+    <tbody>
+      {table.rows.map((row) => (
+        <tr>{row.map((cell) => drawCell(cell, "td", drawing))}</tr>
+      ))}
+    </tbody>
+  );
+}
+
+function drawCell(cell: Tokens.TableCell, name: "th" | "td", drawing: Drawing): VNode {
+  const align = cell.align === "right" ? "end" : cell.align === "center" ? "mid" : undefined;
+  return h(name, { class: align, dir: "auto" }, drawInlines(cell.tokens, drawing));
+}
+
+function drawInlines(tokens: readonly Token[], drawing: Drawing): ComponentChildren[] {
+  return tokens.map((token) => drawInline(token, drawing));
+}
+
+function drawInline(token: Token, drawing: Drawing): ComponentChildren {
+  switch (token.type) {
+    case "text":
+      return token.tokens ? drawInlines(token.tokens, drawing) : decodeReferences((token as Tokens.Text).text);
+    case "escape":
+      return (token as Tokens.Escape).text;
+    case "strong":
+      return <strong>{drawInlines(token.tokens ?? [], drawing)}</strong>;
+    case "em":
+      return <em>{drawInlines(token.tokens ?? [], drawing)}</em>;
+    case "del":
+      return <del>{drawInlines(token.tokens ?? [], drawing)}</del>;
+    case "codespan":
+      return <code dir="ltr">{visibleOrder((token as Tokens.Codespan).text)}</code>;
+    case "br":
+      return <br />;
+    case "checkbox": {
+      const { checked } = token as Tokens.Checkbox;
+      return (
+        <span class="box" role="img" aria-label={checked ? say.done : say.open}>
+          {checked ? "☑ " : "☐ "}
+        </span>
+      );
+    }
+    case "link":
+      return drawLink(token as Tokens.Link, drawing);
+    case "image": {
+      const { href, title, text } = token as Tokens.Image;
+      return (
+        <Link href={href} title={title} context={drawing.context}>
+          {decodeReferences(text) || say.picture}
+        </Link>
+      );
+    }
+    default:
+      return token.raw;
+  }
+}
+
+function drawLink(link: Tokens.Link, drawing: Drawing): VNode {
+  // An address within angle brackets is literal: `&amp;` is five characters of it.
+  const words = link.autolink ? link.text : drawInlines(link.tokens, drawing);
+  return (
+    <Link href={link.href} title={link.title} context={drawing.context}>
+      {words}
+    </Link>
+  );
+}
