@@ -1,0 +1,110 @@
+/** Start the page: sign in, then draw. */
+
+import { render } from "preact";
+import { HttpApi, postForm } from "./api/index.ts";
+import { AuthError, type AuthSession, loadConfig, type PageConfig, SignIn } from "./auth/index.ts";
+import "./ui/app/shell.css";
+import { App } from "./ui/app/App.tsx";
+import { Landing } from "./ui/app/Landing.tsx";
+import { shell } from "./ui/app/words.ts";
+import { measureFile } from "./ui/attachments/measure.ts";
+import { applyTheme, openSettings } from "./ui/settings/settings.ts";
+import { browserClock, browserFrame } from "./ui/store/clock.ts";
+import { credentialOf, dialBrowser } from "./ui/store/dial.ts";
+import { Page } from "./ui/store/page.ts";
+
+const root = document.getElementById("page") as HTMLElement;
+const settings = openSettings(storage());
+
+applyTheme(document.documentElement, settings.value.theme);
+void start();
+
+async function start(): Promise<void> {
+  if (location.pathname === "/signed-out") {
+    render(<Landing is="signed-out" onSignIn={() => void leave("/")} />, root);
+    return;
+  }
+  if (location.pathname !== "/callback") {
+    await leave(location.pathname + location.search, true);
+    return;
+  }
+  try {
+    const config = await loadConfig();
+    const { session, returnRoute } = await SignIn.finish();
+    history.replaceState(null, "", returnRoute);
+    open(config, session);
+  } catch (error) {
+    await recover(error);
+  }
+}
+
+/** Leave for the issuer: silently, if its own session may still stand. */
+async function leave(returnRoute: string, silently = false): Promise<void> {
+  try {
+    const config = await loadConfig();
+    await (silently ? SignIn.resume(config, returnRoute) : SignIn.signIn(config, returnRoute));
+  } catch {
+    render(<Landing is="unreachable" onSignIn={() => location.reload()} />, root);
+  }
+}
+
+/** Go on after a sign-in that did not work: nobody is signed in, or the address is an old one. */
+async function recover(error: unknown): Promise<void> {
+  if (!(error instanceof AuthError)) throw error;
+  if (error.code === "login_required") await leave(error.returnRoute);
+  else if (error.code === "stale_callback") location.replace("/");
+  else render(<Landing is="failed" code={error.code} onSignIn={() => void leave(error.returnRoute)} />, root);
+}
+
+function open(config: PageConfig, auth: AuthSession): void {
+  const api = new HttpApi(config.http_url, () => auth.token());
+  const page = new Page(
+    {
+      config,
+      auth,
+      api,
+      settings,
+      services: {
+        api,
+        dial: dialBrowser(api, config.socket_url),
+        credential: credentialOf(api, () => auth.expiresAtS()),
+        clock: browserClock,
+        frame: browserFrame,
+        timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+        measure: measureFile,
+        post: (grant, file, signal, progress) => postForm(grant, file, { signal, progress }),
+      },
+      history: {
+        address: () => ({ path: location.pathname, query: location.search }),
+        push: (address) => history.pushState(null, "", address),
+        replace: (address) => history.replaceState(null, "", address),
+        back: () => history.back(),
+      },
+      random: (bytes) => crypto.getRandomValues(bytes),
+      signIn: (returnRoute) => void leave(returnRoute),
+    },
+    shell.notice.unknownRoute,
+  );
+  watchBrowser(page);
+  render(<App page={page} />, root);
+}
+
+function watchBrowser(page: Page): void {
+  addEventListener("popstate", () => page.follow());
+  addEventListener("online", () => page.wake());
+  addEventListener("pageshow", () => page.wake());
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "visible") page.wake();
+  });
+  addEventListener("beforeunload", (event) => {
+    if (page.holds) event.preventDefault();
+  });
+}
+
+function storage(): Storage | null {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,61 @@
+/** What is worth saying aloud about a thread that has changed. Pure. */
+
+import type { Answer, Thread, Turn } from "../../thread/thread.ts";
+import { shell } from "../app/words.ts";
+import type { Settings } from "../settings/settings.ts";
+import type { News } from "./announcer.ts";
+
+/** Return what to say of the newest turn, given the thread as it was before. */
+export function newsOf(before: Thread, after: Thread, reading: Settings["reading"]): readonly News[] {
+  if (before === after || before.conversation !== after.conversation) return [];
+  const turn = after.turns.at(-1);
+  const old = before.turns.find((known) => known.turnId === turn?.turnId);
+  if (!turn || turn === old) return [];
+  // A page of the past is nothing new.
+  if (!old) return turn.outcome.is === "running" ? [passing(shell.news.working)] : [];
+  return [...activityNews(old, turn), ...answerNews(old, turn, reading)];
+}
+
+function activityNews(old: Turn, turn: Turn): readonly News[] {
+  if (turn.approval && turn.approval !== old.approval) return [passing(shell.news.approval)];
+  const round = turn.rounds.at(-1);
+  const known = old.rounds.find((other) => other.iteration === round?.iteration && other.claim === round?.claim);
+  if (!round || round === known || turn.outcome.is !== "running") return [];
+  const runs = (calls: typeof round.calls | undefined) => calls?.some((call) => call.program?.state === "running");
+  if (runs(round.calls) && !runs(known?.calls)) return [passing(shell.news.program)];
+  const settled = round.notes.whole && round.notes.text !== "" && !known?.notes.whole;
+  return settled ? [passing(round.notes.text)] : [];
+}
+
+function answerNews(old: Turn, turn: Turn, reading: Settings["reading"]): readonly News[] {
+  const answer = turn.answers.at(-1);
+  const known = old.answers.at(-1);
+  const ended = turn.outcome.is !== "running" && old.outcome.is === "running";
+  if (reading === "paragraph" && answer) return readParagraphs(known, answer, ended);
+  if (!ended || turn.outcome.is !== "completed") return [];
+  if (!answer?.text) return [passing(shell.news.ended)];
+  const count = shell.news.answer(countWords(answer.text));
+  return [reading === "complete" ? { text: `${count} ${answer.text}`, keeps: true } : passing(count)];
+}
+
+function readParagraphs(known: Answer | undefined, answer: Answer, ended: boolean): readonly News[] {
+  const grows = known !== undefined && answer.text.startsWith(known.text);
+  const from = grows ? wholeParagraphs(known.text) : 0;
+  const to = ended ? answer.text.length : wholeParagraphs(answer.text);
+  const text = answer.text.slice(from, to).trim();
+  return text ? [{ text, keeps: true }] : [];
+}
+
+/** Return where the last paragraph that is complete ends. */
+function wholeParagraphs(text: string): number {
+  const end = text.lastIndexOf("\n\n");
+  return Math.max(end, 0);
+}
+
+function countWords(text: string): number {
+  return text.split(/\s+/).filter(Boolean).length;
+}
+
+function passing(text: string): News {
+  return { text, keeps: false };
+}

@@ -1,0 +1,147 @@
+/** The page of a signed-in user: list, bar, thread or another view, composer, and what lies over them. */
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { Announcements } from "../announce/Announcements.tsx";
+import { TitleBar, useTitle } from "../bar/TitleBar.tsx";
+import { Composer, FIELD } from "../composer/Composer.tsx";
+import { ConnectionBanner } from "../connection/ConnectionBanner.tsx";
+import { Conversations } from "../list/ConversationRows.tsx";
+import { SearchPage } from "../search/SearchPage.tsx";
+import { applyTheme } from "../settings/settings.ts";
+import type { Page } from "../store/page.ts";
+import { useSelector, useStore } from "../store/store.ts";
+import { makeActs } from "./acts.ts";
+import { useWidth } from "./layout.ts";
+import { BundleView, Inspection } from "./lazy.tsx";
+import { KeysSheet, Sheet } from "./sheet.tsx";
+import { ThreadPane } from "./ThreadPane.tsx";
+import { useDrop } from "./useDrop.ts";
+import { type Over, useKeys } from "./useKeys.ts";
+import { shell } from "./words.ts";
+
+export function App({ page }: { page: Page }) {
+  const route = useStore(page.route);
+  const conversation = useStore(page.current);
+  const settings = useStore(page.settings);
+  const width = useWidth();
+  const [over, setOver] = useState<Over>("none");
+  const acts = useMemo(() => makeActs(page, conversation), [page, conversation]);
+  const empty = useSelector(page.list.store, (state) => state.phase === "ready" && state.rows.length === 0);
+  useKeys(page, over, setOver);
+  useEffect(() => applyTheme(document.documentElement, settings.theme), [settings.theme]);
+  useEffect(() => setOver("none"), [route]);
+  useWindowTitle(page);
+  const close = () => setOver("none");
+  const views = { list: () => setOver("list"), margin: () => setOver("margin"), keys: () => setOver("keys") };
+  const columns = width === "wide" && !empty;
+  return (
+    <>
+      <a class="skip" href={`#${FIELD}`}>
+        {shell.thread.field}
+      </a>
+      <div class={`app ${width} ${columns ? "" : "single"} ${route.is === "timeline" ? "inspecting" : ""}`}>
+        {columns && <Conversations page={page} />}
+        <main class="desk">
+          <TitleBar page={page} openList={views.list} openMargin={views.margin} openKeys={views.keys} />
+          <Lines page={page} />
+          <View page={page} acts={acts} marginOpen={over === "margin"} closeMargin={close} />
+        </main>
+      </div>
+      {over === "list" && (
+        <Sheet label={shell.list.label} place="start" onClose={close}>
+          <Conversations page={page} />
+        </Sheet>
+      )}
+      {over === "keys" && (
+        <KeysSheet
+          letters={settings.letters}
+          setLetters={(letters) => page.settings.update({ letters })}
+          onClose={close}
+        />
+      )}
+      <Announcements page={page} />
+    </>
+  );
+}
+
+interface ViewProps {
+  readonly page: Page;
+  readonly acts: ReturnType<typeof makeActs>;
+  readonly marginOpen: boolean;
+  readonly closeMargin: () => void;
+}
+
+/** What the address shows in the middle. */
+function View({ page, acts, marginOpen, closeMargin }: ViewProps) {
+  const route = useStore(page.route);
+  const conversation = useStore(page.current);
+  const signedOut = useStore(page.signedOut);
+  const refused = useSelector(conversation.store, (state) => state.link.is === "refused");
+  const phase = useSelector(conversation.store, (state) => state.phase);
+  const drop = useDrop(page.config.uploads ? conversation.composer.attachments : null);
+  if (route.is === "search") return <SearchPage page={page} query={route.query} />;
+  if (route.is === "timeline") return <Inspection page={page} route={route} />;
+  if (route.is === "bundle") return <BundleView page={page} bundle={route.bundle} />;
+  return (
+    // Files are dropped anywhere; the button "Attach" does the same by keyboard.
+    <div class={`talk ${phase === "new" ? "blank-talk" : ""} ${drop.over ? "dropping" : ""}`} {...drop.handlers}>
+      <ThreadPane
+        key={conversation.name}
+        page={page}
+        conversation={conversation}
+        acts={acts}
+        marginOpen={marginOpen}
+        closeMargin={closeMargin}
+      />
+      {phase !== "missing" && (
+        <footer class="dock">
+          <Composer
+            key={conversation.name}
+            conversation={conversation}
+            uploads={page.config.uploads}
+            signedOut={signedOut || refused}
+            onSent={() => page.settle()}
+          />
+        </footer>
+      )}
+    </div>
+  );
+}
+
+/** Lines below the bar: about the connection, the page, and what was missed. */
+function Lines({ page }: { page: Page }) {
+  const notice = useStore(page.notice);
+  const conversation = useStore(page.current);
+  const signedOut = useStore(page.signedOut);
+  const meanwhile = useSelector(conversation.store, (state) => state.meanwhile);
+  return (
+    <div class="lines">
+      <ConnectionBanner page={page} conversation={conversation} signedOut={signedOut} />
+      {notice && <Line text={notice} onDismiss={() => page.notice.set("")} />}
+      {meanwhile > 0 && (
+        <Line
+          text={shell.connection.meanwhile(meanwhile)}
+          onDismiss={() => conversation.store.update({ meanwhile: 0 })}
+        />
+      )}
+    </div>
+  );
+}
+
+function Line({ text, onDismiss }: { text: string; onDismiss: () => void }) {
+  return (
+    <p class="banner" role="status">
+      {text}
+      <button type="button" class="act" onClick={onDismiss}>
+        {shell.notice.dismiss}
+      </button>
+    </p>
+  );
+}
+
+function useWindowTitle(page: Page): void {
+  const title = useTitle(page, useStore(page.current));
+  useEffect(() => {
+    document.title = `${title} · ${shell.name}`;
+  }, [title]);
+}

@@ -1,0 +1,41 @@
+/** A link within the page: an address that can be copied or opened in a tab, followed without a reload. */
+
+import type { ComponentChildren } from "preact";
+import { formatRoute, type Route } from "../route.ts";
+import type { Page } from "../store/page.ts";
+
+interface LinkProps {
+  readonly page: Page;
+  readonly route: Route;
+  readonly children: ComponentChildren;
+  readonly class?: string;
+  readonly label?: string;
+  readonly current?: boolean;
+  /** In place of going to the route. */
+  readonly onFollow?: () => void;
+}
+
+export function Link({ page, route, children, label, current = false, onFollow, ...rest }: LinkProps) {
+  const follow = (event: MouseEvent) => {
+    if (!isPlainClick(event)) return;
+    event.preventDefault();
+    if (onFollow) onFollow();
+    else page.go(route);
+  };
+  return (
+    <a
+      href={formatRoute(route)}
+      class={rest.class}
+      aria-label={label}
+      aria-current={current ? "page" : undefined}
+      onClick={follow}
+    >
+      {children}
+    </a>
+  );
+}
+
+/** Return whether a click means to follow a link here, not in another tab or window. */
+export function isPlainClick(event: MouseEvent): boolean {
+  return event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+}

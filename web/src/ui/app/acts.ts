@@ -1,0 +1,32 @@
+/** What a reader can do with the thread of one conversation, by the page. */
+
+import type { Acts } from "../acts.ts";
+import { FIELD } from "../composer/Composer.tsx";
+import type { Conversation } from "../store/conversation.ts";
+import type { Page } from "../store/page.ts";
+
+export function makeActs(page: Page, conversation: Conversation): Acts {
+  const { name } = conversation;
+  return {
+    send: (text) => {
+      conversation.say(text);
+      page.settle();
+    },
+    steer: (text) => conversation.steer(text),
+    stop: () => conversation.stop(),
+    sendAgain: (message) => conversation.sayAgain(message),
+    discard: (messageId) => conversation.discard(messageId),
+    approve: (callId) => conversation.answer("approve", callId),
+    deny: (callId, text) => conversation.answer("deny", callId, { text }),
+    edit: (callId, params) => conversation.answer("edit", callId, { params }),
+    rate: (turnId, reaction, text) => conversation.rate(turnId, reaction, text),
+    openFile: (path) => page.go({ is: "thread", conversation: name, place: null, file: path }),
+    openTimeline: (turnId, iteration) =>
+      page.go({ is: "timeline", conversation: name, turnId, iteration, view: "request", to: "" }),
+    fillComposer: (text) => {
+      conversation.composer.write(text);
+      document.getElementById(FIELD)?.focus();
+    },
+    loadEarlier: () => void conversation.loadEarlier(),
+  };
+}

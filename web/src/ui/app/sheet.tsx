@@ -1,0 +1,74 @@
+/** What lies over the page and is closed by Escape: a dialog, or a panel that slides over the thread. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { shell } from "./words.ts";
+
+interface SheetProps {
+  readonly label: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+  /** `dialog` in the middle, or a panel at one edge: at the bottom of a narrow window. */
+  readonly place: "dialog" | "start" | "end";
+}
+
+/** A modal `<dialog>`: the browser keeps the focus in it, and gives it back. */
+export function Sheet({ label, onClose, children, place }: SheetProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const element = dialog.current;
+    element?.showModal();
+    return () => element?.close();
+  }, []);
+  const closeOnGround = (event: MouseEvent) => {
+    if (event.target === dialog.current) onClose();
+  };
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes a dialog, and the button within it; the ground is for pointers
+    <dialog
+      ref={dialog}
+      class={`over ${place}`}
+      aria-label={label}
+      onClose={onClose}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onClick={closeOnGround}
+    >
+      {children}
+    </dialog>
+  );
+}
+
+/** The keyboard map, with the switch of single letters. */
+export function KeysSheet(props: { letters: boolean; setLetters: (on: boolean) => void; onClose: () => void }) {
+  return (
+    <Sheet label={shell.keys.title} place="dialog" onClose={props.onClose}>
+      <div class="keys">
+        <h2>{shell.keys.title}</h2>
+        <dl>
+          {shell.keys.rows.map(([keys, does]) => (
+            <div key={keys}>
+              <dt>
+                <kbd>{keys}</kbd>
+              </dt>
+              <dd>{does}</dd>
+            </div>
+          ))}
+        </dl>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={props.letters}
+            onChange={(event) => props.setLetters(event.currentTarget.checked)}
+          />
+          {shell.menu.letters}
+        </label>
+        <button type="button" class="act" onClick={props.onClose}>
+          {shell.keys.close}
+        </button>
+      </div>
+    </Sheet>
+  );
+}

@@ -1,0 +1,128 @@
+/**
+ * The list of conversations: pages of it over HTTP, kept live by the feed.
+ *
+ * The feed says when the list is to be read: at once, and once more after 5 s, since its index may lag behind.
+ */
+
+import type { ListQuery, ConversationList as Page } from "../../api/index.ts";
+import { type FeedFrame, type FeedRows, foldFeed, takePage, unreadN, type WatchingFrame } from "../../client/index.ts";
+import type { Clock } from "../store/clock.ts";
+import { Store } from "../store/store.ts";
+import type { ListRow } from "./rows.ts";
+
+const AGAIN_MS = 5_000;
+
+export interface ListState {
+  readonly phase: "waiting" | "loading" | "ready" | "failed";
+  readonly feed: FeedRows;
+  /** Epoch milliseconds of the last activity, by conversation. */
+  readonly activity: ReadonlyMap<string, number>;
+  readonly rows: readonly ListRow[];
+  /** The cursor of the next page, "" if there is none. */
+  readonly next: string;
+}
+
+export interface ListApi {
+  listAll(query: ListQuery): Promise<Page>;
+  markRead(conversation: string, body: { readonly n: number }): Promise<void>;
+}
+
+export class ConversationList {
+  readonly store = new Store<ListState>({
+    phase: "waiting",
+    feed: new Map(),
+    activity: new Map(),
+    rows: [],
+    next: "",
+  });
+  readonly #api: ListApi;
+  readonly #clock: Clock;
+  #paged = false;
+
+  constructor(api: ListApi, clock: Clock) {
+    this.#api = api;
+    this.#clock = clock;
+  }
+
+  /** Read the first page; a later one stays as it is. */
+  async load(): Promise<void> {
+    if (this.store.value.phase !== "ready") this.store.update({ phase: "loading" });
+    try {
+      const page = await this.#api.listAll({});
+      this.#take(page, !this.#paged);
+    } catch {
+      if (this.store.value.phase !== "ready") this.store.update({ phase: "failed" });
+    }
+  }
+
+  async loadMore(): Promise<void> {
+    const { next } = this.store.value;
+    if (!next) return;
+    this.#paged = true;
+    try {
+      this.#take(await this.#api.listAll({ after: next }), true);
+    } catch {
+      // The button stays, and can be pressed again.
+    }
+  }
+
+  /** Return the first batch of a conversation that the user has not read, 0 for none. */
+  unreadN(conversation: string): number {
+    const row = this.store.value.feed.get(conversation);
+    return row ? unreadN(row) : 0;
+  }
+
+  /** Take what the feed says: the list is to be read, or one conversation has changed. */
+  hear(frame: WatchingFrame | FeedFrame): void {
+    if (frame.frame === "watching") {
+      void this.load();
+      this.#clock.after(AGAIN_MS, () => void this.load());
+      return;
+    }
+    const { feed, activity } = this.store.value;
+    const times = frame.events.map((event) => Date.parse(event.ts)).filter(Number.isFinite);
+    const at = Math.max(activity.get(frame.conversation) ?? 0, ...times);
+    this.#show(foldFeed(feed, frame), new Map(activity).set(frame.conversation, at));
+  }
+
+  /** Note that the user has read a conversation up to batch `n`, here and on the server. */
+  markRead(conversation: string, n: number): void {
+    const row = this.store.value.feed.get(conversation);
+    if (!row || unreadN(row) === 0 || n < row.activeN) return;
+    const frame: FeedFrame = { frame: "feed", conversation, n: 0, events: [], read_n: n };
+    this.#show(foldFeed(this.store.value.feed, frame), this.store.value.activity);
+    // If this fails, the row is unread again after the next look at the list.
+    void this.#api.markRead(conversation, { n }).catch(() => undefined);
+  }
+
+  #take(page: Page, keepNext: boolean): void {
+    const { feed, activity } = this.store.value;
+    const times = new Map(activity);
+    for (const item of page.items) {
+      const at = Date.parse(item.last_activity_at);
+      times.set(item.conversation, Math.max(times.get(item.conversation) ?? 0, Number.isFinite(at) ? at : 0));
+    }
+    this.store.update({ phase: "ready", ...(keepNext && { next: page.next }) });
+    this.#show(takePage(feed, page.items), times);
+  }
+
+  #show(feed: FeedRows, activity: ReadonlyMap<string, number>): void {
+    const shown = new Map(this.store.value.rows.map((row) => [row.conversation, row]));
+    const rows = [...feed.values()].map((row) => {
+      const next: ListRow = {
+        conversation: row.conversation,
+        title: row.title,
+        state: row.state,
+        at: activity.get(row.conversation) ?? 0,
+        unread: unreadN(row) > 0,
+      };
+      const old = shown.get(row.conversation);
+      return old && isSame(old, next) ? old : next;
+    });
+    this.store.update({ feed, activity, rows });
+  }
+}
+
+function isSame(a: ListRow, b: ListRow): boolean {
+  return a.title === b.title && a.state === b.state && a.at === b.at && a.unread === b.unread;
+}

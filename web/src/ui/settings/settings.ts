@@ -1,0 +1,63 @@
+/** The reader's choices. They, and nothing else, are stored in the browser. */
+
+import { Store } from "../store/store.ts";
+
+export interface Settings {
+  readonly theme: "system" | "light" | "dark";
+  /** When an answer is read aloud: when it is complete, by paragraph, or not. */
+  readonly reading: "complete" | "paragraph" | "none";
+  /** Whether keys without a modifier, `j` or `n`, do something. */
+  readonly letters: boolean;
+}
+
+export const DEFAULTS: Settings = { theme: "system", reading: "complete", letters: true };
+
+const KEY = "stepline.settings";
+const THEMES: readonly string[] = ["system", "light", "dark"];
+const READINGS: readonly string[] = ["complete", "paragraph", "none"];
+
+/** The part of `localStorage` that is used. */
+export interface Shelf {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+}
+
+/** Return a store of settings that begins with what is stored, and stores each change. */
+export function openSettings(shelf: Shelf | null): Store<Settings> {
+  const settings = new Store(readSettings(shelf));
+  settings.subscribe(() => {
+    try {
+      shelf?.setItem(KEY, JSON.stringify(settings.value));
+    } catch {
+      // A browser that stores nothing keeps the choice for as long as the page is open.
+    }
+  });
+  return settings;
+}
+
+function readSettings(shelf: Shelf | null): Settings {
+  try {
+    const stored: unknown = JSON.parse(shelf?.getItem(KEY) ?? "{}");
+    return typeof stored === "object" && stored !== null ? parseSettings(stored) : DEFAULTS;
+  } catch {
+    return DEFAULTS;
+  }
+}
+
+function parseSettings(stored: { theme?: unknown; reading?: unknown; letters?: unknown }): Settings {
+  return {
+    theme: isOneOf(THEMES, stored.theme) ? (stored.theme as Settings["theme"]) : DEFAULTS.theme,
+    reading: isOneOf(READINGS, stored.reading) ? (stored.reading as Settings["reading"]) : DEFAULTS.reading,
+    letters: typeof stored.letters === "boolean" ? stored.letters : DEFAULTS.letters,
+  };
+}
+
+function isOneOf(choices: readonly string[], value: unknown): boolean {
+  return typeof value === "string" && choices.includes(value);
+}
+
+/** Draw the page by a theme from now on; `system` leaves it to the browser. */
+export function applyTheme(root: HTMLElement, theme: Settings["theme"]): void {
+  if (theme === "system") delete root.dataset.theme;
+  else root.dataset.theme = theme;
+}

@@ -1,0 +1,384 @@
+/**
+ * One open conversation: its thread, its session with the server, what was sent, and the message that is being written.
+ *
+ * Effects of the session are gathered, and folded into the thread once a picture. A conversation that is left while messages
+ * wait for their answer stays connected until they have it.
+ */
+
+import type { EventPage, EventsQuery, UploadGrant, UploadRequest, UploadStatus } from "../../api/index.ts";
+import {
+  type ClientState,
+  type Credential,
+  type Dial,
+  type Effect,
+  emptyState,
+  type Failure,
+  foldFrame,
+  type LinkState,
+  parseFrame,
+  Session,
+} from "../../client/index.ts";
+import { emptyThread, foldEffects, prependPage, type Thread } from "../../thread/index.ts";
+import type { Message } from "../../thread/thread.ts";
+import type { Trouble } from "../acts.ts";
+import { Attachments, type Measured, type PendingFile } from "../attachments/attachments.ts";
+import { ComposerModel } from "../composer/composer_model.ts";
+import type { Clock, Frame } from "./clock.ts";
+import { Sending } from "./sending.ts";
+import { ServerClock } from "./server_clock.ts";
+import { Store } from "./store.ts";
+
+const PAGE_TURNS = 20;
+const RELOAD_MS = [2_000, 4_000, 8_000, 16_000] as const;
+/** A break that is shorter is not spoken of. */
+const NOTICED_MS = 3_000;
+
+export interface ConversationState {
+  readonly phase: "new" | "loading" | "ready" | "missing" | "failed";
+  readonly thread: Thread;
+  /** A turn is open. */
+  readonly running: boolean;
+  /** A stop was sent, and the turn has not ended. */
+  readonly stopping: boolean;
+  readonly link: LinkState;
+  readonly outbox: readonly Message[];
+  readonly troubles: ReadonlyMap<string, Trouble>;
+  readonly discarded: ReadonlySet<string>;
+  /** Until when the server takes no message, epoch milliseconds. */
+  readonly blockedUntil: number;
+  readonly earlier: "none" | "some" | "loading";
+  /** How many turns ended while the connection was gone; 0 once that was seen. */
+  readonly meanwhile: number;
+  /** The server speaks a newer format. */
+  readonly outdated: boolean;
+  /** The first turn with something that the user had not read when it was opened, "" for none. */
+  readonly firstUnread: string;
+  /** What the server said that is about no message: a code, and its sentence. */
+  readonly alert: { readonly code: string; readonly message: string } | null;
+}
+
+export interface ConversationApi {
+  readEvents(conversation: string, query: EventsQuery): Promise<EventPage>;
+  beginUpload(conversation: string, request: UploadRequest): Promise<UploadGrant>;
+  getUpload(conversation: string, upload: string): Promise<UploadStatus>;
+}
+
+/** What a conversation needs of the browser and of the server. */
+export interface Services {
+  readonly api: ConversationApi;
+  readonly dial: Dial;
+  readonly credential: Credential;
+  readonly clock: Clock;
+  readonly frame: Frame;
+  readonly timezone: string;
+  measure(file: File): Promise<Measured>;
+  post(grant: UploadGrant, file: File, signal: AbortSignal, progress: (part: number) => void): Promise<void>;
+  /** Return the first batch of a conversation that the user has not read, 0 for none. */
+  unreadN(conversation: string): number;
+  /** Take a frame of the feed of all conversations. */
+  hearFeed(effect: Effect & { kind: "feedHeard" }): void;
+}
+
+export class Conversation {
+  readonly name: string;
+  readonly store: Store<ConversationState>;
+  readonly composer: ComposerModel;
+  readonly sending: Sending;
+  readonly serverClock: ServerClock;
+  readonly #services: Services;
+  #session: Session | null = null;
+  #state: ClientState;
+  #pending: Effect[] = [];
+  #planned = false;
+  /** Whether somebody looks at it. */
+  #attended = false;
+  #firstN = 0;
+  #reloads = 0;
+  #lostAt = 0;
+  #endedMeanwhile: number | null = null;
+
+  /** `fresh`: the page has made the name up, so nothing of it is on the server. */
+  constructor(name: string, services: Services, fresh: boolean) {
+    this.name = name;
+    this.#services = services;
+    this.#state = emptyState(name);
+    this.serverClock = new ServerClock(services.clock);
+    this.store = new Store(initialState(name, fresh ? "new" : "loading", services.clock.nowMs()));
+    this.sending = new Sending(this.store, services.clock, this.serverClock);
+    const attachments = new Attachments({
+      clock: services.clock,
+      measure: services.measure,
+      post: services.post,
+      begin: (request) => services.api.beginUpload(name, request),
+      status: (upload) => services.api.getUpload(name, upload),
+    });
+    this.composer = new ComposerModel(attachments, (text, files) => this.say(text, files));
+  }
+
+  /** The number of the newest batch that is here. */
+  get cursor(): number {
+    return this.#state.cursor;
+  }
+
+  /** True if nothing keeps it connected. */
+  get isIdle(): boolean {
+    return this.#session === null;
+  }
+
+  /** Connect, and read the newest turns if they are not here yet. */
+  attend(): void {
+    this.#attended = true;
+    if (this.#session) this.#session.watch();
+    else if (this.store.value.phase === "loading" || this.store.value.phase === "failed") void this.load();
+    else this.#connect();
+  }
+
+  /** Close the connection as soon as nothing waits for an answer. */
+  leave(): void {
+    this.#attended = false;
+    this.#closeIfIdle();
+  }
+
+  /** Look at the connection now: the machine was asleep, or is online again. */
+  wake(): void {
+    if (this.#session) this.#session.wake();
+    else if (this.#attended) this.attend();
+  }
+
+  async load(): Promise<void> {
+    this.store.update({ phase: "loading" });
+    try {
+      const page = await this.#services.api.readEvents(this.name, { turns: PAGE_TURNS });
+      this.#begin(page);
+    } catch (error) {
+      this.#loadFailed((error as { code?: string }).code ?? "");
+    }
+  }
+
+  async loadEarlier(): Promise<void> {
+    if (this.store.value.earlier !== "some") return;
+    this.store.update({ earlier: "loading" });
+    try {
+      await this.#readEarlier();
+    } catch {
+      this.store.update({ earlier: "some" });
+    }
+  }
+
+  async #readEarlier(): Promise<void> {
+    const before = this.#firstN;
+    const page = await this.#services.api.readEvents(this.name, { before, turns: PAGE_TURNS });
+    // Another request for the same page was faster.
+    if (before !== this.#firstN) return;
+    this.#firstN = page.first_n ?? 0;
+    const frames = (page.events ?? []).map(parseFrame).filter((frame) => frame?.frame === "events");
+    this.store.update({
+      thread: prependPage(this.store.value.thread, frames),
+      earlier: page.more ? "some" : "none",
+    });
+  }
+
+  /** Read every page of the past. Throws if one cannot be read. */
+  async loadAll(): Promise<void> {
+    while (this.store.value.earlier !== "none") await this.#readEarlier();
+  }
+
+  say(text: string, files: readonly PendingFile[] = []): void {
+    const uploads = files.map((file) => file.upload);
+    const attachments = files.map(({ name, mime, sizeBytes }) => ({ filename: name, mime, sizeBytes }));
+    this.#send(text, uploads, attachments);
+  }
+
+  /** Send the text and the files of an earlier message again, under a new id. */
+  sayAgain(message: Message): void {
+    const uploads = this.sending.uploadsOf(message.messageId);
+    this.sending.discard(message.messageId);
+    this.#send(message.text, uploads, uploads.length ? message.attachments : []);
+  }
+
+  steer(text: string): void {
+    const messageId = this.#requireSession().steer(text);
+    this.sending.note({ messageId, kind: "steer", text, attachments: [] }, []);
+  }
+
+  stop(): void {
+    if (!this.store.value.running || this.store.value.stopping) return;
+    this.sending.noteStop(this.#requireSession().stop());
+  }
+
+  /** Answer whether a call may run; resolves to "", or to the code of the refusal. */
+  answer(...given: Parameters<Session["answer"]>): Promise<string> {
+    return this.sending.outcomeOf(this.#requireSession().answer(...given));
+  }
+
+  rate(turnId: string, reaction: "ok" | "not_ok" | null, text: string): Promise<string> {
+    return this.sending.outcomeOf(this.#requireSession().rate(reaction, text, { turn: turnId }));
+  }
+
+  discard(messageId: string): void {
+    this.sending.discard(messageId);
+  }
+
+  #send(text: string, uploads: readonly string[], attachments: Message["attachments"]): void {
+    const messageId = this.#requireSession().say(text, { uploads });
+    const kind = this.store.value.running ? "followup" : "prompt";
+    this.sending.note({ messageId, kind, text, attachments }, uploads);
+    if (this.store.value.phase === "new") this.store.update({ phase: "ready" });
+    this.store.update({ meanwhile: 0 });
+  }
+
+  #begin(page: EventPage): void {
+    const frames = (page.events ?? []).map(parseFrame).filter((frame) => frame !== null);
+    const first = frames.find((frame) => frame.frame === "events");
+    let state = emptyState(this.name, first?.prev ?? 0);
+    const effects: Effect[] = [];
+    for (const frame of frames) {
+      const [next, found] = foldFrame(state, frame);
+      state = next;
+      effects.push(...found);
+    }
+    this.#state = state;
+    this.#firstN = page.first_n ?? 0;
+    this.#reloads = 0;
+    const thread = foldEffects(emptyThread(this.name), effects);
+    const unreadN = this.#services.unreadN(this.name);
+    this.store.update({
+      phase: "ready",
+      thread,
+      firstUnread: unreadN ? (thread.turns.find((turn) => turn.closedN >= unreadN)?.turnId ?? "") : "",
+      running: state.open,
+      earlier: page.more ? "some" : "none",
+    });
+    if (this.#attended) this.#connect();
+  }
+
+  #loadFailed(code: string): void {
+    if (code === "not_found") {
+      this.store.update({ phase: "missing" });
+      if (this.#attended) this.#connect();
+      return;
+    }
+    this.store.update({ phase: "failed" });
+    const pauseMs = RELOAD_MS[Math.min(this.#reloads, RELOAD_MS.length - 1)] ?? 0;
+    this.#reloads += 1;
+    this.#services.clock.after(pauseMs, () => {
+      if (this.#attended && this.store.value.phase === "failed") void this.load();
+    });
+  }
+
+  #connect(): void {
+    if (this.#session) return;
+    const { dial, credential, clock, timezone } = this.#services;
+    const session = new Session({
+      dial,
+      credential,
+      clock,
+      timezone,
+      state: this.#state,
+      onEffects: (effects, state) => this.#take(effects, state),
+      onLink: (link) => this.#noteLink(link),
+      onFailure: (failure) => this.#noteFailure(failure),
+    });
+    this.#session = session;
+    session.start();
+    if (this.#state.cursor > 0) session.listen();
+    session.watch();
+  }
+
+  #requireSession(): Session {
+    this.#connect();
+    return this.#session as Session;
+  }
+
+  #closeIfIdle(): void {
+    if (this.#attended || !this.#session || this.composer.draft.value.waits) return;
+    if (this.#session.state.unacked.size > 0) return;
+    this.#state = this.#session.state;
+    this.#session.close();
+    this.#session = null;
+  }
+
+  #take(effects: readonly Effect[], state: ClientState): void {
+    this.#state = state;
+    this.#pending.push(...effects);
+    if (this.#planned) return;
+    this.#planned = true;
+    this.#services.frame(() => this.#draw());
+  }
+
+  #draw(): void {
+    this.#planned = false;
+    const effects = this.#pending;
+    this.#pending = [];
+    for (const effect of effects) this.#note(effect);
+    const thread = foldEffects(this.store.value.thread, effects);
+    const running = this.#state.open;
+    this.store.update({ thread, running, stopping: running && this.store.value.stopping });
+    this.#closeIfIdle();
+  }
+
+  #note(effect: Effect): void {
+    this.sending.hear(effect);
+    switch (effect.kind) {
+      case "feedHeard":
+        if (this.#attended) this.#services.hearFeed(effect);
+        return;
+      case "eventsApplied":
+        if (this.#endedMeanwhile === null) this.serverClock.hear(effect.events);
+        return;
+      case "turnEnded":
+        if (this.#endedMeanwhile !== null) this.#endedMeanwhile += 1;
+        return;
+      case "synced":
+        if (this.#endedMeanwhile) this.store.update({ meanwhile: this.#endedMeanwhile });
+        this.#endedMeanwhile = null;
+        return;
+      case "refused":
+        if (!effect.frame.message_id) this.#noteRefusal(effect.frame.code, effect.frame.message);
+        return;
+      default:
+        return;
+    }
+  }
+
+  #noteRefusal(code: string, message: string): void {
+    if (code === "not_found" && this.store.value.thread.turns.length === 0) this.store.update({ phase: "missing" });
+    // The session begins again by itself, and the thread with it.
+    else if (code !== "resume_beyond_end") this.store.update({ alert: { code, message } });
+  }
+
+  #noteLink(link: LinkState): void {
+    const before = this.store.value.link;
+    if (link.is === "lost" && before.is !== "lost" && before.is !== "connecting") this.#lostAt = link.sinceMs;
+    if (link.is === "open") {
+      const gone = this.#lostAt > 0 && this.#services.clock.nowMs() - this.#lostAt >= NOTICED_MS;
+      this.#endedMeanwhile = gone ? 0 : null;
+      this.#lostAt = 0;
+    }
+    this.store.update({ link });
+  }
+
+  #noteFailure(failure: Failure): void {
+    // A refused connection is told by the link; what breaks is opened again by the session.
+    if (failure.code === "format_newer") this.store.update({ outdated: true });
+  }
+}
+
+function initialState(name: string, phase: "new" | "loading", nowMs: number): ConversationState {
+  return {
+    phase,
+    thread: emptyThread(name),
+    running: false,
+    stopping: false,
+    link: { is: "connecting", sinceMs: nowMs },
+    outbox: [],
+    troubles: new Map(),
+    discarded: new Set(),
+    blockedUntil: 0,
+    earlier: "none",
+    meanwhile: 0,
+    outdated: false,
+    firstUnread: "",
+    alert: null,
+  };
+}

@@ -1,0 +1,188 @@
+/** The page of one signed-in user: where it is, its conversations, their list, and the reader's choices. */
+
+import type { HttpApi } from "../../api/index.ts";
+import type { AuthSession, PageConfig } from "../../auth/index.ts";
+import { ConversationList } from "../list/conversation_list.ts";
+import { conversationOf, formatRoute, HOME, nameConversation, parseRoute, type Route, threadOf } from "../route.ts";
+import { Search } from "../search/search.ts";
+import type { Settings } from "../settings/settings.ts";
+import { Conversation, type Services } from "./conversation.ts";
+import { Store } from "./store.ts";
+
+/** Conversations that stay in memory, so that going back to one shows it at once. */
+const KEPT = 8;
+
+/** The part of `window.history` and its address that is used. */
+export interface History {
+  readonly address: () => { readonly path: string; readonly query: string };
+  push(address: string): void;
+  replace(address: string): void;
+  back(): void;
+}
+
+export interface PageParts {
+  readonly config: PageConfig;
+  readonly auth: AuthSession;
+  readonly api: HttpApi;
+  readonly services: Omit<Services, "hearFeed" | "unreadN">;
+  readonly settings: Store<Settings>;
+  readonly history: History;
+  random(bytes: Uint8Array<ArrayBuffer>): void;
+  signIn(returnRoute: string): void;
+}
+
+export class Page {
+  readonly config: PageConfig;
+  readonly auth: AuthSession;
+  readonly api: HttpApi;
+  readonly settings: Store<Settings>;
+  readonly list: ConversationList;
+  readonly search: Search;
+  readonly route: Store<Route>;
+  /** The conversation that is shown, or would begin. */
+  readonly current: Store<Conversation>;
+  /** A line about the page itself, "" for none. */
+  readonly notice = new Store("");
+  readonly signedOut = new Store(false);
+  readonly #parts: PageParts;
+  readonly #services: Services;
+  /** Open ones, the last one that was shown at the end. */
+  readonly #conversations = new Map<string, Conversation>();
+  #fresh: string;
+  /** How many of the addresses behind this one are the page's own. */
+  #depth = 0;
+
+  constructor(parts: PageParts, unknownRoute: string) {
+    this.#parts = parts;
+    this.config = parts.config;
+    this.auth = parts.auth;
+    this.api = parts.api;
+    this.settings = parts.settings;
+    this.list = new ConversationList(parts.api, parts.services.clock);
+    this.search = new Search(parts.api, parts.services.clock);
+    this.#services = {
+      ...parts.services,
+      hearFeed: (effect) => this.list.hear(effect.frame),
+      unreadN: (name) => this.list.unreadN(name),
+    };
+    this.#fresh = nameConversation(parts.random);
+    const route = this.#readRoute(unknownRoute);
+    this.route = new Store(route);
+    this.current = new Store(this.#open(conversationOf(route) || this.#fresh));
+    parts.auth.onExpired(() => this.signedOut.set(true));
+    this.current.value.attend();
+    void this.list.load();
+  }
+
+  get conversations(): readonly Conversation[] {
+    return [...this.#conversations.values()];
+  }
+
+  /** True if a message that was not sent, or a file, would be lost with the page. */
+  get holds(): boolean {
+    return this.conversations.some((one) => one.composer.holds || one.store.value.outbox.length > 0);
+  }
+
+  /** True if this reader may open the inspector. */
+  get mayInspect(): boolean {
+    const { inspect } = this.config;
+    return inspect === "owner" || (inspect === "admin" && this.auth.user.role !== "user");
+  }
+
+  /** Leave for the issuer's sign-in, which leads back to this address. */
+  signIn(): void {
+    this.#parts.signIn(formatRoute(this.route.value));
+  }
+
+  signOut(): Promise<void> {
+    for (const conversation of this.conversations) conversation.leave();
+    return this.auth.signOut();
+  }
+
+  /** Go to a route; `replace` leaves no way back to where the page is now. */
+  go(route: Route, replace = false): void {
+    const address = formatRoute(route);
+    if (replace) this.#parts.history.replace(address);
+    else {
+      this.#parts.history.push(address);
+      this.#depth += 1;
+    }
+    this.#show(route);
+  }
+
+  /** Close what is shown over `behind`: one step back if that is where the reader came from. */
+  closeTo(behind: Route): void {
+    if (this.#depth > 0) this.#parts.history.back();
+    else this.go(behind, true);
+  }
+
+  /** Go from the search back to the conversation behind it. */
+  closeSearch(): void {
+    const { name, store } = this.current.value;
+    this.closeTo(store.value.phase === "new" ? HOME : threadOf(name));
+  }
+
+  /** Begin a new conversation. */
+  begin(): void {
+    this.notice.set("");
+    if (this.current.value.store.value.phase === "new" && this.route.value.is === "new") return;
+    this.#fresh = nameConversation(this.#parts.random);
+    this.go(HOME);
+  }
+
+  /** Show the address as it is now: the reader went back or forward. */
+  follow(): void {
+    this.#depth = Math.max(0, this.#depth - 1);
+    this.#show(this.#readRoute(""));
+  }
+
+  /** Take the first message of a new conversation: it has an address now. */
+  settle(): void {
+    const conversation = this.current.value;
+    if (this.route.value.is !== "new") return;
+    this.#fresh = nameConversation(this.#parts.random);
+    this.go(threadOf(conversation.name), true);
+  }
+
+  /** Look at all connections again: the machine was asleep, or is online again. */
+  wake(): void {
+    for (const conversation of this.#conversations.values()) conversation.wake();
+  }
+
+  #show(route: Route): void {
+    const name = conversationOf(route) || (route.is === "new" ? this.#fresh : this.current.value.name);
+    this.route.set(route);
+    const before = this.current.value;
+    if (before.name === name) return;
+    const next = this.#open(name);
+    next.attend();
+    before.leave();
+    this.current.set(next);
+  }
+
+  #open(name: string): Conversation {
+    const known = this.#conversations.get(name);
+    this.#conversations.delete(name);
+    const conversation = known ?? new Conversation(name, this.#services, name === this.#fresh);
+    this.#conversations.set(name, conversation);
+    this.#forgetOldest();
+    return conversation;
+  }
+
+  #forgetOldest(): void {
+    for (const [name, conversation] of this.#conversations) {
+      if (this.#conversations.size <= KEPT) return;
+      // What is not sent stays, however long ago it was written.
+      if (!conversation.composer.holds && conversation.isIdle) this.#conversations.delete(name);
+    }
+  }
+
+  #readRoute(unknown: string): Route {
+    const { path, query } = this.#parts.history.address();
+    const route = parseRoute(path, query);
+    if (route && route.is !== "callback" && route.is !== "signed-out") return route;
+    if (!route) this.notice.set(unknown);
+    this.#parts.history.replace(formatRoute(HOME));
+    return HOME;
+  }
+}
