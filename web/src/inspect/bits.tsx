@@ -1,0 +1,83 @@
+/** Small parts of several panels: a link, a bar by cache class, a text that is folded. */
+
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { MissedCache } from "../api";
+import type { Figures } from "./figures";
+import { cutText, showHidden } from "./text";
+import { words } from "./words";
+
+interface LinkProps {
+  readonly href: string;
+  readonly navigate: (address: string) => void;
+  readonly current?: boolean;
+  readonly class?: string;
+  readonly children: ComponentChildren;
+}
+
+/** A link that the page follows by itself; with a modifier, or another button, the browser does. */
+export function Link({ href, navigate, current = false, children, ...rest }: LinkProps) {
+  const follow = (event: MouseEvent) => {
+    if (event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    navigate(href);
+  };
+  return (
+    <a {...rest} href={href} onClick={follow} aria-current={current ? "true" : undefined}>
+      {children}
+    </a>
+  );
+}
+
+/** Units of a bar's width; it is stretched to its place. */
+const WIDTH = 400;
+const GAP = 1;
+
+interface StackProps {
+  readonly figures: Figures;
+  /** Tokens of a full bar. */
+  readonly most: number;
+  readonly output?: boolean;
+  readonly bust?: MissedCache | null;
+}
+
+/** A bar by cache class. It is hidden from readers: its numbers stand beside it as text. */
+export function Stack({ figures, most, output = true, bust = null }: StackProps) {
+  const scale = (WIDTH - 4 * GAP) / Math.max(1, most);
+  const parts = [
+    ["read", figures.read],
+    ["write", figures.written],
+    ["plain", figures.plain],
+    ["out", output ? figures.output : 0],
+  ] as const;
+  let x = 0;
+  return (
+    <svg class="stack" viewBox={`0 0 ${WIDTH} 10`} preserveAspectRatio="none" aria-hidden="true">
+      {parts.map(([name, tokens]) => {
+        if (tokens === 0) return null;
+        const at = x;
+        const width = Math.max(1, tokens * scale);
+        x += width + GAP;
+        return <rect key={name} class={name} x={at.toFixed(1)} y="0" width={width.toFixed(1)} height="10" />;
+      })}
+      {bust && <rect class="notch" x={(bust.expected_tokens * scale).toFixed(1)} y="0" width="4" height="10" />}
+    </svg>
+  );
+}
+
+/** A text as it is, cut to its first lines until a reader wants it whole. */
+export function FoldedText({ text }: { readonly text: string }) {
+  const [whole, setWhole] = useState(false);
+  const cut = cutText(text);
+  if (!cut.shown && cut.whole) return null;
+  return (
+    <>
+      <pre dir="auto">{whole ? showHidden(text.replace(/^\n+|\n+$/g, "")) : `${cut.shown}${cut.whole ? "" : "…"}`}</pre>
+      {!cut.whole && (
+        <button type="button" class="more" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+          {whole ? words.request.showLess : words.request.showAll(cut.lines, cut.bytes)}
+        </button>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,326 @@
+/**
+ * The inspector: for any turn and round, what the model read, what it replied, what that cost, and the log beside it.
+ *
+ * It draws all that is below the title bar. Loaded when it is first opened.
+ */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { type Answer, Shown, useAnswer } from "./answer";
+import { Link, Stack } from "./bits";
+import { CostsPanel } from "./costs";
+import { DiffPanel, OtherRound } from "./diff";
+import { readShare } from "./figures";
+import "./inspect.css";
+import { LogPanel, pagesOf } from "./log";
+import { systemSince } from "./log_book";
+import type { PieceContext } from "./piece";
+import { ReplyPanel } from "./reply";
+import { RequestPanel } from "./request";
+import { figuresOfRound, RoundsPanel } from "./rounds";
+import { addressOf, indexOfName, indexOfRound, nameRound, type Placed, placeRounds } from "./rounds_list";
+import { type InspectorApi, Source } from "./source";
+import { useLogBook } from "./use_log_book";
+import { useNarrow } from "./use_narrow";
+import { words } from "./words";
+
+export interface InspectorProps {
+  readonly conversation: string;
+  /** The id of a turn. */
+  readonly turn: string;
+  /** From 0. */
+  readonly iteration: number;
+  /** `request`, `diff`, `reply` or `costs`. */
+  readonly view: string;
+  /** The other round of a comparison, `<turn>.<round>`; "" is the round before. */
+  readonly to?: string;
+  readonly api: InspectorApi;
+  readonly navigate: (address: string) => void;
+  /** Single letters are keys. */
+  readonly letters?: boolean;
+}
+
+type Panel = "rounds" | "middle" | "log";
+type View = "request" | "diff" | "reply" | "costs";
+const VIEWS: readonly View[] = ["request", "diff", "reply", "costs"];
+
+export default function Inspector(props: InspectorProps) {
+  const { conversation, api } = props;
+  const source = useMemo(() => new Source(api, conversation), [api, conversation]);
+  const [readings, setReadings] = useState(0);
+  const newest = useAnswer(`${conversation} ${readings}`, () => source.rounds());
+  const rounds = useKept(conversation, newest);
+  return (
+    <Shown answer={rounds}>
+      {(value) => (
+        <Bench key={conversation} {...props} source={source} rounds={value} refresh={() => setReadings(readings + 1)} />
+      )}
+    </Shown>
+  );
+}
+
+/** What was read before stays until it is read again. */
+function useKept<Value>(key: string, answer: Answer<Value>): Answer<Value> {
+  const kept = useRef<{ key: string; answer: Answer<Value> } | null>(null);
+  if (answer.is === "read") kept.current = { key, answer };
+  return answer.is === "reading" && kept.current?.key === key ? kept.current.answer : answer;
+}
+
+interface BenchProps extends InspectorProps {
+  readonly source: Source;
+  readonly rounds: Parameters<typeof placeRounds>[0];
+  readonly refresh: () => void;
+}
+
+function Bench({ source, rounds, refresh, ...props }: BenchProps) {
+  const { conversation, navigate, to = "" } = props;
+  const all = useMemo(() => placeRounds(rounds), [rounds]);
+  const index = indexOfRound(all, props.turn, props.iteration);
+  const current = all[index] ?? null;
+  const view = VIEWS.find((one) => one === props.view) ?? "request";
+  const narrow = useNarrow();
+  const [panel, setPanel] = useState<Panel>("middle");
+  const [selected, setSelected] = useSelected(current);
+  const { book, refused, readPage } = useLogBook(source, rounds, current ? pagesOf(current) : []);
+  useKeys({ ...props, view, all, index });
+
+  const select = (n: number) => {
+    setSelected(n === selected ? null : n);
+    readPage(n);
+  };
+  const context: PieceContext = {
+    source,
+    selected,
+    select,
+    systemSince: current && systemSince(book, current.round.decided_n),
+  };
+  const middle = { ...props, source, all, index, current, view, to, context, rounds };
+  const panels: Readonly<Record<Panel, ComponentChildren>> = {
+    rounds: <RoundsPanel {...{ conversation, rounds, all, current, view, book, navigate, refresh }} />,
+    middle: <Middle {...middle} />,
+    log: refused ?? (current && <LogPanel {...{ book, current, selected, select }} readPage={readPage.page} />),
+  };
+  return narrow ? <Tabs panels={panels} shown={panel} show={setPanel} /> : <Columns panels={panels} />;
+}
+
+/** What is selected belongs to the round that is shown: another one begins with nothing selected. */
+function useSelected(current: Placed | null): readonly [number | null, (n: number | null) => void] {
+  const [state, setState] = useState<{ of: Placed | null; n: number | null }>({ of: null, n: null });
+  return [state.of === current ? state.n : null, (n) => setState({ of: current, n })];
+}
+
+const LABELS: Readonly<Record<Panel, string>> = {
+  rounds: words.rounds.label,
+  middle: words.request.label,
+  log: words.log.label,
+};
+
+function Columns({ panels }: { panels: Readonly<Record<Panel, ComponentChildren>> }) {
+  return (
+    <div class="bench">
+      {(["rounds", "middle", "log"] as const).map((panel) => (
+        <section key={panel} class={`col of-${panel}`} aria-label={LABELS[panel]}>
+          {panels[panel]}
+        </section>
+      ))}
+    </div>
+  );
+}
+
+interface TabsProps {
+  readonly panels: Readonly<Record<Panel, ComponentChildren>>;
+  readonly shown: Panel;
+  readonly show: (panel: Panel) => void;
+}
+
+/** In a narrow window the three panels are tabs; arrows go from one to the next. */
+function Tabs({ panels, shown, show }: TabsProps) {
+  const id = useId();
+  const names: readonly Panel[] = ["rounds", "middle", "log"];
+  const move = (event: KeyboardEvent) => {
+    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    const next = by && names[(names.indexOf(shown) + by + names.length) % names.length];
+    if (!next) return;
+    event.preventDefault();
+    show(next);
+    document.getElementById(`${id}-${next}`)?.focus();
+  };
+  return (
+    <div class="bench narrow">
+      <div class="tabs" role="tablist" aria-label={words.tabsLabel} onKeyDown={move}>
+        {names.map((panel) => (
+          <button
+            key={panel}
+            id={`${id}-${panel}`}
+            type="button"
+            role="tab"
+            aria-selected={panel === shown}
+            aria-controls={`${id}-panel`}
+            tabIndex={panel === shown ? 0 : -1}
+            onClick={() => show(panel)}
+          >
+            {words.tabs[panel]}
+          </button>
+        ))}
+      </div>
+      <section
+        key={shown}
+        id={`${id}-panel`}
+        class={`col of-${shown}`}
+        role="tabpanel"
+        aria-labelledby={`${id}-${shown}`}
+      >
+        {panels[shown]}
+      </section>
+    </div>
+  );
+}
+
+interface MiddleProps {
+  readonly conversation: string;
+  readonly source: Source;
+  readonly rounds: BenchProps["rounds"];
+  readonly all: readonly Placed[];
+  readonly index: number;
+  readonly current: Placed | null;
+  readonly view: View;
+  readonly to: string;
+  readonly context: PieceContext;
+  readonly navigate: (address: string) => void;
+}
+
+function Middle(props: MiddleProps) {
+  const { current, view } = props;
+  if (current === null) return <p class="remark">{words.rounds.gone}</p>;
+  return (
+    <>
+      <Strip {...props} current={current} />
+      <div class="scroll" key={`${current.round.decided_n} ${view}`}>
+        {view === "request" && <RequestOf {...props} current={current} />}
+        {view === "diff" && <DiffOf {...props} current={current} />}
+        {view === "reply" && <ReplyOf {...props} current={current} />}
+        {view === "costs" && <CostsOf {...props} current={current} />}
+      </div>
+    </>
+  );
+}
+
+type At<Props> = Props & { readonly current: Placed };
+
+/** The round's name, what it read, and the views of it. */
+function Strip({ conversation, current, view, navigate }: At<MiddleProps>) {
+  const { round, turnNumber } = current;
+  const figures = figuresOfRound(current);
+  const place = words.rounds.place(turnNumber, round.iteration + 1, round.decided_n);
+  return (
+    <header class="strip">
+      <h2 class="readout">{place}</h2>
+      <p class="read-of">
+        <b>{figures.input.toLocaleString("en")}</b>{" "}
+        <span class="num">
+          {round.usage && !round.usage.estimated
+            ? words.request.tokensIn(words.percent(readShare(figures)))
+            : words.request.notCounted}
+        </span>
+      </p>
+      <Stack figures={figures} most={figures.input} output={false} />
+      <nav class="views" aria-label={words.viewsLabel}>
+        {VIEWS.map((one) => (
+          <Link key={one} href={addressOf(conversation, current, one)} navigate={navigate} current={one === view}>
+            {words.views[one]}
+          </Link>
+        ))}
+      </nav>
+    </header>
+  );
+}
+
+function RequestOf({ source, current, all, index, rounds, context }: At<MiddleProps>) {
+  const n = current.round.decided_n;
+  const answer = useAnswer(`request ${n}`, () => source.request(n));
+  const turns = useMemo(() => new Map(rounds.turns.map((turn, at) => [turn.turn_id, at + 1])), [rounds]);
+  return (
+    <Shown answer={answer}>
+      {(view) => (
+        <RequestPanel
+          view={view}
+          figures={figuresOfRound(current)}
+          placed={current}
+          before={all[index - 1] ?? null}
+          turns={turns}
+          context={context}
+        />
+      )}
+    </Shown>
+  );
+}
+
+/** The round is compared with the one that the address names, else with the one before it, else with the one behind it. */
+function DiffOf({ conversation, source, current, all, index, to, navigate, context }: At<MiddleProps>) {
+  const other = all[indexOfName(all, to)] ?? all[index - 1] ?? all[index + 1] ?? null;
+  const behind = other !== null && other.round.decided_n > current.round.decided_n;
+  const [older, newer] = behind ? [current, other] : [other, current];
+  const key = older && other !== current ? `diff ${older.round.decided_n} ${newer.round.decided_n}` : null;
+  const answer = useAnswer(key, () => source.diff(older?.round.decided_n ?? 0, newer.round.decided_n));
+  if (key === null || older === null) return <p class="remark">{words.diff.itself}</p>;
+  const choose = (chosen: Placed) => navigate(addressOf(conversation, current, "diff", nameRound(chosen)));
+  return (
+    <>
+      <OtherRound all={all} current={current} other={other} choose={choose} />
+      <Shown answer={answer}>{(diff) => <DiffPanel diff={diff} older={older} newer={newer} context={context} />}</Shown>
+    </>
+  );
+}
+
+function ReplyOf({ source, current }: At<MiddleProps>) {
+  const n = current.round.decided_n;
+  const answer = useAnswer(`reply ${n}`, () => source.reply(n));
+  return <Shown answer={answer}>{(reply) => <ReplyPanel reply={reply} />}</Shown>;
+}
+
+function CostsOf({ conversation, source, rounds, all, current, navigate }: At<MiddleProps>) {
+  // The receipts grow with the rounds: read with them, read again with them.
+  const answer = useAnswer(`receipts ${all.length} ${rounds.turns.at(-1)?.closed_n ?? 0}`, () => source.receipts());
+  return (
+    <Shown answer={answer}>
+      {(receipts) => <CostsPanel {...{ conversation, receipts, all, current, navigate }} />}
+    </Shown>
+  );
+}
+
+interface KeysOf extends InspectorProps {
+  readonly view: View;
+  readonly all: readonly Placed[];
+  readonly index: number;
+}
+
+/** `j` and `k` go to the next and the previous round, `t` to the chat at the same round. */
+function useKeys({ conversation, turn, iteration, view, all, index, navigate, letters = true }: KeysOf): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (
+        !letters ||
+        event.defaultPrevented ||
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        takesText(event.target)
+      )
+        return;
+      const by = { j: 1, k: -1 }[event.key];
+      const next = by && all[index + by];
+      if (event.key === "t") navigate(`/c/${conversation}/t/${turn}/r/${iteration + 1}`);
+      else if (next) navigate(addressOf(conversation, next, view));
+      else if (!by) return;
+      event.preventDefault();
+    };
+    document.addEventListener("keydown", press);
+    return () => document.removeEventListener("keydown", press);
+  }, [conversation, turn, iteration, view, all, index, navigate, letters]);
+}
+
+function takesText(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement && (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable)
+  );
+}

@@ -1,0 +1,132 @@
+/** The log beside a request: batches with their entries, what the model had seen, and the state behind one batch. */
+
+import { useEffect, useRef } from "preact/hooks";
+import { batchLines } from "./batch_lines";
+import { type Batch, type LogBook, pageOf, rangeAround } from "./log_book";
+import type { Placed } from "./rounds_list";
+import { oneLine } from "./text";
+import { words } from "./words";
+
+const w = words.log;
+
+interface LogProps {
+  readonly book: LogBook;
+  readonly current: Placed;
+  readonly selected: number | null;
+  readonly select: (n: number) => void;
+  readonly readPage: (page: number) => void;
+}
+
+export function LogPanel({ book, current, selected, select, readPage }: LogProps) {
+  const { decided_n: decided, rendered_n: rendered } = current.round;
+  const range = rangeAround(book, selected ?? decided);
+  const list = useRef<HTMLOListElement>(null);
+  const shown = selected ?? decided;
+  const there = range !== null;
+  useEffect(() => {
+    list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }, [shown, there]);
+  if (range === null) return <p class="remark reading">{words.loading}</p>;
+  const { batches, first, last } = range;
+  const behind = batches.find((batch) => batch.n === shown) ?? null;
+  return (
+    <>
+      <h2 class="label">
+        {w.title}
+        <span>{batches.length > 0 && w.range(batches[0]?.n ?? 0, batches.at(-1)?.n ?? 0)}</span>
+      </h2>
+      <div class="scroll">
+        {first > 0 && (
+          <button type="button" class="more wide" onClick={() => readPage(first - 1)}>
+            {w.earlier}
+          </button>
+        )}
+        <ol class="log" ref={list}>
+          {batches.map((batch) => [
+            <BatchRow
+              key={batch.n}
+              batch={batch}
+              current={batch.n === decided}
+              chosen={batch.n === selected}
+              select={select}
+            />,
+            batch.n === rendered && (
+              <li key="saw" class="saw">
+                <span class="num" aria-hidden="true">
+                  ↑
+                </span>
+                <span>{w.saw}</span>
+              </li>
+            ),
+          ])}
+        </ol>
+        {book.last !== last && (
+          <button type="button" class="more wide" onClick={() => readPage(last + 1)}>
+            {w.later}
+          </button>
+        )}
+      </div>
+      {behind && <StateOf batch={behind} />}
+    </>
+  );
+}
+
+interface BatchProps {
+  readonly batch: Batch;
+  readonly current: boolean;
+  readonly chosen: boolean;
+  readonly select: (n: number) => void;
+}
+
+function BatchRow({ batch, current, chosen, select }: BatchProps) {
+  const lines = batchLines(batch);
+  const step = batch.step ?? "";
+  const at = batch.at.slice(11, 23);
+  return (
+    <li aria-current={current ? "true" : undefined} class={chosen ? "chosen" : undefined} data-n={batch.n}>
+      <button type="button" aria-pressed={chosen} onClick={() => select(batch.n)}>
+        <span class="num">{batch.n}</span>
+        <span class="lines">
+          {lines.map((line, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: lines of a batch never move
+            <span key={index} class={line.startsWith("  ") || index > 0 ? "more-of" : undefined} dir="auto">
+              {line.trimStart()}
+            </span>
+          ))}
+          <small>{[at, oneLine(step)].filter(Boolean).join(" · ")}</small>
+        </span>
+      </button>
+    </li>
+  );
+}
+
+function StateOf({ batch }: { batch: Batch }) {
+  const { state } = batch;
+  const { cursor } = state;
+  const facts: readonly (readonly [string, string])[] = [
+    [w.facts.status, state.status],
+    [w.facts.epoch, `${state.epoch}, ${state.claim}`],
+    [w.facts.rendered, String(state.rendered)],
+    [w.facts.cursor, w.cursor(cursor.iteration + 1, cursor.phase, cursor.action, state.actions)],
+    ...(state.running ? [[w.facts.running, oneLine(state.running)] as const] : []),
+    ...(state.parked ? [[w.facts.parked, String(state.parked)] as const] : []),
+    ...(state.finalize ? [[w.facts.finalize, String(state.finalize)] as const] : []),
+  ];
+  return (
+    <section class="behind" aria-label={`${w.state} ${w.behind(batch.n)}`}>
+      <h2 class="label">
+        {w.state}
+        <span>{w.behind(batch.n)}</span>
+      </h2>
+      <dl class="state">
+        {facts.map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name} value`}>{value}</dd>])}
+      </dl>
+    </section>
+  );
+}
+
+/** Return the pages that a round needs at once: those of its decision, of what it had seen, and of its turn's opening. */
+export function pagesOf(current: Placed): readonly number[] {
+  const { round, turn } = current;
+  return [...new Set([round.decided_n, round.rendered_n, turn.opened_n].map(pageOf))];
+}

@@ -1,0 +1,105 @@
+/** The reply of a round: what the model thought, decided and wrote, and what that cost. */
+
+import type { ComponentChildren } from "preact";
+import type { Reply } from "../api";
+import { formatMs, formatNumber, formatPercent } from "../words/format";
+import { FoldedText } from "./bits";
+import { figuresOf, readShare } from "./figures";
+import { oneLine } from "./text";
+import { Tree } from "./tree";
+import { words } from "./words";
+
+const w = words.reply;
+
+export function ReplyPanel({ reply }: { readonly reply: Reply }) {
+  const { decision } = reply;
+  return (
+    <div class="reply">
+      <Facts reply={reply} />
+      {decision.ended && <p class="remark">{w.ended[decision.ended] ?? decision.ended}</p>}
+      {reply.declined && (
+        <Part title={w.declined}>
+          <p>{oneLine(`${reply.declined.category} ${reply.declined.explanation}`, 1_000)}</p>
+        </Part>
+      )}
+      {reply.thinking.length > 0 && (
+        <Part title={w.thinking}>
+          {reply.thinking.map((thought, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: thoughts have nothing else to tell them apart, and never move
+            <div key={at} class="thought">
+              {thought.end_ms > 0 && <p class="num">{w.span(formatMs(thought.begin_ms), formatMs(thought.end_ms))}</p>}
+              <FoldedText text={thought.text} />
+            </div>
+          ))}
+        </Part>
+      )}
+      <Part title={w.decision}>
+        <Tree value={decided(reply)} label={w.decision} />
+      </Part>
+      {decision.final_answer && (
+        <Part title={w.answer}>
+          <FoldedText text={decision.final_answer} />
+        </Part>
+      )}
+      {reply.code.map((program) => (
+        <Part key={program.call_id} title={w.codeOf(program.call_id)}>
+          <FoldedText text={program.text} />
+        </Part>
+      ))}
+      {reply.notices.length > 0 && (
+        <Part title={w.notices}>
+          <Tree value={reply.notices} label={w.notices} />
+        </Part>
+      )}
+      {reply.raw && (
+        <Part title={w.raw}>
+          <p class="remark inline">{decision.interrupted ? w.rawCut : w.rawRefused}</p>
+          <FoldedText text={reply.raw} />
+        </Part>
+      )}
+    </div>
+  );
+}
+
+/** Return the decision without its answer and without what is empty: the answer has a place of its own. */
+function decided(reply: Reply): object {
+  const { final_answer: _, ...decision } = reply.decision;
+  return Object.fromEntries(Object.entries(decision).filter(([, value]) => value !== "" && !isEmpty(value)));
+}
+
+function isEmpty(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
+function Part({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <section class="part" aria-label={title}>
+      <h3 class="label">{title}</h3>
+      {children}
+    </section>
+  );
+}
+
+function Facts({ reply }: { reply: Reply }) {
+  const { decision } = reply;
+  const standing = decision.interrupted ? w.interrupted : decision.accepted ? w.accepted : w.refused;
+  const took = Date.parse(reply.ended_at) - Date.parse(reply.started_at);
+  const figures = reply.usage && figuresOf(reply.usage);
+  const tokens = figures
+    ? w.usageOf(formatNumber(figures.input), formatPercent(readShare(figures)), formatNumber(figures.output))
+    : words.rounds.notCounted;
+  const facts: readonly (readonly [string, string])[] = [
+    [w.model, oneLine(reply.model)],
+    [w.action, `${decision.action}, ${standing}`],
+    [w.asked, reply.started_at.replace("T", " ").replace("Z", " UTC")],
+    [w.first, reply.first_ms === null ? w.unknown : formatMs(reply.first_ms)],
+    [w.took, formatMs(took)],
+    [w.stop, reply.stop_reason],
+    [w.usage, tokens],
+  ];
+  return (
+    <dl class="state">
+      {facts.map(([name, value]) => [<dt key={name}>{name}</dt>, <dd key={`${name} value`}>{value}</dd>])}
+    </dl>
+  );
+}

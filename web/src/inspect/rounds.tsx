@@ -1,0 +1,173 @@
+/** The panel of turns and rounds: what each round read, wrote and missed. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Rounds, TurnRounds } from "../api";
+import { formatNumber, formatPercent, formatTime, formatTokens } from "../words/format";
+import { Link, Stack } from "./bits";
+import { type Figures, figuresOf, NONE, readShare, sumFigures } from "./figures";
+import { type LogBook, noteOf, promptOf } from "./log_book";
+import { addressOf, type Placed } from "./rounds_list";
+import { words } from "./words";
+
+interface RoundsProps {
+  readonly conversation: string;
+  readonly rounds: Rounds;
+  readonly all: readonly Placed[];
+  readonly current: Placed | null;
+  readonly view: string;
+  readonly book: LogBook;
+  readonly navigate: (address: string) => void;
+  readonly refresh: () => void;
+}
+
+const w = words.rounds;
+
+export function RoundsPanel({ rounds, all, current, book, refresh, ...links }: RoundsProps) {
+  const [toggled, setToggled] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const most = Math.max(1, ...all.map((one) => totalOf(figuresOfRound(one))));
+  const remember = (turnId: string, open: boolean) => setToggled(new Map(toggled).set(turnId, open));
+  return (
+    <>
+      <h2 class="label">
+        {w.title}
+        <span>{w.unit}</span>
+      </h2>
+      {all.length === 0 && <p class="remark">{w.none}</p>}
+      <ol class="picks">
+        {rounds.turns.map((turn, at) => (
+          <Turn
+            key={turn.turn_id}
+            {...links}
+            turn={turn}
+            number={at + 1}
+            placed={all.filter((one) => one.turn === turn)}
+            current={current}
+            most={most}
+            book={book}
+            open={toggled.get(turn.turn_id) ?? turn === current?.turn}
+            onToggle={remember}
+          />
+        ))}
+      </ol>
+      <p class="remark">
+        {w.keys}{" "}
+        <button type="button" class="more" onClick={refresh}>
+          {w.refresh}
+        </button>
+      </p>
+    </>
+  );
+}
+
+interface TurnProps {
+  readonly conversation: string;
+  readonly turn: TurnRounds;
+  readonly number: number;
+  readonly placed: readonly Placed[];
+  readonly current: Placed | null;
+  readonly view: string;
+  readonly most: number;
+  readonly book: LogBook;
+  readonly open: boolean;
+  readonly onToggle: (turnId: string, open: boolean) => void;
+  readonly navigate: (address: string) => void;
+}
+
+function Turn({ turn, number, placed, current, most, book, open, onToggle, ...links }: TurnProps) {
+  const figures = sumFigures(placed.map(figuresOfRound));
+  const prompt = promptOf(book, turn.opened_n) || w.turn(number);
+  const first = turn.rounds[0];
+  return (
+    <li>
+      <details
+        open={open}
+        onToggle={(event) => event.currentTarget.open !== open && onToggle(turn.turn_id, event.currentTarget.open)}
+      >
+        <summary class="head">
+          <span class="num">{number}</span>
+          <span class="asked-for" dir="auto">
+            {prompt}
+          </span>
+          <span class="num">
+            {turn.closed_n === 0 ? w.runs : first ? formatTime(Date.parse(first.started_at)) : ""}
+          </span>
+          {!open && <Stack figures={figures} most={Math.max(most, totalOf(figures))} />}
+          {!open && <span class="vh">{figureWords(figures)}</span>}
+        </summary>
+        <ol>
+          {placed.map((one) => (
+            <Round
+              key={one.round.decided_n}
+              {...links}
+              placed={one}
+              current={one === current}
+              most={most}
+              book={book}
+            />
+          ))}
+        </ol>
+      </details>
+    </li>
+  );
+}
+
+interface RoundProps {
+  readonly conversation: string;
+  readonly placed: Placed;
+  readonly current: boolean;
+  readonly view: string;
+  readonly most: number;
+  readonly book: LogBook;
+  readonly navigate: (address: string) => void;
+}
+
+function Round({ conversation, placed, current, view, most, book, navigate }: RoundProps) {
+  const { round, turnNumber } = placed;
+  const figures = figuresOfRound(placed);
+  const row = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (current) row.current?.scrollIntoView({ block: "nearest" });
+  }, [current]);
+  const ended = round.interrupted ? w.interrupted : round.accepted ? "" : w.refused;
+  return (
+    <li ref={row}>
+      <Link class="pick" href={addressOf(conversation, placed, view)} navigate={navigate} current={current}>
+        <span class="vh">{`${w.of(turnNumber, round.iteration + 1)}: `}</span>
+        <span class={ended ? "node cut" : "node"} aria-hidden="true">
+          {round.iteration + 1}
+        </span>
+        <span class="note" dir="auto">
+          {ended && <em>{`${ended} `}</em>}
+          {noteOf(book, round.decided_n)}
+        </span>
+        <span class="num">{round.usage ? formatNumber(figures.input) : w.notCounted}</span>
+        <Stack figures={figures} most={most} bust={round.bust} />
+        <span class="vh">{figureWords(figures)}</span>
+        {round.bust && <span class="bust">{bustWords(round.bust)}</span>}
+      </Link>
+    </li>
+  );
+}
+
+/** Return the figures of a round's call of the model that was heard. */
+export function figuresOfRound(placed: Placed): Figures {
+  return placed.round.usage ? figuresOf(placed.round.usage) : NONE;
+}
+
+function totalOf(figures: Figures): number {
+  return figures.input + figures.output;
+}
+
+function figureWords(figures: Figures): string {
+  const numbers = [figures.read, figures.written, figures.plain, figures.output].map(formatNumber);
+  const [read = "", written = "", plain = "", output = ""] = numbers;
+  return `${w.figures(read, written, plain, output)} (${formatPercent(readShare(figures))})`;
+}
+
+function bustWords(bust: NonNullable<Placed["round"]["bust"]>): string {
+  return w.bust(
+    formatTokens(bust.read_tokens),
+    formatTokens(bust.expected_tokens),
+    words.busts[bust.reason] ?? bust.reason,
+  );
+}

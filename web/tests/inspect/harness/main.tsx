@@ -1,0 +1,45 @@
+/** The inspector alone, over recorded answers, in the frame of the mock-up: to be looked at, `?data=stage|reduced`. */
+
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { HttpApi, type Rounds } from "../../../src/api";
+import Inspector from "../../../src/inspect";
+import "../../../src/ui/tokens.css";
+import { answering, type Recorded } from "../recorded";
+
+const asked = new URLSearchParams(location.search);
+const data: Recorded = await (await fetch(`../data/${asked.get("data") ?? "stage"}.json`)).json();
+const answer = answering(data, asked.has("admin"));
+window.fetch = (input, init) => answer(String(input), init);
+const first = (data.answers.timeline as Rounds).turns.at(-1) ?? { turn_id: "" };
+const api = new HttpApi("http://api.test", async () => "a token");
+
+function Page() {
+  const [address, setAddress] = useState(asked.get("at") ?? "");
+  useEffect(() => {
+    document.documentElement.dataset.address = address;
+  }, [address]);
+  const [, turn = "", round = "1"] = /timeline\/([^/]+)\/(\d+)/.exec(address) ?? ["", first.turn_id, "1"];
+  const query = new URLSearchParams(address.split("?")[1] ?? "");
+  return (
+    <div class="app slim">
+      <nav class="side slim" aria-label="Conversations" />
+      <main class="desk bare">
+        <header class="bar">
+          <h1>Search for prompt caching</h1>
+        </header>
+        <Inspector
+          conversation={data.conversation}
+          turn={turn}
+          iteration={Number(round) - 1}
+          view={query.get("view") ?? "request"}
+          to={query.get("to") ?? ""}
+          api={api}
+          navigate={setAddress}
+        />
+      </main>
+    </div>
+  );
+}
+
+render(<Page />, document.getElementById("page") as HTMLElement);

@@ -1,0 +1,29 @@
+/** Recorded answers of the HTTP API, served as a `fetch` would: what `record.py` stored. */
+
+export interface Recorded {
+  readonly conversation: string;
+  /** The data of `accounting.usage`, by turn. */
+  readonly usage: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** What `stepline log` prints, by batch. */
+  readonly lines: Readonly<Record<string, readonly string[]>>;
+  /** By what follows the conversation's address. */
+  readonly answers: Readonly<Record<string, unknown>>;
+  /** The same, for an admin. */
+  readonly admin: Readonly<Record<string, unknown>>;
+}
+
+function reply(body: unknown, status = 200): Response {
+  return new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
+}
+
+/** Return a `fetch` over what was recorded; what was not is not found. */
+export function answering(data: Recorded, admin = false): (address: string, init?: RequestInit) => Promise<Response> {
+  return async (address) => {
+    const prefix = `/v1/conversations/${data.conversation}/`;
+    const what = decodeURIComponent(address.slice(address.indexOf(prefix) + prefix.length));
+    const found = (admin ? data.admin[what] : undefined) ?? data.answers[what];
+    if (found !== undefined) return reply(found);
+    const code = what.startsWith("blocks") ? "not_found" : "round_not_found";
+    return reply({ title: "Not found", status: 404, code, detail: `not recorded: ${what}`, type: "about:blank" }, 404);
+  };
+}
