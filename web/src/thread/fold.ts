@@ -78,7 +78,7 @@ function foldEvent(thread: Thread, n: number, event: ClientEvent, batch: readonl
     case "chat.start":
       return opened(thread, n, event);
     case "chat.step dropped":
-      return handedBack(thread, event) ?? putOff(thread, n, event);
+      return handBack(thread, n, event);
   }
   const inTurn = Object.hasOwn(IN_TURN, name) ? IN_TURN[name] : undefined;
   const inThread = Object.hasOwn(IN_THREAD, name) ? IN_THREAD[name] : undefined;
@@ -140,6 +140,14 @@ function beside(thread: Thread, n: number, event: ClientEvent, message: Message,
   const turn = thread.turns[at];
   const kept = turn && turn.openedN > 0 ? thread : putOff(thread, n, { ...event, turn_id: turnId });
   return turn ? withTurn(kept, at, withMessage(turn, message)) : kept;
+}
+
+/** Hand a message back; if it stands on an earlier page, or in a turn that began there, keep that for the page. */
+export function handBack(thread: Thread, n: number, event: ClientEvent): Thread {
+  const next = handedBack(thread, event);
+  const number = numberOf(event.data, "n");
+  const isPart = thread.turns.some((turn) => turn.openedN === 0 && turn.messages.some((one) => one.n === number));
+  return next && !isPart ? next : putOff(next ?? thread, n, event);
 }
 
 function opened(thread: Thread, n: number, event: ClientEvent): Thread {

@@ -3,8 +3,8 @@
 import type { ClientEvent, EventFrame } from "../client";
 import { joinPieces } from "../client/wire.ts";
 import { withFiles } from "./files";
-import { emptyThread, foldBatch, foldTurn, withTurn } from "./fold";
-import { handedBack, inOrder, messageOf, takeMessages, withMessage } from "./messages";
+import { emptyThread, foldBatch, foldTurn, handBack, withTurn } from "./fold";
+import { inOrder, messageOf, takeMessages, withMessage } from "./messages";
 import { nameOf } from "./places";
 import { withPlan } from "./plans";
 import { changed } from "./share";
@@ -52,7 +52,7 @@ function joined(page: Thread, thread: Thread): Thread {
 /** Apply an event of a later batch to what the page has; it is kept for the page before, if that does not have it either. */
 function afterwards(page: Thread, n: number, event: ClientEvent): Thread {
   const kept = { ...page, early: [...page.early, { n, event }] };
-  if (nameOf(event) === "chat.step dropped") return handedBack(page, event) ?? kept;
+  if (nameOf(event) === "chat.step dropped") return handBack(page, n, event);
   const at = page.turns.findLastIndex((turn) => turn.turnId === event.turn_id);
   const turn = page.turns[at];
   if (!turn) return kept;
@@ -65,12 +65,12 @@ function afterwards(page: Thread, n: number, event: ClientEvent): Thread {
 function withPrompts(page: Thread, turns: readonly Turn[]): [Thread, readonly Turn[]] {
   let older = page;
   const headed = turns.map((turn) => {
-    const missing = turn.promptNs.filter((n) => !turn.prompts.some((prompt) => prompt.n === n));
-    const [rest, prompts] = takeMessages(older, missing);
+    const [rest, found] = takeMessages(older, turn.promptNs);
+    const missing = found.filter(({ n }) => !turn.prompts.some((prompt) => prompt.n === n));
     older = rest;
-    return prompts.length === 0
+    return missing.length === 0
       ? turn
-      : changed(turn, { prompts: inOrder([...turn.prompts, ...prompts], turn.promptNs) });
+      : changed(turn, { prompts: inOrder([...turn.prompts, ...missing], turn.promptNs) });
   });
   return [older, headed];
 }

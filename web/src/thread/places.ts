@@ -99,10 +99,7 @@ export const IN_THREAD: Readonly<Record<string, InThread>> = {
     return { ...thread, state: known };
   },
   "chat.conversation.title": (thread, { data }) => ({ ...thread, title: textOf(data, "title") }),
-  "react.plan": (thread, event) => {
-    const round = thread.turns.findLast((turn) => turn.turnId === event.turn_id)?.rounds.at(-1);
-    return { ...thread, plans: withPlan(thread.plans, planOf(event, round?.iteration ?? 0)) };
-  },
+  "react.plan": (thread, event) => ({ ...thread, plans: withPlan(thread.plans, planOf(event)) }),
   "chat.files": (thread, event) => ({ ...thread, files: withFiles(thread.files, filesOf(event)) }),
   "chat.citations": (thread, { data }) => withRows(thread, data, "items"),
   "web_search.filtered_results": (thread, { data }) => withRows(thread, data, "results"),

@@ -2,12 +2,12 @@
 
 import type { ClientEvent } from "../client";
 import { flagOf, objectOf, textOf, textsOf, timeOf } from "./fields";
-import { changed } from "./share";
-import type { Plan, Turn } from "./thread";
+import { changed, replaced } from "./share";
+import type { Plan, Round, Turn } from "./thread";
 
 const STATUSES = ["pending", "in_progress", "done", "failed"] as const;
 
-export function planOf(event: ClientEvent, iteration: number): Plan {
+export function planOf(event: ClientEvent): Plan {
   const { data } = event;
   const status = objectOf(data, "status");
   return {
@@ -16,7 +16,6 @@ export function planOf(event: ClientEvent, iteration: number): Plan {
     current: flagOf(data, "current"),
     open: flagOf(data, "open"),
     turnId: event.turn_id,
-    iteration,
     versions: 1,
     changed: null,
     at: timeOf(event.ts),
@@ -51,8 +50,13 @@ function changedStep(before: Plan, plan: Plan): number | null {
   return differing.length === 1 ? (differing[0] as number) : null;
 }
 
-/** End the draft of a plan: it is told now. */
-export function planTold(turn: Turn): Turn {
-  if (!turn.rounds.some((round) => round.planDraft)) return turn;
-  return changed(turn, { rounds: turn.rounds.map((round) => changed(round, { planDraft: null })) });
+/** Tell that a round changed a plan, of which the draft is over. */
+export function planTold(turn: Turn, event: ClientEvent): Turn {
+  const planId = textOf(event.data, "plan_id");
+  const at = turn.rounds.findLastIndex((round) => round.decidedAt !== null);
+  const round = turn.rounds[at];
+  if (!round) return turn;
+  const known = round.items.some((item) => item.is === "plan" && item.planId === planId);
+  const items: Round["items"] = known ? round.items : [...round.items, { is: "plan", planId }];
+  return changed(turn, { rounds: replaced(turn.rounds, at, { ...round, items, planDraft: null }) });
 }

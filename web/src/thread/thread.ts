@@ -77,6 +77,8 @@ export type RoundItem =
   | { readonly is: "restarted"; readonly attempt: number; readonly at: number }
   | { readonly is: "waiting"; readonly code: string; readonly message: string; readonly until: number }
   | { readonly is: "compaction"; readonly compactionId: string }
+  /** It changed a plan. */
+  | { readonly is: "plan"; readonly planId: string }
   /** What a hook of the bundle told, outside of any call. */
   | { readonly is: "told"; readonly toolId: string; readonly type: string; readonly data: unknown };
 
@@ -209,9 +211,8 @@ export interface Plan {
   readonly steps: readonly { readonly text: string; readonly status: "pending" | "in_progress" | "done" | "failed" }[];
   readonly current: boolean;
   readonly open: boolean;
-  /** The turn and the round that changed it last. */
+  /** The turn that changed it last; the round has it in its items. */
   readonly turnId: string;
-  readonly iteration: number;
   /** How many versions of it there were. */
   readonly versions: number;
   /** The step (from 0) that changed last, null if none or all did. */

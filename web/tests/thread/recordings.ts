@@ -1,0 +1,56 @@
+/** Conversations as a client hears them: Python recorded them, `tests/support/recorded_thread.py` says how. */
+
+import conversationsText from "../../../tests/data/thread/conversations.json?raw";
+import logsText from "../../../tests/data/thread/logs.json?raw";
+import toldText from "../../../tests/data/thread/told.json?raw";
+import { type Effect, type EventFrame, emptyState, type Frame, foldFrames, parseFrame } from "../../src/client";
+import { emptyThread, foldEffects, type Thread } from "../../src/thread";
+
+export interface Recording {
+  readonly name: string;
+  readonly frames: readonly Frame[];
+}
+
+export const conversations: readonly Recording[] = JSON.parse(conversationsText).map(
+  (one: { name: string; frames: unknown[] }) => ({ name: one.name, frames: one.frames.map(frameOf) }),
+);
+
+/** A log with the events that no conversation has. */
+export const told: readonly Frame[] = JSON.parse(toldText).map(frameOf);
+
+/** Logs of any course. */
+export const logs: readonly (readonly Frame[])[] = JSON.parse(logsText).map((log: unknown[]) => log.map(frameOf));
+
+export const everything: readonly Recording[] = [
+  ...conversations,
+  { name: "told", frames: told },
+  ...logs.map((frames, place) => ({ name: `log ${place + 1}`, frames })),
+];
+
+function frameOf(value: unknown): Frame {
+  return parseFrame(value) as Frame;
+}
+
+export function named(name: string): readonly Frame[] {
+  const found = conversations.find((one) => one.name === name);
+  if (!found) throw new Error(`no recording: ${name}`);
+  return found.frames;
+}
+
+export function isDurable(frame: Frame): frame is EventFrame {
+  return frame.frame === "events";
+}
+
+export function effectsOf(frames: readonly Frame[]): readonly Effect[] {
+  return foldFrames(emptyState("c-1"), frames)[1];
+}
+
+/** Return what a client sees that heard these frames. */
+export function threadOf(frames: readonly Frame[]): Thread {
+  return foldEffects(emptyThread("c-1"), effectsOf(frames));
+}
+
+/** Return what a client sees that connects when these frames are over: their events alone. */
+export function reloadedOf(frames: readonly Frame[]): Thread {
+  return threadOf(frames.filter(isDurable));
+}

@@ -1,0 +1,64 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Round, Thread, Turn } from "../../src/thread";
+import { conversations, reloadedOf, threadOf } from "./recordings";
+
+/** Return a thread without what lanes alone say: what is being written, and the text of files while they were written. */
+function recorded(thread: Thread): Thread {
+  return { ...thread, stream: null, unknown: new Map(), turns: thread.turns.map(recordedTurn) };
+}
+
+function recordedTurn(turn: Turn): Turn {
+  const failed = turn.outcome.is === "error";
+  const answers = turn.answers.filter((one) => one.state !== "streaming" && !(failed && one.lane));
+  return { ...turn, answers, rounds: turn.rounds.map(recordedRound) };
+}
+
+function recordedRound(round: Round): Round {
+  const items = round.items.filter((item) => item.is !== "draft");
+  const kept: Round = { ...round, items, drafts: [], planDraft: null, calls: round.calls.map(withoutRunningLog) };
+  if (round.decidedAt !== null) return kept;
+  const nothing = { text: "", whole: round.endedAt !== null, aborted: "" };
+  return {
+    ...kept,
+    claim: 0,
+    state: round.endedAt === null ? "thinking" : "done",
+    thinking: nothing,
+    notes: nothing,
+    calls: [],
+    items: items.filter((item) => item.is !== "call"),
+  };
+}
+
+function withoutRunningLog(call: Round["calls"][number]): Round["calls"][number] {
+  if (call.program?.state !== "running") return call;
+  return { ...call, program: { ...call.program, log: { base: 0, text: "", whole: false, bytes: null } } };
+}
+
+describe.each(conversations)("$name", ({ frames }) => {
+  test("a reader who reloads sees what one sees who watched, but for what only streamed", () => {
+    expect(recorded(threadOf(frames))).toEqual(recorded(reloadedOf(frames)));
+  });
+
+  test("the same holds in its midst, wherever that is", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: frames.length }), (end) => {
+        const heard = frames.slice(0, end);
+        expect(recorded(threadOf(heard))).toEqual(recorded(reloadedOf(heard)));
+      }),
+      { numRuns: 30 },
+    );
+  });
+
+  test("a turn that ended has no round or answer that still grows", () => {
+    for (const turn of threadOf(frames).turns) {
+      if (turn.outcome.is === "running") continue;
+      expect(turn.answers.map((answer) => answer.state)).not.toContain("streaming");
+      for (const round of turn.rounds) {
+        expect(round.state).toBe("done");
+        expect([round.thinking.whole, round.notes.whole]).toEqual([true, true]);
+        expect(round.drafts.every((draft) => draft.text.whole)).toBe(true);
+      }
+    }
+  });
+});
