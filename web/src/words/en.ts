@@ -24,11 +24,12 @@ const turn = {
   writing: (name: string) => `writing ${name}`,
   program: "program",
   waitsForYou: "waits for your approval",
-  waitsForProvider: "waits for the provider",
+  waitsForProvider: (time: string) => `waits for the provider until ${time}`,
+  closing: "closing",
   stopping: "stopping",
   comingToAnEnd: (left: number) => `coming to an end, ${counted(left, "round")} left`,
   beganAgain: (attempt: number) => `began again (${formatOrdinal(attempt)} attempt)`,
-  compacting: "summing up older turns…",
+  compacting: "summing up older turns",
   compacted: (before: number, after: number, turns: number) =>
     `${formatTokens(before)} → ${formatTokens(after)} tokens, ${counted(turns, "turn")} in a summary`,
 };

@@ -13,6 +13,8 @@ export {
   formatTokens,
 } from "./format";
 
+export { sayReadout } from "./readout";
+
 /** The words of the page in its language. */
 export const words = { ...en, codes };
 
