@@ -62,8 +62,10 @@ A batch whose events are withheld still comes, as a frame with fewer or none, so
 
 ## Types
 
-| type | step | route | when |
-|---|---|---|---|
+The last column is where the chat page shows it.
+
+| type | step | route | when | on the page |
+|---|---|---|---|---|
 {rows}
 
 ## Data
@@ -79,7 +81,7 @@ _UNIONS = (types.UnionType, typing.Union)
 """Before Python 3.14 these are two, and `Literal[…] | None` is of the second."""
 _WORDS: Final[dict[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean", Any: "any"}
 
-_LANES: Final = (
+LANES: Final = (
     ("thinking.<i>", "thinking", "the text of a thinking channel; `<i>` counts those"),
     ("notes.<i>", "timeline_text", "a decision's progress line; `<i>` counts decisions here and below"),
     ("answer.<i>", "answer", "the final answer, with its citations as links"),
@@ -105,6 +107,75 @@ _LANES: Final = (
         "`code_exec.log`: what a running program prints ([its last 65,536 characters](../concepts/streaming.md#the-log-of-a-program))",
     ),
 )
+
+
+PLACES: Final[dict[str, str]] = {
+    "conv.status": "the lamp of its row in the list, and of the title bar",
+    "chat.attachments": "the file's chip at the message field: ready",
+    "rate_limit.attachment_failure": "the file's chip at the message field: why it was refused",
+    "chat.conversation.accepted": "the heading of the turn that it opens, a line on the rail of the turn that runs, or a line between turns; "
+    "a stop draws nothing",
+    "chat.conversation.title": "list, title bar, window title",
+    "queue.continuation.accepted": "the message's line on the rail waits, or interrupts",
+    "chat.start": "the turn opens under its messages, and its clock starts",
+    "solver.react.decision": "the round's line: its thinking folds, its notes stay; struck if it was refused, marked if it was cut off",
+    "react.tool.call": "the call's card, with its parameters",
+    "react.tool.rejected": "a struck line in the round",
+    "react.notice": "a grey line in the opened round",
+    "accounting.cache_bust": "a notch in the receipt's bar of the round",
+    "round.restarted": "a line in the round, whose stream goes",
+    "round.waiting": "a line in the round, with the time that is left, and the title bar",
+    "chat.compaction": "a line in the round, and the gauge of the context",
+    "approval.requested": "the call's card asks, and so does the title bar",
+    "approval.answered": "the call's card says what was answered; a call that was edited is followed by the one that runs",
+    "react.tool.result": "the call's card and its stretch of the trace",
+    "react.tool.event": "a line in the call's card; what a hook tells, in the round",
+    "web_search.filtered_results": "rows in the call's card, and the sources",
+    "web_search.html_view": "nowhere: the rows say the same",
+    "web_fetch.results": "rows in the call's card, and the sources",
+    "code_exec.objective": "the program's card",
+    "code_exec.program.name": "the program's card: its title",
+    "code_exec.code": "the program's card: its source",
+    "code_exec.contract": "the program's card: the files that it promises",
+    "code_exec.log": "the program's card: the end of its output",
+    "code_exec.status": "the program's card: written, running until its deadline, done, or why it failed",
+    "react.plan": "the plan in the margin, and the round's line",
+    "chat.files": "rows in the margin, and in the card of the call that wrote them",
+    "chat.step deferred": "the answer moves up, numbered and dimmed",
+    "timeline.external.steer.interrupted": "the message's line says what it interrupted, the title bar that the turn comes to an end",
+    "chat.step dropped": "the message's line offers to send it again",
+    "chat.citations": "the numbers in the answer, and the sources",
+    "chat.followups": "chips under the newest answer",
+    "chat.conversation.turn.completed": "the turn's clock stops at this time",
+    "chat.turn.summary": "the receipt",
+    "accounting.usage": "the receipt",
+    "chat.complete": "the answer, and at the foot of the turn how it ended",
+    "chat.error": "the foot of the turn: what went wrong, and what can be done",
+    "turn.feedback": "the thumbs at the foot of the turn",
+}
+"""Where the chat page shows each event, by `event_name`. Its thread is folded in `web/src/thread/places.ts`."""
+
+LANE_PLACES: Final[dict[str, str]] = {
+    "thinking.<i>": "the thinking of the running round",
+    "notes.<i>": "the round's line",
+    "answer.<i>": "the answer",
+    "canvas.<i>": "the file's card in the round",
+    "timeline.<i>": "the text's card in the round, opened",
+    "plan.<i>": "the plan's draft in the margin",
+    "exec.<i>.status": "the program's card: that there will be none, and why",
+    "exec.<i>.name": "the program's card: its title",
+    "exec.<i>.objective": "the program's card",
+    "exec.<i>.contract": "the program's card: the files that it promises",
+    "code.<i>": "the program's card: its source",
+    "exec.<i>.log": "the program's card: its output",
+}
+"""Where the chat page shows each lane."""
+
+
+def event_name(one: EventType) -> str:
+    """Return an event's name: its type, and its step where one type has several."""
+    several = sum(other.type == one.type for other in TABLE) > 1
+    return f"{one.type} {one.step}" if several else one.type
 
 
 def render() -> str:
@@ -144,9 +215,9 @@ def render_lanes() -> str:
             "refused. A client that does not know this lane can still show the others by the first part of their names.",
             "`execution_id` is the `call_id` of the durable events.",
             "",
-            "| lane | marker | text |",
-            "|---|---|---|",
-            *(f"| `{lane}` | `{marker}` | {text} |" for lane, marker, text in _LANES),
+            "| lane | marker | text | on the page |",
+            "|---|---|---|---|",
+            *(f"| `{lane}` | `{marker}` | {text} | {LANE_PLACES[lane]} |" for lane, marker, text in LANES),
             "",
         ]
     )
@@ -154,7 +225,14 @@ def render_lanes() -> str:
 
 def _row(one: EventType) -> str:
     step = f"`{one.step}`" if one.step else ""
-    return f"| [`{one.type}`](#{_anchor(_heading(one))}) | {step} | `{one.route}` | {one.cause} |"
+    cells = (
+        f"[`{one.type}`](#{_anchor(_heading(one))})",
+        step,
+        f"`{one.route}`",
+        one.cause,
+        PLACES[event_name(one)],
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def _section(one: EventType) -> str:
@@ -163,8 +241,7 @@ def _section(one: EventType) -> str:
 
 
 def _heading(one: EventType) -> str:
-    several = sum(other.type == one.type for other in TABLE) > 1
-    return f"{one.type}, {one.step}" if several else one.type
+    return event_name(one).replace(" ", ", ")
 
 
 def _anchor(heading: str) -> str:

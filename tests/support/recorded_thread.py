@@ -181,7 +181,11 @@ def record(conversation: Conversation) -> Frames:
     conversation.run()
     frames = _decoded(inbox)
     # A context that is full is long: what streamed of it is left out.
-    return [frame for frame in frames if frame["frame"] != "delta"] if isinstance(conversation, SmallContext) else frames
+    return (
+        [frame for frame in frames if frame["frame"] != "delta"]
+        if isinstance(conversation, SmallContext)
+        else frames
+    )
 
 
 def _decoded(bodies: Iterable[bytes]) -> Frames:
@@ -194,7 +198,10 @@ def _decoded(bodies: Iterable[bytes]) -> Frames:
 def told() -> LogBuilder:
     """Return a log with the entries that the recorded conversations do not have."""
     log = LogBuilder()
-    log.message("pay the bill", attachments=(Attachment(filename="bill.pdf", mime="application/pdf", size_bytes=9, sha256="5" * 64),))
+    log.message(
+        "pay the bill",
+        attachments=(Attachment(filename="bill.pdf", mime="application/pdf", size_bytes=9, sha256="5" * 64),),
+    )
     turn = log.turn
     hook = ToolEvent(type="prepared", at=log.at, data={"rows": 3})
     log.put(log.state, Contributed(turn=turn, at=log.at, blocks=(), hook="pre_run_hook", emitted=(hook,)))
@@ -209,7 +216,12 @@ def told() -> LogBuilder:
     log.act(*calls, notes="I look.", notices=notices, bust=bust, usage=usage, **about)
     row = {"sid": 1, "title": "One", "url": "https://example.com/1", "text": "a page", "status": "success"}
     failed = {"url": "https://example.com/2", "status": "error", "error": "timeout"}
-    pages = {"execution_id": log.call(), "objective": "o", "urls": ["https://example.com/1"], "results": [row, failed]}
+    pages = {
+        "execution_id": log.call(),
+        "objective": "o",
+        "urls": ["https://example.com/1"],
+        "results": [row, failed],
+    }
     fetched = ToolEvent(type="web_fetch.results", at=log.at, data=pages)
     log.result(tool="web_tools.web_fetch", emitted=(fetched,), duration_ms=142)
     progress = ToolEvent(type="progress", at=log.at, data={"percent": 50})
@@ -246,7 +258,13 @@ def any_logs() -> list[Frames]:
     found: dict[tuple[str, ...], Frames] = {}
 
     @seed(22)
-    @settings(max_examples=MADE_UP, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=QUIET)
+    @settings(
+        max_examples=MADE_UP,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=QUIET,
+    )
     @given(logs())
     def collect(log: LogBuilder) -> None:
         frames = frames_of(log.batches)

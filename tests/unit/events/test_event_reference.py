@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from docs.build.events import render
+from docs.build.events import LANE_PLACES, LANES, PLACES, event_name, render
 from stepline.events.types import MODELS, TABLE, EventData
 
 
@@ -41,3 +41,8 @@ def test_every_model_of_an_event_stands_in_the_table_once():
 def test_no_field_is_left_without_a_meaning():
     rows = [line for line in render().splitlines() if line.startswith("| `")]
     assert [line for line in rows if line.endswith("|  |")] == []
+
+
+def test_the_page_says_of_every_event_and_lane_where_it_is_shown():
+    assert sorted(PLACES) == sorted(event_name(row) for row in TABLE)
+    assert sorted(LANE_PLACES) == sorted(lane for lane, _, _ in LANES)
