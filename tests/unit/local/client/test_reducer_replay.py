@@ -98,6 +98,8 @@ class Server:
 
 
 class Replay(RuleBasedStateMachine):
+    big_chars = 40_000
+
     def __init__(self):
         super().__init__()
         self.server = Server()
@@ -157,7 +159,7 @@ class Replay(RuleBasedStateMachine):
     @rule(big=st.booleans())
     def the_round_is_decided(self, big):
         if self.server.claim:
-            body = "x" * 40_000 if big else ""
+            body = "x" * self.big_chars if big else ""
             self.flight += self.server.put(event("solver.react.decision", claim=self.server.claim, body=body))
             self.server.put()  # a batch without events
             self.flight += self.server.put(event("react.tool.result"), claims=True)

@@ -1,0 +1,137 @@
+"""What the client makes of frames, as files that the client in TypeScript reads, too: `web/src/client`.
+
+python -m tests.unit.local.client.client_vectors    writes them anew, below tests/data/client
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from stepline.errors import DependencyError
+from stepline.local.client.feed import FeedRows, fold_feed, take_page
+from stepline.local.client.websocket import read_frame
+from stepline.model.wire.event import FeedFrame
+from tests.unit.local.client.test_feed_fold import STEPS
+from tests.unit.local.client.vector_rules import rules
+from tests.unit.local.client.vector_session import sessions
+from tests.unit.local.client.vector_walk import camel, plain, vector, walk
+
+CLIENT: Final = Path(__file__).parents[3] / "data" / "client"
+WALKS: Final = 12
+RULES: Final = 150
+
+TEXTS: Final = (
+    '{"frame":"events","conversation":"c1","n":2,"prev":1}',
+    '{"frame":"events","conversation":"c1","n":2,"prev":1,"claim":2,"later":{},"events":[{"type":"t","route":"r","ts":""}]}',
+    '{"frame":"notice","conversation":"c1","event":{"type":"t","route":"r","ts":"","data":{"prompts":[1]},"later":1}}',
+    '{"frame":"events","conversation":"c1","n":2,"prev":1,"part":2,"parts":3,"piece":"[{\\"type"}',
+    '{"frame":"events","conversation":"c1","n":2,"prev":1,"v":2}',
+    '{"frame":"events","v":2}',
+    '{"frame":"events","conversation":"c1","n":2,"prev":1,"v":"2"}',
+    '{"frame":"events","conversation":"c1","n":2}',
+    '{"frame":"events","conversation":"c1","n":2,"prev":1,"events":[{"type":"chat.start"}]}',
+    '{"frame":"events","conversation":"c1","n":2,"prev":1,"events":null}',
+    '{"frame":"delta","conversation":"c1","claim":1,"lane":"answer.0","off":0,"text":"a🙂\\u2028\\ud83d\\ude42"}',
+    '{"frame":"delta","conversation":"c1","claim":1,"lane":"answer.0","off":0.5,"text":""}',
+    '{"frame":"delta","conversation":"c1","claim":true,"lane":"answer.0","off":0,"text":""}',
+    '{"frame":"delta","conversation":"c1","claim":1,"lane":null,"off":0,"text":""}',
+    '{"frame":"sync","conversation":"c1","n":4,"open":true,"turn_id":"t","approval":3}',
+    '{"frame":"sync","conversation":"c1","n":4,"open":1}',
+    '{"frame":"ack","message_id":"m","conversation":"c1","n":4,"kind":"prompt","newest":7,"duplicate":true}',
+    '{"frame":"ack","conversation":"c1","n":4,"kind":"prompt"}',
+    '{"frame":"error","code":"busy","message":"later","retryable":true,"retry_after_s":3}',
+    '{"frame":"pong","conversation":"c1","n":4}',
+    '{"frame":"auth","expires_at":1795256100}',
+    '{"frame":"notice","conversation":"c1","event":{"type":"t","route":"r","ts":""}}',
+    '{"frame":"notice","conversation":"c1","event":[]}',
+    '{"frame":"watching","expires_at":1795256100}',
+    '{"frame":"feed","conversation":"c1"}',
+    '{"frame":"news","text":"soon"}',
+    '{"frame":"constructor"}',
+    '{"frame":"__proto__"}',
+    '{"frame":7}',
+    '{"message": "Internal server error"}',
+    "[]",
+    "null",
+    "",
+    "Bad Gateway",
+)
+
+
+def wire() -> Iterator[dict[str, Any]]:
+    """Yield texts with what a client reads in them: a frame, null for one of a later release, or why it gives up."""
+    for text in TEXTS:
+        try:
+            yield {"text": text, "frame": plain(read_frame(text))}
+        except DependencyError as error:
+            yield {"text": text, "fails": error.reason}
+
+
+def walks() -> Iterator[dict[str, Any]]:
+    """Yield random walks, always the same ones."""
+    for seed in range(WALKS):
+        yield vector(f"walk {seed}", walk(Random(seed), RULES))
+
+
+def feeds() -> Iterator[dict[str, Any]]:
+    """Yield pages and frames in several orders, with the list after each."""
+    for seed in range(5):
+        steps = Random(seed).sample([*STEPS, *STEPS], 2 * len(STEPS))
+        yield {"name": f"order {seed}", "steps": list(_folded(steps))}
+
+
+def _folded(steps: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    rows: FeedRows = {}
+    for step in steps:
+        if isinstance(step, FeedFrame):
+            rows = fold_feed(rows, step)
+            taken = {"frame": msgspec.to_builtins(step)}
+        else:
+            rows = take_page(rows, [step])
+            taken = {"page": [step]}
+        yield {**taken, "rows": {name: _row(row) for name, row in rows.items()}}
+
+
+def _row(row: Any) -> dict[str, Any]:
+    return {**{camel(name): value for name, value in plain(row).items()}, "unreadN": row.unread_n}
+
+
+FILES: Final[dict[str, Callable[[], Iterator[dict[str, Any]]]]] = {
+    "wire": wire,
+    "rules": rules,
+    "walks": walks,
+    "feed": feeds,
+    "sessions": sessions,
+}
+
+
+def render(vectors: Iterable[dict[str, Any]]) -> str:
+    """Return a file of vectors as JSON, with a step a line."""
+    return "[\n" + ",\n".join(_render_vector(one) for one in vectors) + "\n]\n"
+
+
+def _render_vector(one: dict[str, Any]) -> str:
+    lines = []
+    for name, value in one.items():
+        if name in ("steps", "happens") and value:
+            rows = ",\n".join(f"  {_json(row)}" for row in value)
+            lines.append(f'"{name}": [\n{rows}\n ]')
+        else:
+            lines.append(f'"{name}": {_json(value)}')
+    return "{" + ",\n ".join(lines) + "}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("\u2028", "\\u2028")
+
+
+if __name__ == "__main__":
+    CLIENT.mkdir(exist_ok=True)
+    for name, make in FILES.items():
+        (CLIENT / f"{name}.json").write_text(render(make()), encoding="utf-8")

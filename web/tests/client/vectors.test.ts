@@ -1,0 +1,50 @@
+/** The same frames as in Python come to the same. A file that differs is written by `python -m tests.unit.local.client.client_vectors`. */
+
+import { describe, expect, it } from "vitest";
+import { type ClientError, readFrame } from "../../src/client/index.ts";
+import { type FeedVector, type FoldVector, playFeed, playFold, playSession, type SessionVector } from "./play.ts";
+
+const FILES = import.meta.glob<string>("../../../tests/data/client/*.json", {
+  eager: true,
+  query: "?raw",
+  import: "default",
+});
+
+function vectors<T>(name: string): T[] {
+  const text = FILES[`../../../tests/data/client/${name}.json`];
+  if (text === undefined) throw new Error(`no file ${name}.json`);
+  return JSON.parse(text);
+}
+
+describe("a frame is read as Python reads it", () => {
+  for (const { text, frame, fails } of vectors<{ text: string; frame?: unknown; fails?: string }>("wire")) {
+    it(text || "an empty text", () => {
+      if (fails === undefined) expect(readFrame(text)).toEqual(frame);
+      else expect(() => readFrame(text)).toThrow(expect.objectContaining({ code: fails }) as ClientError);
+    });
+  }
+});
+
+describe.each(["rules", "walks"])("the fold makes of frames what Python's does: %s", (file) => {
+  for (const vector of vectors<FoldVector>(file)) {
+    it(vector.name, () => {
+      expect(playFold(vector)).toEqual(vector.steps);
+    });
+  }
+});
+
+describe("the list of conversations is the same after each page and frame", () => {
+  for (const vector of vectors<FeedVector>("feed")) {
+    it(vector.name, () => {
+      expect(playFeed(vector)).toEqual(vector.steps.map((step) => step.rows));
+    });
+  }
+});
+
+describe("a session sends and tells what Python's does, at the same time", () => {
+  for (const vector of vectors<SessionVector>("sessions")) {
+    it(vector.name, async () => {
+      expect(await playSession(vector)).toEqual({ happens: vector.happens, state: vector.state });
+    });
+  }
+});
