@@ -1,0 +1,305 @@
+/** What a page needs beside what Python's session does: machines that sleep, and links that are never given up. */
+
+import { describe, expect, it } from "vitest";
+import {
+  ClientError,
+  type Effect,
+  emptyState,
+  type Failure,
+  type LinkState,
+  PACE,
+  Session,
+  type SessionOptions,
+} from "../../src/client/index.ts";
+import { FarEnd, TestClock } from "./stage.ts";
+
+const C = "c1";
+const MINUTE_MS = 60_000;
+
+class Page {
+  readonly clock = new TestClock();
+  readonly far = new FarEnd();
+  readonly told: Effect[] = [];
+  readonly links: LinkState[] = [];
+  readonly failures: Failure[] = [];
+  readonly session: Session;
+
+  constructor(given: Partial<SessionOptions> = {}) {
+    this.session = new Session({
+      dial: this.far,
+      clock: this.clock,
+      state: emptyState(C, 3),
+      random: () => 0.5,
+      onEffects: (effects) => this.told.push(...effects),
+      onLink: (link) => this.links.push(link),
+      onFailure: (failure) => this.failures.push(failure),
+      ...given,
+    });
+    this.session.start();
+    this.far.settle();
+  }
+
+  /** Let time pass, as it does for a machine that is awake. */
+  pass(ms: number): void {
+    const untilMs = this.clock.nowMs() + ms;
+    while (this.clock.runNext(untilMs)) this.far.settle();
+    this.clock.sleep(untilMs - this.clock.nowMs());
+  }
+
+  asked(action: string): number {
+    return this.far.wires.flatMap((wire) => wire.sent).filter((request) => request.action === action).length;
+  }
+
+  sync(given: object = {}): void {
+    this.far.say({ frame: "sync", conversation: C, n: 3, ...given });
+  }
+}
+
+function lastActions(page: Page): unknown[] {
+  return page.far.last.sent.map((request) => request.action);
+}
+
+describe("a machine that slept", () => {
+  it("asks at once whether its connection still stands, and opens another one if nothing comes", () => {
+    const page = new Page();
+    page.sync({ open: true, turn_id: "turn_1" });
+    page.far.say({ frame: "delta", conversation: C, claim: 3, lane: "answer.0", off: 0, text: "Hé🙂" });
+    page.clock.sleep(10 * MINUTE_MS);
+    page.pass(0);
+    expect(lastActions(page)).toEqual(["resume", "ping"]);
+    page.pass(PACE.wakeAnswerS * 1000 + 1000);
+    expect(page.far.wires.length).toBe(2);
+    expect(page.far.last.sent).toEqual([
+      { action: "resume", conversation: C, after: 3, stream: { claim: 3, off: { "answer.0": 3 } } },
+    ]);
+    expect(page.far.wires[0]?.isClosed).toBe(true);
+  });
+
+  it("keeps a connection that answers", () => {
+    const page = new Page();
+    page.sync();
+    page.clock.sleep(10 * MINUTE_MS);
+    page.pass(0);
+    page.far.say({ frame: "pong", conversation: C, n: 3 });
+    page.pass(MINUTE_MS);
+    expect(page.far.wires.length).toBe(1);
+  });
+
+  it("does not take its own silence for that of the turn", () => {
+    const page = new Page();
+    page.sync({ open: true, turn_id: "turn_1" });
+    page.clock.sleep(PACE.silentS * 2000);
+    page.pass(0);
+    expect(page.told.map((effect) => effect.kind)).toEqual(["synced"]);
+  });
+
+  it("replaces a connection on which nothing was asked for", () => {
+    const page = new Page({ state: emptyState(C) });
+    page.session.wake();
+    page.pass(1000);
+    expect(page.far.wires.length).toBe(2);
+  });
+
+  it("asks for the feed again if that is all it hears", () => {
+    const page = new Page({ state: emptyState(C) });
+    page.session.watch();
+    page.far.say({ frame: "watching", expires_at: 0 });
+    page.session.wake();
+    page.session.wake();
+    expect(lastActions(page)).toEqual(["watch", "watch"]);
+    page.pass(PACE.wakeAnswerS * 1000 + 1000);
+    expect(page.far.wires.length).toBe(2);
+  });
+
+  it("tries a lost connection at once when it wakes", () => {
+    const page = new Page();
+    page.far.refuses = 1000;
+    page.far.cut();
+    page.pass(10 * MINUTE_MS);
+    page.far.refuses = 0;
+    const dialled = page.far.wires.length;
+    page.session.wake();
+    page.far.settle();
+    expect(page.far.wires.length).toBe(dialled + 1);
+    expect(page.session.link.is).toBe("open");
+  });
+});
+
+describe("a lost connection", () => {
+  it("is tried for as long as the page is there, with the largest delay in the end", () => {
+    const page = new Page();
+    page.far.refuses = 1000;
+    page.far.cut();
+    page.pass(60 * MINUTE_MS);
+    const largestMs = (PACE.reconnectDelaysS.at(-1) ?? 0) * 500;
+    expect(page.far.wires.length).toBeGreaterThan((60 * MINUTE_MS) / largestMs - 10);
+    expect(page.failures).toEqual([]);
+    page.far.refuses = 0;
+    page.pass(largestMs);
+    expect(page.session.link.is).toBe("open");
+  });
+
+  it("says once since when it is lost, also if the next ones break before they bring anything", () => {
+    const page = new Page();
+    page.sync();
+    page.far.cut();
+    const sinceMs = page.clock.nowMs();
+    page.pass(5000);
+    page.far.cut();
+    expect(page.links.map((link) => link.is)).toEqual(["connecting", "open", "lost", "open", "lost"]);
+    expect(page.session.link).toEqual({ is: "lost", sinceMs });
+  });
+
+  it("keeps what is said meanwhile, and sends it when it is back", () => {
+    const page = new Page();
+    page.sync();
+    page.far.refuses = 3;
+    page.far.cut();
+    const said = page.session.say("hello");
+    page.pass(MINUTE_MS);
+    expect(page.far.current.sent[1]).toEqual({ action: "send", conversation: C, message_id: said, text: "hello" });
+  });
+
+  it("is given up while it does not open", () => {
+    const silent = new FarEnd();
+    silent.settle = () => undefined;
+    const page = new Page({ dial: silent });
+    page.pass(PACE.openS * 1000 + 10_000);
+    expect(silent.wires.length).toBe(2);
+    expect(silent.wires[0]?.isClosed).toBe(true);
+  });
+});
+
+describe("the end of a session", () => {
+  it("comes when the dial is refused a ticket, and lasts until it is started again", () => {
+    const page = new Page();
+    page.far.cut();
+    page.pass(1000);
+    page.far.current.handlers.closed(1006, "");
+    page.clock.runNext(page.clock.nowMs() + 10_000);
+    page.far.last.handlers.failed({ code: "unauthorized", message: "sign in" });
+    expect(page.session.link.is).toBe("refused");
+    expect(page.failures.map((failure) => failure.code)).toEqual(["unauthorized"]);
+    const dialled = page.far.wires.length;
+    page.session.wake();
+    page.pass(10 * MINUTE_MS);
+    expect(page.far.wires.length).toBe(dialled);
+    page.session.start();
+    page.far.settle();
+    expect(lastActions(page)).toEqual(["resume"]);
+  });
+
+  it("comes when a fresh token is refused, too", () => {
+    const page = new Page();
+    page.sync();
+    page.far.say({ frame: "error", code: "auth_expired", message: "expired" });
+    page.pass(1000);
+    expect(page.far.wires.length).toBe(2);
+    page.far.say({ frame: "error", code: "unauthorized", message: "no" });
+    expect(page.session.link.is).toBe("refused");
+    expect(page.told.at(-1)).toMatchObject({ kind: "refused", frame: { code: "unauthorized" } });
+    expect(page.failures.map((failure) => failure.code)).toEqual(["unauthorized"]);
+  });
+
+  it("comes with events in a format of a later release, which are not applied", () => {
+    const page = new Page();
+    page.far.say({ frame: "events", conversation: C, n: 4, prev: 3, v: 2 });
+    expect(page.failures.map((failure) => failure.code)).toEqual(["format_newer"]);
+    expect(page.session.link.is).toBe("closed");
+    expect(page.session.state.cursor).toBe(3);
+    expect(page.clock.timers).toBe(0);
+  });
+
+  it("leaves no timer, and hears nothing more", () => {
+    const page = new Page();
+    const { handlers } = page.far.current;
+    page.session.close();
+    handlers.message(JSON.stringify({ frame: "pong", conversation: C, n: 9 }));
+    handlers.closed(1000, "");
+    expect([page.clock.timers, page.session.state.newest]).toEqual([0, 0]);
+  });
+});
+
+describe("what is said", () => {
+  it("is refused before it is sent if it is too large, in bytes of UTF-8", () => {
+    const page = new Page();
+    const most = "🙂".repeat(32_000);
+    page.session.say(most);
+    expect(() => page.session.say(`${most}${"é".repeat(1600)}`)).toThrow(ClientError);
+    expect(page.asked("send")).toBe(1);
+    expect(page.session.state.unacked.size).toBe(1);
+  });
+
+  it("has a question mark for half of a pair", () => {
+    const page = new Page();
+    page.session.say("a\udcffb🙂");
+    expect(page.far.current.sent.at(-1)).toMatchObject({ text: "a?b🙂" });
+  });
+
+  it("has an id of its own each time", () => {
+    const page = new Page({ random: Math.random });
+    const ids = new Set(Array.from({ length: 50 }, () => page.session.say("x")));
+    expect(ids.size).toBe(50);
+    for (const id of ids) expect(id).toMatch(/^m_[0-9a-f]{16}$/);
+  });
+});
+
+describe("a renewal", () => {
+  it("does nothing on a connection that is another one when the ticket comes, and is asked for there", async () => {
+    const tickets: ((ticket: string) => void)[] = [];
+    const ticket = () => new Promise<string>((resolve) => tickets.push(resolve));
+    const clock = new TestClock();
+    const page = new Page({ clock, credential: { expiresAtS: () => clock.nowMs() / 1000 + 100, ticket } });
+    expect(tickets.length).toBe(0);
+    clock.sleep(80_000);
+    while (clock.runNext(clock.nowMs()));
+    expect(tickets.length).toBe(1);
+    page.far.cut();
+    while (clock.runNext(clock.nowMs() + 1000));
+    page.far.settle();
+    tickets[0]?.("late");
+    await Promise.resolve();
+    expect(page.asked("auth")).toBe(0);
+  });
+
+  it("that fails is tried again, and disturbs nothing", async () => {
+    const clock = new TestClock();
+    let asked = 0;
+    const ticket = async () => {
+      asked += 1;
+      if (asked === 1) throw new Error("not now");
+      return "t-2";
+    };
+    const page = new Page({ clock, credential: { expiresAtS: () => clock.nowMs() / 1000 + 100, ticket } });
+    for (let s = 0; s <= 110; s += 1) {
+      while (clock.runNext(clock.nowMs()));
+      clock.sleep(1000);
+      page.sync();
+      await Promise.resolve();
+    }
+    expect(page.far.current.sent.filter((request) => request.action === "auth")[0]).toEqual({
+      action: "auth",
+      ticket: "t-2",
+    });
+    expect(page.far.wires.length).toBe(1);
+  });
+});
+
+describe("joining", () => {
+  it("is asked for again on another connection", async () => {
+    const page = new Page({ state: emptyState(C) });
+    const joined = page.session.join();
+    page.far.cut();
+    page.pass(1000);
+    page.far.say({ frame: "pong", conversation: C, n: 9 });
+    expect(await joined).toBe(true);
+    expect(lastActions(page)).toEqual(["ping", "resume"]);
+  });
+
+  it("ends with an error if nobody answers", async () => {
+    const page = new Page({ state: emptyState(C) });
+    const joined = page.session.join();
+    page.pass(PACE.answerS * 1000);
+    await expect(joined).rejects.toMatchObject({ code: "no_answer" });
+  });
+});
