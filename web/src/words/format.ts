@@ -52,14 +52,14 @@ function scaled(value: number, base: number, units: readonly string[]): string {
   return `${digits}${units[unit]}`;
 }
 
-/** Return a duration that is over: `142 ms`, `3.2 s`, `2 min 05 s`, `1 h 04 min`. */
+/** Return a duration that is over: `142 ms`, `3.2 s`, `2 min 5 s`, `1 h 4 min`. */
 export function formatMs(ms: number): string {
   if (ms < 1000) return `${plain.format(Math.round(ms))} ms`;
   if (ms < 59_950) return `${tenths.format(ms / 1000)} s`;
   const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${padded(seconds % 60)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
   const minutes = Math.round(seconds / 60);
-  return `${plain.format(Math.floor(minutes / 60))} h ${padded(minutes % 60)} min`;
+  return `${plain.format(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
 /** Return a clock that counts from 0: `00:14.2`, with an hour `1:00:14`. */

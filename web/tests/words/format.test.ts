@@ -1,0 +1,122 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  formatBytes,
+  formatClock,
+  formatDay,
+  formatMs,
+  formatOrdinal,
+  formatPercent,
+  formatTime,
+  formatTokens,
+  sayReadout,
+} from "../../src/words";
+
+describe("numbers", () => {
+  test.each([
+    [0, "0"],
+    [812, "812"],
+    [999, "999"],
+    [1000, "1k"],
+    [9512, "9.5k"],
+    [14_800, "14.8k"],
+    [81_000, "81k"],
+    [123_456, "123k"],
+    [999_999, "1M"],
+    [1_234_567, "1.2M"],
+  ])("%d tokens are %s", (tokens, text) => {
+    expect(formatTokens(tokens)).toBe(text);
+  });
+
+  test.each([
+    [0, "0 B"],
+    [812, "812 B"],
+    [1024, "1 KB"],
+    [15_155, "14.8 KB"],
+    [131_072, "128 KB"],
+    [104_857_600, "100 MB"],
+  ])("%d bytes are %s", (bytes, text) => {
+    expect(formatBytes(bytes)).toBe(text);
+  });
+
+  test("a larger number is never a smaller text of the same unit", () => {
+    fc.assert(
+      fc.property(fc.nat(999), (tokens) => {
+        expect(Number(formatTokens(tokens))).toBe(tokens);
+      }),
+    );
+  });
+
+  test("places and shares", () => {
+    expect([1, 2, 3, 4, 11, 12, 13, 21, 102].map(formatOrdinal)).toEqual([
+      "1st",
+      "2nd",
+      "3rd",
+      "4th",
+      "11th",
+      "12th",
+      "13th",
+      "21st",
+      "102nd",
+    ]);
+    expect(formatPercent(0.547)).toBe("55%");
+  });
+});
+
+describe("times", () => {
+  test.each([
+    [0, "0 ms"],
+    [142, "142 ms"],
+    [3200, "3.2 s"],
+    [59_949, "59.9 s"],
+    [59_950, "1 min 0 s"],
+    [124_000, "2 min 4 s"],
+    [3_599_900, "1 h 0 min"],
+    [3_840_000, "1 h 4 min"],
+  ])("%d ms took %s", (ms, text) => {
+    expect(formatMs(ms)).toBe(text);
+  });
+
+  test.each([
+    [-5, "00:00.0"],
+    [14_290, "00:14.2"],
+    [59_999, "00:59.9"],
+    [60_000, "01:00.0"],
+    [3_614_000, "1:00:14"],
+  ])("a clock at %d ms says %s", (ms, text) => {
+    expect(formatClock(ms)).toBe(text);
+  });
+
+  test("the time of day has two digits and two", () => {
+    expect(formatTime(new Date(2026, 10, 25, 9, 4).getTime())).toBe("09:04");
+    expect(formatTime(new Date(2026, 10, 25, 0, 5).getTime())).toBe("00:05");
+  });
+
+  test("a day is told by its distance", () => {
+    const now = new Date(2026, 10, 25, 21, 0).getTime();
+    const told = (...day: [number, number, number]) => formatDay(new Date(...day, 23, 59).getTime(), now);
+    expect(told(2026, 10, 25)).toBe("Today");
+    expect(told(2026, 10, 24)).toBe("Yesterday");
+    expect(told(2026, 10, 23)).toBe("Monday");
+    expect(told(2026, 10, 19)).toBe("Thursday");
+    expect(told(2026, 10, 18)).toBe("Nov 18");
+    expect(told(2025, 11, 31)).toBe("Dec 31, 2025");
+    expect(told(2026, 10, 26)).toBe("Nov 26");
+  });
+});
+
+describe("the readout", () => {
+  test.each([
+    [{ is: "idle" }, "idle"],
+    [{ is: "thinking", round: 3 }, "round 3 · thinking"],
+    [{ is: "writing", round: 3, name: "plan.md" }, "round 3 · writing plan.md"],
+    [{ is: "calling", round: 1, toolId: "react.read" }, "round 1 · react.read"],
+    [{ is: "program", round: 2 }, "round 2 · program"],
+    [{ is: "approval", round: 2, toolId: "bank.pay" }, "round 2 · waits for your approval"],
+    [{ is: "ending", left: 2 }, "coming to an end, 2 rounds left"],
+    [{ is: "ending", left: 1 }, "coming to an end, 1 round left"],
+    [{ is: "stopping" }, "stopping"],
+  ] as const)("%o says %s", (readout, text) => {
+    expect(sayReadout(readout)).toBe(text);
+  });
+});
