@@ -22,7 +22,7 @@ from bench.row import MeasureError, Row
 from stacks.code import render_bootstrap
 from stepline.local.client.websocket import dial_gateway, encode_request
 from stepline.local.stage.deployed import LocalStage, client
-from stepline.local.stage.issuer import mint
+from stepline.local.stage.issuer.signing import mint
 from stepline.local.stage.lifecycle import status, up
 from stepline.model.wire.event import DeltaFrame, ErrorFrame, decode_frame
 

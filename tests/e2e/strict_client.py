@@ -26,7 +26,7 @@ from stepline.local.client.credential import fetch_ticket
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
 from stepline.local.client.websocket import OPEN_TIMEOUT_S, dial_gateway, encode_request
 from stepline.local.stage.deployed import client
-from stepline.local.stage.issuer import mint
+from stepline.local.stage.issuer.signing import mint
 from stepline.model.wire.event import AuthFrame, ClientEvent, Frame, NoticeFrame, decode_frame
 from tests.e2e.http_user import HttpUser, submit
 from tests.e2e.stage import a_word

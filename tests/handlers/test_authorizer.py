@@ -5,7 +5,7 @@ import pytest
 
 from lambdas import authorizer
 from stepline.errors import DependencyError
-from stepline.local.stage import issuer as local_issuer
+from stepline.local.stage.issuer import signing as local_issuer
 from tests.handlers.ingress_events import (
     SITE,
     behind,

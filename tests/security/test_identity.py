@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from lambdas import _runtime, api
 from stepline.adapters.oidc import LEEWAY_S
-from stepline.local.stage import issuer as local_issuer
+from stepline.local.stage.issuer import signing as local_issuer
 from stepline.model.wire.client_message import Auth
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame
 from stepline.ports.identity import TICKET_TTL_S

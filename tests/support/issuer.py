@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import jwt
 
-from stepline.local.stage import issuer
+from stepline.local.stage.issuer import issuer_server
+from stepline.local.stage.issuer import signing as issuer
 
 REMOVED: Final = "left out"
 OURS: Final = {"tenant": "acme", "project": "support", "sub": "ada"}
@@ -48,8 +49,8 @@ class Issuer:
 
 
 @contextmanager
-def running_issuer(home: Path) -> Iterator[Issuer]:
-    server = issuer.make_server(0, home)
+def running_issuer(home: Path, *, page: str = "") -> Iterator[Issuer]:
+    server = issuer_server.make_server(0, home, page=page)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     yield Issuer(home, f"http://127.0.0.1:{server.server_address[1]}")

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from stepline.adapters.oidc import LEEWAY_S, OidcIdentity
 from stepline.bootstrap.token_identity import identity_of
 from stepline.errors import AuthError, DependencyError
-from stepline.local.stage import issuer
+from stepline.local.stage.issuer import signing as issuer
 from stepline.model.ids import USER_MAX_CHARS
 from stepline.ports.channel import ROLES, Principal
 from stepline.settings import Settings

@@ -14,6 +14,10 @@ export interface PageConfig {
   readonly inspect: "owner" | "admin" | "none";
   readonly uploads: boolean;
   readonly version: string;
+  /** The token that the API takes: the ID token, or the access token where the client is not the audience. */
+  readonly token?: "id" | "access";
+  /** The bundles that have a page of their own at `/ui/<name>/`. */
+  readonly ui?: readonly string[];
 }
 
 /** Return the page's stage. Throws AuthError `config_unreachable`. */

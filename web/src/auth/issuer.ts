@@ -19,6 +19,8 @@ export interface Metadata {
 /** What a token endpoint gives. Secret. */
 export interface TokenAnswer {
   readonly id_token?: string;
+  readonly access_token?: string;
+  readonly expires_in?: number;
   readonly refresh_token?: string;
 }
 

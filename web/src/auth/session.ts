@@ -1,8 +1,8 @@
 /**
  * A signed-in session: its tokens live in private fields of this module, and nowhere else.
  *
- * The ID token is what the API takes: it names the client as its audience at every issuer, and at Cognito it alone has the
- * claims of tenant and project.
+ * The API takes the ID token: it names the client as its audience at every issuer, and at Cognito it alone has the claims of
+ * tenant and project. Where the API is an audience of its own, it takes the access token.
  */
 
 import { readClaims, type User } from "./claims";
@@ -71,7 +71,7 @@ class Session implements AuthSession {
     }
     if (this.#leftS() < SPARE_S) this.#expire();
     if (this.#over) throw new AuthError("session_expired");
-    return this.#held.idToken;
+    return this.#held.token;
   }
 
   async signOut(): Promise<void> {
@@ -122,7 +122,7 @@ class Session implements AuthSession {
   #forget(): void {
     this.#over = true;
     clearTimeout(this.#timer);
-    this.#held = { ...this.#held, idToken: "", refreshToken: "" };
+    this.#held = { ...this.#held, idToken: "", token: "", refreshToken: "" };
   }
 
   #leftS(): number {
@@ -135,31 +135,39 @@ function endAddress(config: PageConfig, metadata: Metadata, idToken: string): st
   const signedOut = `${location.origin}/signed-out`;
   if (metadata.end_session_endpoint === undefined) return signedOut;
   const url = new URL(metadata.end_session_endpoint);
-  const fields = isCognito(url)
-    ? { client_id: config.client_id, logout_uri: signedOut }
-    : { client_id: config.client_id, post_logout_redirect_uri: signedOut, id_token_hint: idToken };
+  const fields = {
+    client_id: config.client_id,
+    post_logout_redirect_uri: signedOut,
+    // Cognito has a name of its own, and reads no hint. Source: docs.aws.amazon.com/cognito, "The managed logout endpoint".
+    ...(isCognito(config) ? { logout_uri: signedOut } : { id_token_hint: idToken }),
+  };
   for (const [name, value] of Object.entries(fields)) url.searchParams.set(name, value);
   return url.href;
 }
 
-/** Cognito's logout endpoint has names of its own. Source: docs.aws.amazon.com/cognito, "The managed logout endpoint". */
-function isCognito(url: URL): boolean {
-  return /\.amazoncognito\.com$/.test(url.hostname);
+function isCognito(config: PageConfig): boolean {
+  return new URL(config.issuer).hostname.startsWith("cognito-idp.");
 }
 
 interface Held {
   readonly user: User;
   readonly nonce: string;
   readonly idToken: string;
+  /** The one of the tokens that the API takes. */
+  readonly token: string;
   readonly refreshToken: string;
   readonly lifetimeS: number;
   readonly expiresAtS: number;
 }
 
 function hold(config: PageConfig, answer: TokenAnswer): Held {
-  const idToken = answer.id_token ?? "";
-  const { user, nonce, lifetimeS } = readClaims(idToken, config);
+  const { id_token: idToken = "", access_token: accessToken = "", refresh_token: refreshToken = "" } = answer;
+  const claims = readClaims(idToken, config);
+  const byAccess = config.token === "access";
+  if (byAccess && accessToken === "") throw new AuthError("sign_in_refused", "no_token");
+  const token = byAccess ? accessToken : idToken;
+  const lifetimeS = byAccess ? (answer.expires_in ?? claims.lifetimeS) : claims.lifetimeS;
   // Counted from now by this machine's clock, which need not agree with the issuer's.
   const expiresAtS = Date.now() / 1000 + lifetimeS;
-  return { user, nonce, idToken, refreshToken: answer.refresh_token ?? "", lifetimeS, expiresAtS };
+  return { user: claims.user, nonce: claims.nonce, idToken, token, refreshToken, lifetimeS, expiresAtS };
 }

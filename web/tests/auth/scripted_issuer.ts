@@ -29,6 +29,7 @@ export function idToken(claims: Claims): string {
 export class ScriptedIssuer {
   /** What the next request to the token endpoint is answered with. */
   tokens: () => Response = () => json({ error: "invalid_grant" }, 400);
+  config: PageConfig = CONFIG;
   metadata: Record<string, unknown> = {
     issuer: ISSUER,
     authorization_endpoint: `${ISSUER}/authorize`,
@@ -91,8 +92,8 @@ export class ScriptedIssuer {
   }
 
   #answer(url: string, init?: RequestInit): Response {
-    if (url === "/config.json") return json(CONFIG);
-    if (url === `${ISSUER}/.well-known/openid-configuration`) return json(this.metadata);
+    if (url === "/config.json") return json(this.config);
+    if (url === `${this.config.issuer}/.well-known/openid-configuration`) return json(this.metadata);
     this.asked.push(init?.body as URLSearchParams);
     return this.tokens();
   }

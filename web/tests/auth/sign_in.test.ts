@@ -16,7 +16,7 @@ afterEach(() => {
 
 async function leave(route = "/c/chat-1"): Promise<void> {
   const leaving = issuer.leaving();
-  void SignIn.signIn(CONFIG, route);
+  void SignIn.signIn(issuer.config, route);
   await leaving;
 }
 
@@ -122,6 +122,14 @@ test("a route that leads to another site leads to the page's start", async () =>
   expect((await SignIn.finish()).returnRoute).toBe("/");
 });
 
+test("where the client is not the audience, the API gets the access token, and its time counts", async () => {
+  issuer.config = { ...CONFIG, token: "access" };
+  const session = await signIn({}, { access_token: "for-the-api", expires_in: 600 });
+  expect(await session.token()).toBe("for-the-api");
+  expect(session.expiresAtS()).toBe(1_000_000_600);
+  expect(await refusal(signIn())).toMatchObject({ code: "sign_in_refused", issuerCode: "no_token" });
+});
+
 test("the highest role that a group means is the user's", async () => {
   expect((await signIn({ "cognito:groups": ["x", "tenant_admin", "project_admin"] })).user.role).toBe("tenant_admin");
 });
@@ -202,15 +210,13 @@ test("a sign-out takes the refresh token back and ends the issuer's session", as
 });
 
 test("Cognito signs out under names of its own, and gets no token in an address", async () => {
-  issuer.metadata = {
-    ...issuer.metadata,
-    end_session_endpoint: "https://x.auth.eu-central-1.amazoncognito.com/logout",
-  };
-  await (await signIn()).signOut();
-  expect(Object.fromEntries(issuer.last.searchParams)).toEqual({
-    client_id: "stepline",
-    logout_uri: `${PAGE}/signed-out`,
-  });
+  const pool = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_abc";
+  issuer.config = { ...CONFIG, issuer: pool };
+  issuer.metadata = { ...issuer.metadata, issuer: pool };
+  await (await signIn({ iss: pool })).signOut();
+  expect(issuer.field("logout_uri")).toBe(`${PAGE}/signed-out`);
+  expect(issuer.field("client_id")).toBe("stepline");
+  expect(issuer.last.search).not.toContain("id_token");
 });
 
 test("an issuer without a place for that is left alone", async () => {

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from docs.build.cli import command_words
 from stepline.errors import DependencyError
 from stepline.local import caller
-from stepline.local.caller import name_user
 from stepline.local.command.argument import parse_bundles, parse_have, parse_payload
 from stepline.local.command.cli import main
 from stepline.local.command.failure import Edge
+from stepline.local.own_name import name_user
 from stepline.local.stage import lifecycle
 from stepline.local.stage.deployed import LocalStage
 

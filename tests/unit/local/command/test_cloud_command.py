@@ -17,8 +17,8 @@ from stepline.local.cloud import deploy, destroy
 from stepline.local.cloud.deployment import Deployment, save
 from stepline.local.command.cli import main
 from stepline.local.stage import deployed as stage
-from stepline.local.stage import issuer
 from stepline.local.stage.deployed import LocalStage
+from stepline.local.stage.issuer import signing as issuer
 
 STAGE = Deployment(
     stage="prod", account="1", region="eu-central-1", outputs={"WebSocketUrl": "wss://far/live"}

@@ -15,8 +15,9 @@ from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth, SigV4QueryAu
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from stepline.local.guard.gate import make_gate
 from stepline.local.guard.handler import refuse_pages
-from stepline.local.guard.request_filter import HEALTH, Passage, consider
+from stepline.local.guard.request_filter import HEALTH, PAGES, Passage, consider
 from stepline.local.guard.signature import Request
 from tests.unit.local.guard.guarded_emulator import (
     HOME,
@@ -188,6 +189,44 @@ def test_a_page_that_names_no_origin_is_one_still(site):
             judge(replace(request, headers=(*request.headers, ("sec-fetch-site", site)))) == "ForeignOrigin"
         )
         assert judge(replace(request, headers=(*request.headers, ("sec-fetch-site", "none")))) is None
+
+
+LINK = (("sec-fetch-site", "same-site"), ("sec-fetch-mode", "navigate"))
+
+
+def followed(request, *headers):
+    return replace(request, headers=(*request.headers, *(headers or LINK)))
+
+
+def test_a_link_of_a_page_on_this_machine_leads_to_a_signed_address_and_nowhere_else():
+    assert judge(followed(presigned())) is None
+    assert judge(followed(presigned(secret="test"))) == "SignatureDoesNotMatch"
+    for request in (
+        plain("GET", HEALTH),
+        plain("GET", API),
+        plain("GET", "/_aws/cognito/authorize"),
+        presigned("PUT", WRITE),
+        signed(SIGNED[0])[0],
+    ):
+        assert judge(followed(request)) == "ForeignOrigin"
+    for site, mode in (("cross-site", "navigate"), ("same-site", "no-cors"), ("same-site", "cors")):
+        assert (
+            judge(followed(presigned(), ("sec-fetch-site", site), ("sec-fetch-mode", mode)))
+            == "ForeignOrigin"
+        )
+
+
+def test_the_pages_are_those_that_the_emulator_was_started_with():
+    environ = {
+        "MINISTACK_ACCOUNT_ID": "000000000000",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_ACCESS_KEY_ID": KEY,
+        "GATEWAY_PORT": str(PORT),
+        PAGES: f"{PAGE} http://127.0.0.1:1",
+    }
+    rules = make_gate(lambda *_: None, environ)._rules
+    assert rules.pages == {PAGE, "http://127.0.0.1:1"}
+    assert make_gate(lambda *_: None, {**environ, PAGES: ""})._rules.pages == frozenset()
 
 
 def test_a_page_of_the_stage_reaches_what_needs_no_key_and_nothing_else():

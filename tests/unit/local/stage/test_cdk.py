@@ -93,5 +93,6 @@ def test_an_assembly_without_stacks_is_no_reason_to_delete_all(tmp_path):
 def test_an_api_answers_the_origins_that_its_template_says():
     api = {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "doors", "CorsConfiguration": CORS}}
     closed = {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "others"}}
-    template = {"Resources": {"A": api, "B": closed, "C": TOPIC}}
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"CorsConfiguration": {"CorsRules": []}}}
+    template = {"Resources": {"A": api, "B": closed, "C": TOPIC, "D": bucket}}
     assert read_origins(template) == {"doors": CORS}

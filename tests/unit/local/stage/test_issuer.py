@@ -6,7 +6,7 @@ import urllib.request
 import jwt
 import pytest
 
-from stepline.local.stage import issuer
+from stepline.local.stage.issuer import signing as issuer
 from tests.support.issuer import running_issuer
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import re
 import shlex
 import socket
 import subprocess
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from stepline.errors import AuthError, DependencyError, InputError
+from stepline.local.own_name import name_user
 from stepline.local.stage.deployed import HOME, LocalStage, load
 from stepline.model.ids import local_time
 from stepline.ports.channel import Role
@@ -136,11 +135,6 @@ def run_token_command(command: str) -> str:
             f"the token command ended with exit code {done.returncode} and printed no token", code="no_token"
         )
     return token
-
-
-def name_user(given: str) -> str:
-    """Return the user name, reduced to characters that are valid in a key."""
-    return given or re.sub(r"[^A-Za-z0-9_-]", "-", getpass.getuser()).lstrip("_-")[:64] or "me"
 
 
 def sessions(caller: Caller) -> Callable[[ClientState], Session]:

@@ -296,8 +296,9 @@ def conversations(user: str, as_json: bool) -> None:
     Each with the time of its last event, the state of its last turn, and its title. They are read from the
     table; the API of a deployed stage has no list of them.
     """
-    from stepline.local.caller import PROJECT, TENANT, find_stage, name_user
+    from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
+    from stepline.local.own_name import name_user
     from stepline.local.terminal.json_lines import render_json
 
     log, _ = open_log(find_stage())

@@ -29,8 +29,9 @@ def rebuild(user: str, *, as_json: bool) -> None:
 
     It is never needed for what is new, which every search reads itself. It helps after objects were lost, and before a first search of many conversations. What is searched meanwhile may be behind.
     """
-    from stepline.local.caller import PROJECT, TENANT, find_stage, name_user
+    from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
+    from stepline.local.own_name import name_user
     from stepline.local.terminal.json_lines import render_json
     from stepline.local.terminal.output import progress
     from stepline.model.memory_row import MemoryScope

@@ -28,6 +28,7 @@ from urllib.parse import quote
 from stepline.local.guard.request_filter import (
     NAMES,
     NO_KEY,
+    PAGES,
     Passage,
     Refusal,
     Rules,
@@ -170,7 +171,8 @@ def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
     def secret_of(key_id: str) -> str | None:
         return secret if key_id in own else _issued_secret(key_id, account)
 
-    rules = Rules(port=int(environ["GATEWAY_PORT"]), secret_of=secret_of)
+    pages = frozenset(environ.get(PAGES, "").split())
+    rules = Rules(port=int(environ["GATEWAY_PORT"]), secret_of=secret_of, pages=pages)
     endpoint = f"http://{NAMES[0]}:{rules.port}"
     return Gate(app, rules, lend=lambda request: lend(request, f"{endpoint}{request.path}", environ))
 

@@ -1,7 +1,8 @@
 """The rules for requests to the emulator, decided from the request alone, without I/O.
 
     host            one of this machine's own names, with the port: no name that a foreign server resolves
-    origin          none, or a page of the stage, and then only on routes that need no key
+    origin          none, or a page of the stage, and then only on routes that need no key; a link that is followed from a
+                    page on this machine leads to a presigned URL only
     key             each call is signed with the stage's key, or with that of a session the emulator issued; a form
                     that is posted to a bucket has a signed policy
     open routes     deployed APIs and sign-in, which check for themselves; presigned URLs are for S3 only
@@ -31,6 +32,8 @@ from stepline.local.guard.signature import (
 
 NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 CONNECTIONS: Final = "@connections"
+PAGES: Final = "GUARD_PAGES"
+"""The variable of the emulator with the origins of its pages, separated by blanks."""
 HEALTH: Final = "/_stepline/health"
 """Answered by the guard alone, so an emulator without the guard never counts as started."""
 
@@ -70,6 +73,7 @@ class Refusal:
     message: str
 
 
+FOREIGN: Final = Refusal("ForeignOrigin", "not for web pages")
 NO_KEY: Final = Refusal("MissingAuthenticationToken", f"no key: {_HOW}")
 
 
@@ -93,6 +97,8 @@ def consider(request: Request, rules: Rules) -> Refusal | Signature | Passage:
         signature = read_signature(request)
     except IncompleteSignatureError:
         return Refusal("IncompleteSignature", "the request's signature is not complete")
+    if _is_followed(request) and not (signature and is_shared(signature)):
+        return FOREIGN
     if signature is None:
         return _consider_open(request)
     return _consider_signed(signature, request, rules) or signature
@@ -121,9 +127,17 @@ def _consider_place(request: Request, rules: Rules) -> Refusal | None:
     origins = request.values("origin")
     if origins and (len(origins) > 1 or origins[0] not in rules.pages):
         return Refusal("ForeignOrigin", "not for this web page")
-    if not origins and any(site != "none" for site in request.values("sec-fetch-site")):
-        return Refusal("ForeignOrigin", "not for web pages")
+    is_own = all(site == "none" for site in request.values("sec-fetch-site"))
+    if not origins and not is_own and not _is_followed(request):
+        return FOREIGN
     return None
+
+
+def _is_followed(request: Request) -> bool:
+    """Return True if the browser follows a link of a page on this machine, to show or to save what it leads to."""
+    fetch = {name: request.values(f"sec-fetch-{name}") for name in ("site", "mode")}
+    followed = {"site": ["same-site"], "mode": ["navigate"]}
+    return request.method == "GET" and not request.values("origin") and fetch == followed
 
 
 def _consider_open(request: Request) -> Refusal | Passage:

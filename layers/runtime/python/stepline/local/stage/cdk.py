@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from stepline.errors import DependencyError
 from stepline.local.stage.deployed import (
     ACCOUNT,
@@ -30,7 +32,7 @@ from stepline.local.stage.deployed import (
 )
 from stepline.local.stage.emulator import Progress
 from stepline.local.stage.fingerprint import Fingerprint
-from stepline.local.stage.issuer import AUDIENCE
+from stepline.local.stage.issuer.signing import AUDIENCE
 
 # All files that synthesis reads. The library counts too: a changed one must replace warm workers.
 INPUTS: Final = (
@@ -54,6 +56,7 @@ def deploy(
     *,
     endpoint: str,
     issuer_url: str,
+    page_url: str,
     model_url: str,
     chosen: Mapping[str, str],
     known: LocalStage | None,
@@ -68,6 +71,7 @@ def deploy(
         "endpoint": endpoint,
         "oidc_issuer": issuer_url,
         "oidc_audience": AUDIENCE,
+        "allowed_origins": page_url,
         **chosen,
     }
     fingerprint = digest(context)
@@ -104,7 +108,7 @@ def deploy(
     )
     for name in [*dropped, *drop_stale(formation, assembly)]:
         progress(f"deleted the stack {name}, which the app no longer has")
-    stage = _read_stage(outputs, endpoint, issuer_url, model_url, fingerprint)
+    stage = replace(_read_stage(outputs, endpoint, issuer_url, model_url, fingerprint), page_url=page_url)
     repair(stage, assembly)
     Fingerprint(home / _INPUTS_FILE).take(inputs)
     return stage
@@ -234,6 +238,7 @@ def _tool(name: str) -> str:
 PREFIX: Final = f"stepline-{NAME}-"
 STANDING: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 _IMPORTED: Final = "is imported by stack"
+_HTTP_API: Final = "AWS::ApiGatewayV2::Api"
 _STACK_TYPE: Final = "aws:cloudformation:stack"
 
 
@@ -303,7 +308,7 @@ def read_origins(template: Mapping[str, Any]) -> dict[str, Any]:
     return {
         resource["Properties"]["Name"]: resource["Properties"]["CorsConfiguration"]
         for resource in template["Resources"].values()
-        if "CorsConfiguration" in resource.get("Properties", {})
+        if resource["Type"] == _HTTP_API and "CorsConfiguration" in resource.get("Properties", {})
     }
 
 

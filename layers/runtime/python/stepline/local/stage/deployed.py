@@ -31,6 +31,15 @@ _FUNCTION_PATH: Final = os.pathsep.join(
         *("/opt/homebrew/bin", "/snap/bin"),
     ]
 )
+_REGISTRY: Final = (
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "npm_config_",
+    "node_extra_ca_certs",
+    "ssl_cert_",
+)
 _KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
@@ -47,6 +56,7 @@ class LocalStage(Value):
     fingerprint: str
     region: str = REGION
     api_url: str = ""
+    page_url: str = ""
     bundle: str = "bundles.default"
     bundles: Mapping[str, str] = {}
     home: str = str(HOME)
@@ -110,6 +120,13 @@ def tool_environment(**extra: str) -> dict[str, str]:
         name: here[name] for name in ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ") if name in here
     }
     return kept | extra
+
+
+def build_environment() -> dict[str, str]:
+    """Return the environment of a process that installs packages: that of tools, and the way to their registry."""
+    here = install_environment()
+    kept = {name: value for name, value in here.items() if name.lower().startswith(_REGISTRY)}
+    return kept | tool_environment()
 
 
 def function_environment(home: Path, **extra: str) -> dict[str, str]:

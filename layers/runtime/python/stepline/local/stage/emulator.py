@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from stepline.errors import DependencyError
-from stepline.local.guard.request_filter import HEALTH
+from stepline.local.guard.request_filter import HEALTH, PAGES
 from stepline.local.install.package import make_environment
 from stepline.local.stage.deployed import ACCOUNT, REGION, credentials, function_environment, make_home
 from stepline.local.stage.durable import KEEP
@@ -55,11 +55,12 @@ class Emulator:
             lambda: progress("installing the emulator (70 MB, some seconds)"),
         )
 
-    def start(self, model: Mapping[str, str], progress: Progress) -> str:
+    def start(self, model: Mapping[str, str], progress: Progress, *, page: str = "") -> str:
         """Start the emulator with the `model` variables for functions; return its endpoint.
 
-        Restart one with other variables.
+        Restart one with other variables. `page` is the origin of the one web page that may ask it.
         """
+        model = {**model, PAGES: page}
         self.install(progress)
         if self.service.running and self._port_file.exists():
             port = int(self._port_file.read_text())

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,9 +15,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError
-from stepline.local.stage import issuer
 from stepline.local.stage.bundle_code import DEFAULT, checkout_bundles, take_bundle
 from stepline.local.stage.cdk import deploy
+from stepline.local.stage.companion import COMPANIONS, given, model_variables, start_issuer, start_page
 from stepline.local.stage.deployed import (
     HOME,
     LocalStage,
@@ -28,18 +25,16 @@ from stepline.local.stage.deployed import (
     install_environment,
     load,
     make_home,
-    read_json,
     save,
-    tool_environment,
 )
 from stepline.local.stage.emulator import Emulator, Progress
+from stepline.local.stage.issuer import signing
 from stepline.local.stage.program_environment import docker_variables, prepare
 from stepline.local.stage.program_image import add_bundle
-from stepline.local.stage.service import LOOPBACK, Service, claim_port, exclusive
+from stepline.local.stage.service import Service, exclusive
 from stepline.model.base import Value
 from stepline.ports.channel import Role
 
-SCRIPTED_PORT: Final = 4568
 DRAIN_S: Final = 10
 SWEEPER: Final = "stepline-local-sweeper"
 RESTARTED: Final = "States.ServiceRestart"
@@ -47,9 +42,7 @@ RESTART: Final = timedelta(minutes=1)
 """The longest start of the emulator; executions it ends, it ends while it starts."""
 
 ENDED: Final = "Step Functions Execution Status Change"
-_MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
 _SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL", "STEPLINE_SEARCH_API_KEY")
-_SCRIPTED_MODULE: Final = "stepline.local.scripted"
 _STAGE_VARIABLES: Final = {
     "STEPLINE_MODEL_ROLES": "model_roles",
     "AI_REACT_AGENT_MULTI_ACTION": "multi_action",
@@ -105,8 +98,9 @@ def up(
         )  # first: a copy of the project's bundles has theirs in it
         agent = take_bundle(bundle, home, progress, project=Path.cwd(), further=further)
         agent = replace(agent, further={**beside, **agent.further})
-        issuer_url = _start_issuer(home, progress)
-        model = _model_variables(home, progress)
+        page_url = start_page(home, progress)
+        issuer_url = start_issuer(home, page_url, progress)
+        model = model_variables(home, progress)
         programs = prepare(home, progress)
         if programs["exec_image"] and agent.folder:
             programs["exec_image"] = add_bundle(
@@ -120,11 +114,13 @@ def up(
             if programs["exec_mode"] == "docker" or programs["exec_tasks"] == "true"
             else {}
         )
-        endpoint = emulator.start({**model, **_given(_SECRET_VARIABLES), **docker, **settings}, progress)
+        variables = {**model, **given(_SECRET_VARIABLES), **docker, **settings}
+        endpoint = emulator.start(variables, progress, page=page_url)
         stage = deploy(
             home,
             endpoint=endpoint,
             issuer_url=issuer_url,
+            page_url=page_url,
             model_url=model.get("ANTHROPIC_BASE_URL", ""),
             chosen={**programs, **_chosen(), **agent.context()},
             known=known,
@@ -147,7 +143,7 @@ def _undone_on_failure(home: Path) -> Iterator[None]:
     except BaseException:
         if "emulator" not in ran:
             Emulator(home).stop()
-        for name in {"model", "issuer"} - ran:
+        for name in {*COMPANIONS} - ran:
             Service(name, home).stop(timeout_s=3)
         raise
 
@@ -164,14 +160,18 @@ def down(progress: Progress, home: Path = HOME, *, drain_s: float = DRAIN_S) -> 
             _drain(stage, progress, drain_s)
         progress("stopping")
         saved = emulator.stop()
-        for name in ("model", "issuer"):
+        for name in COMPANIONS:
             Service(name, home).stop(timeout_s=3)
         return saved
 
 
 def status(home: Path = HOME) -> Status:
     """Return the state of all services, without starting or calling any."""
-    names = ["emulator", "issuer", *(["model"] if (home / "model.pid").exists() else [])]
+    # Each is there but where the model is somebody's own; a stage of an earlier release has no page.
+    names = [
+        "emulator",
+        *(name for name in COMPANIONS if name == "issuer" or (home / f"{name}.pid").exists()),
+    ]
     return Status(
         services={name: home.exists() and Service(name, home).running for name in names}, stage=load(home)
     )
@@ -187,7 +187,7 @@ def mint(
     ttl_s: int = 3600,
 ) -> str:
     """Return a token of the stage's issuer."""
-    return issuer.mint(
+    return signing.mint(
         user, issuer_url=stage.issuer_url, tenant=tenant, project=project, role=role, ttl_s=ttl_s
     )
 
@@ -230,70 +230,10 @@ def _sweep(stage: LocalStage, event: dict[str, object]) -> Counter[str]:
     return Counter(said)
 
 
-def _start_issuer(home: Path, progress: Progress) -> str:
-    with _port("issuer", issuer.PORT, home) as port:
-        url = f"http://{LOOPBACK}:{port}"
-        service = Service("issuer", home)
-        if not service.running:
-            progress(f"starting the token issuer on {LOOPBACK}:{port}")
-            service.start(
-                [
-                    *(sys.executable, "-m", "stepline.local.stage.issuer"),
-                    *("--port", str(port), "--home", str(home)),
-                ],
-                tool_environment(),
-                health_url=f"{url}/jwks.json",
-                timeout_s=20,
-            )
-    return url
-
-
-def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
-    """Return the model's variables for functions: the caller's own, or those of the scripted model.
-
-    The scripted model is started here. The variables are passed through the emulator's environment, so that a
-    key is never written to a file.
-    """
-    if given := _given(_MODEL_VARIABLES):
-        return given
-    if importlib.util.find_spec(f"{_SCRIPTED_MODULE}.__main__") is None:
-        return {}
-    with _port("model", SCRIPTED_PORT, home) as port:
-        url = f"http://{LOOPBACK}:{port}"
-        service = Service("model", home)
-        if not service.running:
-            key = "empty" if "ANTHROPIC_API_KEY" in os.environ else "not set"  # noqa: TID251 - no setting is read
-            progress(
-                f"starting the scripted model on {LOOPBACK}:{port} (ANTHROPIC_API_KEY is {key}; it is not an AI)"
-            )
-            service.start(
-                [sys.executable, "-m", _SCRIPTED_MODULE, "--port", str(port)],
-                tool_environment(),
-                health_url=f"{url}/health",
-                timeout_s=20,
-            )
-    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "scripted"}
-
-
-def _given(names: Sequence[str]) -> dict[str, str]:
-    """Return the variables that are set, for a child in which `Settings` reads them."""
-    return {name: os.environ[name] for name in names if os.environ.get(name)}  # noqa: TID251 - handed on, as above
-
-
 def _chosen() -> dict[str, str]:
     """Return the choices in the environment, as context keys of the app."""
     here = install_environment()
     return {word: here[name] for name, word in _STAGE_VARIABLES.items() if here.get(name)}
-
-
-@contextmanager
-def _port(name: str, preferred: int, home: Path) -> Iterator[int]:
-    """Yield the port of a running service, or claim one for its start."""
-    if Service(name, home).running:
-        yield int(read_json(home / "ports.json")[name])
-        return
-    with claim_port(name, preferred, home) as port:
-        yield port
 
 
 def _drain(stage: LocalStage, progress: Progress, drain_s: float) -> None:

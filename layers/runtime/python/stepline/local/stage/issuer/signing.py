@@ -1,16 +1,8 @@
-"""A small OpenID Connect issuer on loopback: discovery, key set, and tokens.
-
-It takes the place of a company's identity provider; the authorizer checks its tokens in the same way. Read
-access to `.stepline/` is enough to be any user here, and none elsewhere: no deployed stage trusts this
-issuer.
-"""
+"""The local issuer's key, its tokens, and the documents by which they are verified."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +11,18 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from stepline.local.stage.deployed import HOME, write_private
-from stepline.local.stage.service import LOOPBACK
 from stepline.ports.channel import Role
 from stepline.settings import Settings
 
-PORT: Final = 4567
 AUDIENCE: Final = "stepline"
+DISCOVERY: Final = "/.well-known/openid-configuration"
+KEYS: Final = "/jwks.json"
+AUTHORIZE: Final = "/session/authorize"
+END_SESSION: Final = "/session/end"
+SESSION: Final = "/session"
+"""Cookies do not know ports: one of this path goes to no other server of this machine that has no such path."""
+TOKEN: Final = "/token"  # noqa: S105 - a path
+REVOKE: Final = "/revoke"
 _ALGORITHM: Final = "RS256"
 _KEY_ID: Final = "local"
 
@@ -55,9 +53,13 @@ def mint(
     project: str = "default",
     role: Role = "user",
     ttl_s: int = 3600,
+    nonce: str = "",
     home: Path = HOME,
 ) -> str:
-    """Return a signed token for this user, tenant and project; an admin's names the role as a group."""
+    """Return a signed token for this user, tenant and project; an admin's names the role as a group.
+
+    `nonce` is the one of the sign-in that it answers.
+    """
     now = int(time.time())
     claims = {
         "iss": issuer_url,
@@ -70,7 +72,25 @@ def mint(
     }
     if role != "user":
         claims[Settings().role_claim] = [role]
+    if nonce:
+        claims["nonce"] = nonce
     return jwt.encode(claims, load_key(home), algorithm=_ALGORITHM, headers={"kid": _KEY_ID})
+
+
+def subject_of(token: str, issuer_url: str, home: Path = HOME) -> str:
+    """Return the user whom a token of this issuer names, also after its end; "" for any other text."""
+    try:
+        claims = jwt.decode(
+            token,
+            load_key(home).public_key(),
+            algorithms=[_ALGORITHM],
+            audience=AUDIENCE,
+            issuer=issuer_url,
+            options={"verify_exp": False},
+        )
+    except jwt.PyJWTError:
+        return ""
+    return str(claims["sub"])
 
 
 def key_set(key: rsa.RSAPrivateKey) -> dict[str, Any]:
@@ -80,45 +100,23 @@ def key_set(key: rsa.RSAPrivateKey) -> dict[str, Any]:
 
 
 def discovery(issuer_url: str) -> dict[str, Any]:
-    """Return the provider's metadata."""
+    """Return the provider's metadata. Source: OpenID Connect Discovery 1.0 §3, and RFC 9207."""
     return {
         "issuer": issuer_url,
-        "jwks_uri": f"{issuer_url}/jwks.json",
+        "authorization_endpoint": f"{issuer_url}{AUTHORIZE}",
+        "token_endpoint": f"{issuer_url}{TOKEN}",
+        "end_session_endpoint": f"{issuer_url}{END_SESSION}",
+        "revocation_endpoint": f"{issuer_url}{REVOKE}",
+        "jwks_uri": f"{issuer_url}{KEYS}",
         "id_token_signing_alg_values_supported": [_ALGORITHM],
         "subject_types_supported": ["public"],
-        "response_types_supported": ["id_token"],
+        "scopes_supported": ["openid", "email"],
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "revocation_endpoint_auth_methods_supported": ["none"],
+        "code_challenge_methods_supported": ["S256"],
+        "prompt_values_supported": ["none", "login"],
+        "authorization_response_iss_parameter_supported": True,
     }
-
-
-def make_server(port: int, home: Path = HOME) -> ThreadingHTTPServer:
-    """Return a server for the issuer's two documents; port 0 picks a free one."""
-    pages: dict[str, bytes] = {}
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            body = pages.get(self.path, b"")
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server = ThreadingHTTPServer((LOOPBACK, port), Handler)
-    url = f"http://{LOOPBACK}:{server.server_address[1]}"
-    pages["/.well-known/openid-configuration"] = json.dumps(discovery(url)).encode()
-    pages["/jwks.json"] = json.dumps(key_set(load_key(home))).encode()
-    return server
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Loopback OpenID Connect issuer of the local stage.")
-    parser.add_argument("--port", type=int, default=PORT)
-    parser.add_argument("--home", type=Path, default=HOME)
-    arguments = parser.parse_args()
-    make_server(arguments.port, arguments.home).serve_forever()
-
-
-if __name__ == "__main__":
-    main()

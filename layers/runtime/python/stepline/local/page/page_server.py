@@ -1,0 +1,228 @@
+"""The server of the chat page on loopback: files of the build, the stage's addresses, and the pages of bundles.
+
+It builds the page when somebody asks for it, in a thread, and says so meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from html import escape
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from urllib.parse import unquote
+
+from stepline.errors import DependencyError
+from stepline.local.page.page_build import WEB, build, built_of, digest_sources, is_built
+from stepline.local.page.site_files import (
+    ASSETS,
+    Site,
+    SiteFile,
+    bundle_folders,
+    fill_headers,
+    find_bundle_file,
+    read_table,
+)
+from stepline.local.stage.deployed import REPOSITORY, load, read_json
+from stepline.local.stage.service import LOOPBACK
+
+HEALTH: Final = "/_stepline/health"
+CONFIG: Final = "/config.json"
+BUNDLES: Final = "/ui/"
+OWN: Final = "default"
+"""The name of the stage's own bundle among others."""
+_CONFIG_OUTPUT: Final = "PageConfig"
+_PLAIN_POLICY: Final = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"
+_AGAIN_S: Final = 1
+
+
+class PageBuild:
+    """The newest build of the page, made in a thread when one is missing or older than its sources."""
+
+    def __init__(self, web: Path = WEB, make: Callable[[Callable[[str], None], Path], None] = build) -> None:
+        """Build nothing yet."""
+        self._web, self._make = web, make
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._failed: tuple[str, str] = ("", "")  # the sources that could not be built, and why
+        self._site: tuple[str | None, Site] | None = None
+
+    def site(self) -> Site | str | None:
+        """Return the built page, why it cannot be built, or None while it is built."""
+        with self._lock:
+            digest = digest_sources(self._web)
+            if is_built(digest, self._web):
+                return self._read()
+            if self._thread is not None and self._thread.is_alive():
+                return None
+            if self._failed[1] and self._failed[0] == digest:
+                return self._failed[1]
+            self._thread = threading.Thread(target=self._build, args=(digest,), daemon=True)
+            self._thread.start()
+            return None
+
+    def built(self) -> Site | None:
+        """Return the page as it was built last, None if it never was: a file of it is no reason to build another."""
+        with self._lock:
+            return None if built_of(self._web) is None else self._read()
+
+    def _read(self) -> Site:
+        built = built_of(self._web)
+        if self._site is None or self._site[0] != built:
+            self._site = built, Site(self._web / "dist")
+        return self._site[1]
+
+    def _build(self, digest: str) -> None:
+        try:
+            self._make(_log, self._web)
+        except (DependencyError, OSError) as error:
+            _log(str(error))
+            self._failed = digest, str(error)
+
+
+class StageFacts:
+    """What the page is told of its stage, as `stepline up` left it in the stage's folder."""
+
+    def __init__(self, home: Path, web: Path = WEB) -> None:
+        """Read nothing yet: the stage may be deployed later, and again."""
+        self._home, self._web = home, web
+
+    def config(self) -> dict[str, Any] | None:
+        """Return the document that leads the page to its stage, None before the first deployment.
+
+        The pages of bundles are those that there are here: the functions' code is deployed without looking for them.
+        """
+        outputs = read_json(self._home / "outputs.json")
+        told = [stack[_CONFIG_OUTPUT] for stack in outputs.values() if _CONFIG_OUTPUT in stack]
+        return {**json.loads(told[0]), "ui": sorted(self.bundles())} if told else None
+
+    def headers(self) -> Mapping[Any, Mapping[str, str]]:
+        stage = load(self._home)
+        return fill_headers(read_table(self._web), self.config() or {}, stage.endpoint if stage else "")
+
+    def bundles(self) -> dict[str, Path]:
+        """Return the folders with the pages of bundles, by the bundles' names."""
+        stage = load(self._home)
+        if stage is None:
+            return {}
+        modules = {OWN: stage.bundle, **stage.bundles}
+        return bundle_folders(modules, [*sorted((self._home / "bundle").glob("*")), REPOSITORY])
+
+
+class PageHandler(BaseHTTPRequestHandler):
+    """One request; a subclass sets the rest."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+    build: ClassVar[PageBuild]
+    facts: ClassVar[StageFacts]
+
+    def do_GET(self) -> None:
+        path = unquote(self.path.partition("?")[0])
+        address: Any = self.server.server_address
+        port = address[1]
+        hosts = [host.lower() for host in self.headers.get_all("host", [])]
+        if hosts == [f"localhost:{port}"]:
+            # One origin: sign-in and the API know the page by it.
+            self._say(
+                HTTPStatus.PERMANENT_REDIRECT, b"", {"Location": f"http://{LOOPBACK}:{port}{self.path}"}
+            )
+        elif hosts != [f"{LOOPBACK}:{port}"]:
+            self._say_text(HTTPStatus.FORBIDDEN, f"ask for {LOOPBACK}:{port}")
+        elif path == HEALTH:
+            self._say_text(HTTPStatus.OK, "")
+        elif path == CONFIG:
+            self._say_config()
+        elif path.startswith(BUNDLES):
+            self._say_file(find_bundle_file(path, self.facts.bundles()))
+        elif path.startswith(ASSETS):
+            # Never a reason to build: an open page loads its parts from the build that it is of.
+            found = self.build.built()
+            self._say_file(found.find(path) if found else None)
+        else:
+            self._say_page(path)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Log a request without its query, which may hold a code of a sign-in."""
+        self.log_message("%s %s %s", self.command, self.path.partition("?")[0][:100], str(code))
+
+    def _say_page(self, path: str) -> None:
+        match self.build.site():
+            case None:
+                self._say_state(
+                    "Building the page",
+                    "The page is built the first time it is opened, and after a change.",
+                    "",
+                )
+            case str(why):
+                self._say_state("The page could not be built", "This is how the build ended:", why)
+            case site:
+                self._say_file(site.find(path))
+
+    def _say_file(self, file: SiteFile | None) -> None:
+        if file is None:
+            self._say_text(HTTPStatus.NOT_FOUND, "not found")
+            return
+        headers = {**self.facts.headers()[file.kind], "Content-Type": file.mime, "ETag": file.etag}
+        if file.packed is not None:
+            headers["Vary"] = "Accept-Encoding"
+        if file.etag in self.headers.get("if-none-match", ""):
+            self._say(HTTPStatus.NOT_MODIFIED, b"", headers)
+        elif file.packed is not None and "gzip" in self.headers.get("accept-encoding", ""):
+            self._say(HTTPStatus.OK, file.packed, {**headers, "Content-Encoding": "gzip"})
+        else:
+            self._say(HTTPStatus.OK, file.body, headers)
+
+    def _say_config(self) -> None:
+        config = self.facts.config()
+        if config is None:
+            self._say_text(HTTPStatus.SERVICE_UNAVAILABLE, "the stage is not deployed yet")
+            return
+        headers = {**self.facts.headers()["page"], "Content-Type": "application/json"}
+        self._say(HTTPStatus.OK, json.dumps(config).encode(), headers)
+
+    def _say_state(self, title: str, words: str, said: str) -> None:
+        """Answer with a page that says how far the build is, and asks again by itself while it goes on."""
+        again = "" if said else f'<meta http-equiv="refresh" content="{_AGAIN_S}">'
+        shown = f"<pre>{escape(said)}</pre>" if said else ""
+        text = f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="light dark">{again}
+<title>{escape(title)}</title><h1>{escape(title)}</h1><p>{escape(words)}</p>{shown}</html>
+"""
+        headers = {"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": _PLAIN_POLICY}
+        self._say(HTTPStatus.SERVICE_UNAVAILABLE, text.encode(), {**headers, "Cache-Control": "no-store"})
+
+    def _say_text(self, status: HTTPStatus, text: str) -> None:
+        headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Security-Policy": _PLAIN_POLICY}
+        self._say(status, text.encode(), {**headers, "Cache-Control": "no-store"})
+
+    def _say(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"X-Content-Type-Options": "nosniff", **headers}.items():
+            self.send_header(name, value)
+        if status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def make_server(port: int, facts: StageFacts, page: PageBuild) -> ThreadingHTTPServer:
+    """Return the page's server; port 0 picks a free one."""
+
+    class Handler(PageHandler):
+        pass
+
+    Handler.facts, Handler.build = facts, page
+    return ThreadingHTTPServer((LOOPBACK, port), Handler)
+
+
+def _log(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

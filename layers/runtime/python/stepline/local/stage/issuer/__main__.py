@@ -1,0 +1,23 @@
+"""`python -m stepline.local.stage.issuer`: run the issuer until it is stopped."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from stepline.local.stage.deployed import HOME
+from stepline.local.stage.issuer.issuer_server import make_server
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Loopback OpenID Connect issuer of the local stage.")
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--page", default="", help="Origin of the page that may sign in.")
+    parser.add_argument("--name", default="", help="Name that the form of the sign-in offers.")
+    parser.add_argument("--home", type=Path, default=HOME)
+    given = parser.parse_args()
+    make_server(given.port, given.home, page=given.page, name=given.name).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

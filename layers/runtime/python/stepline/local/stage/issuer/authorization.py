@@ -1,0 +1,166 @@
+"""The state of sign-ins: forms that wait, codes, sessions and refresh tokens. All of it is in memory alone.
+
+Everything is named by a random text that only one browser has. A code and a form can be used once.
+Source: RFC 6749 (OAuth 2.0), RFC 7636 (PKCE), RFC 9700 (security best current practice).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+FORM_S: Final = 600
+CODE_S: Final = 60
+SESSION_S: Final = 12 * 3600
+KEPT_MAX: Final = 1000
+_VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+
+Kept = TypeVar("Kept")
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Authorization:
+    """A request to sign in, of a client and to an address that were found to be registered."""
+
+    client_id: str
+    redirect_uri: str
+    state: str
+    nonce: str
+    challenge: str
+
+
+@dataclass(frozen=True)
+class Session:
+    """Somebody who signed in with a browser."""
+
+    user: str
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a code or a refresh token was given for: `session` names a session that must not have ended."""
+
+    session: str
+    user: str
+    nonce: str = ""
+
+
+class RefusedGrantError(Exception):
+    """A code or a refresh token that is worth nothing."""
+
+
+class Shelf(Generic[Kept]):
+    """Values under random names, each for some seconds; the oldest goes when there are too many."""
+
+    def __init__(self, ttl_s: float, clock: Clock) -> None:
+        """Keep nothing yet."""
+        self._ttl_s, self._clock = ttl_s, clock
+        self._kept: dict[str, tuple[float, Kept]] = {}
+        self._lock = threading.Lock()
+
+    def put(self, value: Kept, *, name: str = "") -> str:
+        """Keep a value; return its name, a random one unless it is given."""
+        name = name or secrets.token_urlsafe(32)
+        with self._lock:
+            while len(self._kept) >= KEPT_MAX:
+                del self._kept[next(iter(self._kept))]
+            self._kept[name] = (self._clock() + self._ttl_s, value)
+        return name
+
+    def get(self, name: str) -> Kept | None:
+        """Return a value, None if it is not there or no longer valid."""
+        with self._lock:
+            until, value = self._kept.get(name, (0.0, None))
+        return value if until > self._clock() else None
+
+    def take(self, name: str) -> Kept | None:
+        """Return a value, as `get` does, and keep it no longer: two threads never get the same one."""
+        with self._lock:
+            until, value = self._kept.pop(name, (0.0, None))
+        return value if until > self._clock() else None
+
+
+class SignIns:
+    """Everything that the issuer remembers of sign-ins."""
+
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        """Remember nothing yet."""
+        self.forms: Shelf[Authorization] = Shelf(FORM_S, clock)
+        self._sessions: Shelf[Session] = Shelf(SESSION_S, clock)
+        self._codes: Shelf[tuple[Authorization, Grant]] = Shelf(CODE_S, clock)
+        self._spent: Shelf[str] = Shelf(SESSION_S, clock)  # the session that a used code was given for
+        self._refreshes: Shelf[Grant] = Shelf(SESSION_S, clock)
+
+    def begin(self, user: str) -> str:
+        """Begin a session; return its name."""
+        return self._sessions.put(Session(user))
+
+    def user_of(self, session: str) -> str:
+        """Return the user of a session, "" if there is none."""
+        found = self._sessions.get(session)
+        return found.user if found else ""
+
+    def end(self, session: str) -> None:
+        """End a session, and with it its codes and refresh tokens."""
+        self._sessions.take(session)
+
+    def grant_code(self, asked: Authorization, session: str) -> str:
+        """Return a code for the user of a session."""
+        grant = Grant(session=session, user=self.user_of(session), nonce=asked.nonce)
+        return self._codes.put((asked, grant))
+
+    def redeem(self, code: str, *, client_id: str, redirect_uri: str, verifier: str) -> Grant:
+        """Return what a code was given for; it is used up, also by a request that is refused.
+
+        A code that comes twice was stolen, at one time or the other: the session that it belongs to is ended.
+        Raises RefusedGrantError.
+        """
+        found = self._codes.take(code)
+        if found is None:
+            if session := self._spent.take(code):
+                self.end(session)
+            raise RefusedGrantError
+        asked, grant = found
+        self._spent.put(grant.session, name=code)
+        if (client_id, redirect_uri) != (asked.client_id, asked.redirect_uri) or not _answers(
+            asked.challenge, verifier
+        ):
+            raise RefusedGrantError
+        return self._alive(grant)
+
+    def allow_refresh(self, grant: Grant) -> str:
+        """Return a refresh token, which can be used once."""
+        return self._refreshes.put(Grant(session=grant.session, user=grant.user))
+
+    def refresh(self, token: str) -> Grant:
+        """Return what a refresh token was given for; it is used up. Raises RefusedGrantError."""
+        grant = self._refreshes.take(token)
+        if grant is None:
+            raise RefusedGrantError
+        return self._alive(grant)
+
+    def revoke(self, token: str) -> None:
+        """Forget a refresh token."""
+        self._refreshes.take(token)
+
+    def _alive(self, grant: Grant) -> Grant:
+        if self.user_of(grant.session) != grant.user:
+            raise RefusedGrantError
+        return grant
+
+
+def _answers(challenge: str, verifier: str) -> bool:
+    """Return True if the challenge was made of this verifier. Source: RFC 7636 §4.6."""
+    if not _VERIFIER.fullmatch(verifier):
+        return False
+    made = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=")
+    return hmac.compare_digest(made, challenge.encode())

@@ -1,0 +1,343 @@
+"""The issuer over HTTP: documents and tokens for everybody on this machine, and sign-in pages for the chat page alone.
+
+What leads elsewhere leads to registered addresses only, compared letter by letter. Pages answer a browser that shows them, not
+one that embeds or fetches them, and take a form only from themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from stepline.local.stage.deployed import HOME
+from stepline.local.stage.issuer.authorization import (
+    SESSION_S,
+    Authorization,
+    Grant,
+    RefusedGrantError,
+    SignIns,
+)
+from stepline.local.stage.issuer.sign_in_page import render_form, render_policy, render_refusal
+from stepline.local.stage.issuer.signing import (
+    AUDIENCE,
+    AUTHORIZE,
+    DISCOVERY,
+    END_SESSION,
+    KEYS,
+    REVOKE,
+    SESSION,
+    TOKEN,
+    discovery,
+    key_set,
+    load_key,
+    mint,
+    subject_of,
+)
+from stepline.local.stage.service import LOOPBACK
+from stepline.model.ids import is_user
+
+LIFETIME_S: Final = 3600
+BODY_MAX_BYTES: Final = 8192
+_FIELDS_MAX: Final = 20
+_FORM: Final = "application/x-www-form-urlencoded"
+_CHALLENGE_CHARS: Final = 43
+_HTML: Final = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Site:
+    """The issuer's address, the one page that may sign in here, "" for none, and the name that its form offers."""
+
+    url: str
+    page: str
+    name: str
+    home: Path
+    sign_ins: SignIns = field(default_factory=SignIns)
+
+    @property
+    def callback(self) -> str:
+        return f"{self.page}/callback"
+
+    @property
+    def signed_out(self) -> str:
+        return f"{self.page}/signed-out"
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie of sessions: cookies do not know ports, and a machine may have several issuers."""
+        return f"stepline_{urlsplit(self.url).port}"
+
+
+class IssuerHandler(BaseHTTPRequestHandler):
+    """One request; a subclass sets `site`."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+    site: ClassVar[Site]
+
+    def do_GET(self) -> None:
+        path, _, query = self.path.partition("?")
+        match path:
+            case _ if not self._is_placed():
+                self._refuse(HTTPStatus.FORBIDDEN, "Not here", f"Ask for {self.site.url}.")
+            case _ if path in (DISCOVERY, KEYS):
+                self._give_document(path)
+            case _ if path not in (AUTHORIZE, END_SESSION):
+                self._say_json(HTTPStatus.NOT_FOUND, {"error": "not_found"})
+            case _ if (asked := _read_fields(query)) is None:
+                self._refuse(HTTPStatus.BAD_REQUEST, "Not understood", "The address names something twice.")
+            case _ if self.headers.get("sec-fetch-dest", "document") != "document":
+                self._refuse(HTTPStatus.FORBIDDEN, "Not here", "This page is shown by itself only.")
+            case _ if path == AUTHORIZE:
+                self._authorize(asked)
+            case _:
+                self._end_session(asked)
+
+    def do_POST(self) -> None:
+        path = self.path.partition("?")[0]
+        fields = self._read_form()
+        match path:
+            case _ if not self._is_placed():
+                self._refuse(HTTPStatus.FORBIDDEN, "Not here", f"Ask for {self.site.url}.")
+            case _ if fields is None:
+                self._say_json(HTTPStatus.BAD_REQUEST, {"error": "invalid_request"})
+            case _ if path == TOKEN:
+                self._give_tokens(fields)
+            case _ if path == REVOKE:
+                self.site.sign_ins.revoke(fields.get("token", ""))
+                self._say_json(HTTPStatus.OK, {})
+            case _ if path == AUTHORIZE:
+                self._sign_in(fields)
+            case _:
+                self._say_json(HTTPStatus.NOT_FOUND, {"error": "not_found"})
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Log a request without its query, which may hold a token."""
+        self.log_message("%s %s %s", self.command, self.path.partition("?")[0][:100], str(code))
+
+    def _is_placed(self) -> bool:
+        """Return True for our own name, and a page that may ask: the registered one, and for forms our own.
+
+        A foreign page that resolves its name to this machine has another `Host`.
+        """
+        path = self.path.partition("?")[0]
+        allowed = [self.site.url] if path == AUTHORIZE else [self.site.page]
+        origins = self.headers.get_all("origin", [])
+        if self.command == "POST" and path == AUTHORIZE and not origins:
+            return False
+        own_host = self.headers.get_all("host", []) == [urlsplit(self.site.url).netloc]
+        return own_host and (not origins or origins == allowed)
+
+    def _give_document(self, path: str) -> None:
+        body = discovery(self.site.url) if path == DISCOVERY else key_set(load_key(self.site.home))
+        self._say_json(HTTPStatus.OK, body)
+
+    def _authorize(self, asked: Mapping[str, str]) -> None:
+        """Answer a sign-in's first request: by a code for the session that there is, or by the form."""
+        site = self.site
+        if not site.page or (asked.get("client_id"), asked.get("redirect_uri")) != (AUDIENCE, site.callback):
+            # Nothing is sent to an address that is not registered.
+            self._refuse(
+                HTTPStatus.BAD_REQUEST, "Nobody to sign in for", "This is not the address of the chat page."
+            )
+            return
+        if error := _judge(asked):
+            self._lead({"error": error, "state": asked.get("state", "")})
+            return
+        wanted = Authorization(
+            client_id=AUDIENCE,
+            redirect_uri=site.callback,
+            state=asked.get("state", ""),
+            nonce=asked.get("nonce", ""),
+            challenge=asked["code_challenge"],
+        )
+        session, prompt = self._session(), asked.get("prompt", "")
+        if site.sign_ins.user_of(session) and prompt != "login":
+            self._lead({"code": site.sign_ins.grant_code(wanted, session), "state": wanted.state})
+        elif prompt == "none":
+            self._lead({"error": "login_required", "state": wanted.state})
+        else:
+            self._say_html(HTTPStatus.OK, render_form(site.sign_ins.forms.put(wanted), site.name))
+
+    def _sign_in(self, fields: Mapping[str, str]) -> None:
+        """Take the form: begin a session and lead back with a code."""
+        site = self.site
+        wanted, user = site.sign_ins.forms.take(fields.get("form", "")), fields.get("user", "").strip()
+        if wanted is None:
+            words = "It was sent before, or it was open for too long. Open the chat page again."
+            self._refuse(HTTPStatus.BAD_REQUEST, "This form is not valid any more", words)
+            return
+        if not is_user(user):
+            form = render_form(
+                site.sign_ins.forms.put(wanted),
+                site.name,
+                wrong="A name has letters, digits and signs of ASCII.",
+            )
+            self._say_html(HTTPStatus.OK, form)
+            return
+        site.sign_ins.end(self._session())
+        session = site.sign_ins.begin(user)
+        self._lead(
+            {"code": site.sign_ins.grant_code(wanted, session), "state": wanted.state},
+            cookie=self._cookie(session, SESSION_S),
+        )
+
+    def _end_session(self, asked: Mapping[str, str]) -> None:
+        """End the session of the user whom the token names: another site has no token, and signs nobody out."""
+        site = self.site
+        user = subject_of(asked.get("id_token_hint", ""), site.url, site.home)
+        if not user:
+            words = "A sign-out needs the token of whoever signs out; the chat page has it."
+            self._refuse(HTTPStatus.BAD_REQUEST, "Nobody is signed out", words)
+            return
+        session = self._session()
+        ours = site.sign_ins.user_of(session) in (user, "")
+        if ours:
+            site.sign_ins.end(session)
+        gone = self._cookie("", 0) if ours else ""
+        if site.page and asked.get("post_logout_redirect_uri") == site.signed_out:
+            state = {"state": asked["state"]} if asked.get("state") else {}
+            self._redirect(f"{site.signed_out}{'?' if state else ''}{urlencode(state)}", gone)
+        else:
+            self._say_html(
+                HTTPStatus.OK, render_refusal("Signed out", "You can close this window."), cookie=gone
+            )
+
+    def _give_tokens(self, fields: Mapping[str, str]) -> None:
+        """Answer the token endpoint. Source: RFC 6749 §5."""
+        sign_ins = self.site.sign_ins
+        if fields.get("client_id") != AUDIENCE:
+            self._say_json(HTTPStatus.BAD_REQUEST, {"error": "invalid_client"})
+            return
+        try:
+            match fields.get("grant_type"):
+                case "authorization_code":
+                    grant = sign_ins.redeem(
+                        fields.get("code", ""),
+                        client_id=AUDIENCE,
+                        redirect_uri=fields.get("redirect_uri", ""),
+                        verifier=fields.get("code_verifier", ""),
+                    )
+                case "refresh_token":
+                    grant = sign_ins.refresh(fields.get("refresh_token", ""))
+                case _:
+                    self._say_json(HTTPStatus.BAD_REQUEST, {"error": "unsupported_grant_type"})
+                    return
+        except RefusedGrantError:
+            self._say_json(HTTPStatus.BAD_REQUEST, {"error": "invalid_grant"})
+            return
+        self._say_json(HTTPStatus.OK, self._tokens(grant))
+
+    def _tokens(self, grant: Grant) -> dict[str, Any]:
+        site = self.site
+        make = partial(mint, grant.user, issuer_url=site.url, home=site.home, ttl_s=LIFETIME_S)
+        return {
+            "access_token": make(),
+            "id_token": make(nonce=grant.nonce),
+            "refresh_token": site.sign_ins.allow_refresh(grant),
+            "token_type": "Bearer",
+            "expires_in": LIFETIME_S,
+            "scope": "openid email",
+        }
+
+    def _session(self) -> str:
+        """Return the name of the browser's session, "" without one."""
+        try:
+            found = SimpleCookie(self.headers.get("cookie", "")).get(self.site.cookie)
+        except CookieError:
+            return ""
+        return found.value if found else ""
+
+    def _cookie(self, session: str, ttl_s: int) -> str:
+        return f"{self.site.cookie}={session}; Path={SESSION}; Max-Age={ttl_s}; HttpOnly; SameSite=Lax"
+
+    def _read_form(self) -> dict[str, str] | None:
+        """Return the fields of a posted form, None if it is none, or too long."""
+        size = self.headers.get("content-length", "")
+        if not size.isdecimal() or int(size) > BODY_MAX_BYTES:
+            self.close_connection = True
+            return None
+        body = self.rfile.read(int(size))
+        is_form = self.headers.get_content_type() == _FORM
+        return _read_fields(body.decode("latin-1")) if is_form else None
+
+    def _lead(self, answer: Mapping[str, str], *, cookie: str = "") -> None:
+        """Lead back to the page. `iss` tells it whose answer this is (RFC 9207)."""
+        told = {name: value for name, value in answer.items() if value}
+        self._redirect(f"{self.site.callback}?{urlencode({**told, 'iss': self.site.url})}", cookie)
+
+    def _redirect(self, url: str, cookie: str) -> None:
+        self._say(HTTPStatus.SEE_OTHER, b"", {"Location": url}, cookie)
+
+    def _refuse(self, status: HTTPStatus, title: str, words: str) -> None:
+        self._say_html(status, render_refusal(title, words))
+
+    def _say_html(self, status: HTTPStatus, text: str, *, cookie: str = "") -> None:
+        headers = {"Content-Type": _HTML, "Content-Security-Policy": render_policy(self.site.page)}
+        self._say(status, text.encode(), headers, cookie)
+
+    def _say_json(self, status: HTTPStatus, body: Mapping[str, Any]) -> None:
+        headers = {"Content-Type": "application/json"}
+        if self.site.page and self.headers.get("origin") == self.site.page:
+            headers |= {"Access-Control-Allow-Origin": self.site.page, "Vary": "Origin"}
+        self._say(status, json.dumps(body).encode(), headers)
+
+    def _say(self, status: HTTPStatus, body: bytes, headers: Mapping[str, str], cookie: str = "") -> None:
+        self.send_response(status)
+        # Not `no-referrer`: a browser would then send the form without saying which page it is of.
+        fixed = {
+            "Content-Length": str(len(body)),
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "same-origin",
+            "X-Content-Type-Options": "nosniff",
+        }
+        for name, value in {**fixed, **headers, **({"Set-Cookie": cookie} if cookie else {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def make_server(
+    port: int, home: Path = HOME, *, page: str = "", name: str = "", sign_ins: SignIns | None = None
+) -> ThreadingHTTPServer:
+    """Return the issuer's server; port 0 picks a free one. `page` is the origin of the one client that may sign in."""
+
+    class Handler(IssuerHandler):
+        pass
+
+    server = ThreadingHTTPServer((LOOPBACK, port), Handler)
+    url = f"http://{LOOPBACK}:{server.server_address[1]}"
+    Handler.site = Site(url=url, page=page, name=name, home=home, sign_ins=sign_ins or SignIns())
+    load_key(home)
+    return server
+
+
+def _read_fields(text: str) -> dict[str, str] | None:
+    """Return the fields of a query or a form, None if one comes twice or there are too many."""
+    try:
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=_FIELDS_MAX)
+    except ValueError:
+        return None
+    if any(len(values) > 1 for values in found.values()):
+        return None
+    return {name: values[0] for name, values in found.items()}
+
+
+def _judge(asked: Mapping[str, str]) -> str:
+    """Return the error of a request to sign in, "" if it has none. Source: RFC 6749 §4.1.2.1, RFC 7636 §4.4.1."""
+    if asked.get("response_type") != "code":
+        return "unsupported_response_type"
+    if "openid" not in asked.get("scope", "").split():
+        return "invalid_scope"
+    challenge = asked.get("code_challenge", "")
+    if asked.get("code_challenge_method") != "S256" or len(challenge) != _CHALLENGE_CHARS:
+        return "invalid_request"
+    return "" if asked.get("prompt", "") in ("", "none", "login") else "invalid_request"

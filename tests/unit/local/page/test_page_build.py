@@ -1,0 +1,149 @@
+"""When the page is built, and what is shown meanwhile."""
+
+import os
+import threading
+
+import pytest
+
+from stepline.errors import DependencyError
+from stepline.local.page import page_build
+from stepline.local.page.page_build import build, digest_sources, install, is_built
+from tests.unit.local.page.conftest import INDEX
+
+
+@pytest.fixture
+def sources(place):
+    place.deploy()
+    place.write("src/main.tsx", "1")
+    place.write("package-lock.json", "{}")
+    place.write("index.html", "<title>source</title>")
+    return place
+
+
+def finish(place):
+    """Do as a build does."""
+    place.build_by_hand()
+    place.write("dist/.sources", digest_sources(place.web))
+
+
+def asked_until(visitor, status):
+    answer = visitor.ask("/")
+    for _ in range(200):
+        if answer.status == status:
+            break
+        answer = visitor.ask("/")
+    return answer
+
+
+def test_the_page_is_built_once_when_somebody_opens_it_and_says_so_meanwhile(sources):
+    may, made = threading.Event(), []
+
+    def make(_progress, _web):
+        made.append(1)
+        may.wait(10)
+        finish(sources)
+
+    with sources.serving(make) as visitor:
+        assert made == []
+        for _ in range(2):
+            meanwhile = visitor.ask("/c/chat-1")
+            assert meanwhile.status == 503
+            assert 'http-equiv="refresh"' in meanwhile.text
+            assert meanwhile.headers["content-security-policy"].startswith("default-src 'none'")
+        assert visitor.ask("/assets/main-abc.js").status == 404
+        may.set()
+        assert asked_until(visitor, 200).text == INDEX
+        assert made == [1]
+
+
+def test_a_change_of_the_sources_is_built_when_the_page_is_opened_again(sources):
+    made = []
+
+    def make(_progress, _web):
+        made.append(1)
+        finish(sources)
+
+    finish(sources)
+    with sources.serving(make) as visitor:
+        assert (visitor.ask("/").status, made) == (200, [])
+        sources.write("src/main.tsx", "2")
+        assert visitor.ask("/assets/main-abc.js").status == 200
+        assert made == []
+        assert visitor.ask("/").status == 503
+        assert asked_until(visitor, 200).status == 200
+        assert made == [1]
+
+
+def test_a_build_that_fails_is_told_with_its_last_words_and_tried_again_after_a_change(sources):
+    may, made = threading.Event(), []
+
+    def make(_progress, _web):
+        made.append(1)
+        may.wait(10)
+        raise DependencyError("vite build failed:\n<b>main.tsx</b>", code="page_build")
+
+    with sources.serving(make) as visitor:
+        assert visitor.ask("/").status == 503
+        may.set()
+        answer = visitor.ask("/")
+        for _ in range(200):
+            if "refresh" not in answer.text:
+                break
+            answer = visitor.ask("/")
+        assert "&lt;b&gt;main.tsx" in answer.text
+        visitor.ask("/")
+        assert made == [1]
+        sources.write("src/main.tsx", "2")
+        visitor.ask("/")
+        for _ in range(200):
+            if made == [1, 1]:
+                break
+            visitor.ask("/")
+        assert made == [1, 1]
+
+
+def test_an_installed_package_has_the_page_and_no_sources(place):
+    place.build_by_hand()
+    assert is_built(digest_sources(place.web), place.web)
+    build(pytest.fail, place.web)
+
+
+def test_an_installation_without_the_page_says_so(place):
+    with pytest.raises(DependencyError, match="without the chat page"):
+        build(pytest.fail, place.web)
+
+
+@pytest.fixture
+def npm(sources, monkeypatch):
+    """A stand-in for npm; it writes how it was called, and what npm leaves behind."""
+    sources.write(
+        "bin/npm",
+        '#!/bin/sh\necho "$@" >>called; /bin/mkdir -p node_modules; echo {} >node_modules/.package-lock.json\n',
+    )
+    (sources.web / "bin/npm").chmod(0o755)
+    monkeypatch.setattr(page_build, "install_environment", lambda: {"PATH": str(sources.web / "bin")})
+    return sources.web / "called"
+
+
+def test_packages_come_once_by_the_lock_file_and_run_no_script(sources, npm):
+    said = []
+    install(said.append, sources.web)
+    install(said.append, sources.web)
+    assert npm.read_text() == "ci --ignore-scripts --no-audit --no-fund\n"
+    assert said == ["installing the packages of the chat page (130 MB, some seconds)"]
+
+
+def test_packages_come_again_when_the_lock_file_is_newer(sources, npm):
+    install(lambda _: None, sources.web)
+    os.utime(sources.web / "node_modules/.package-lock.json", (1, 1))
+    install(lambda _: None, sources.web)
+    assert len(npm.read_text().splitlines()) == 2
+
+
+def test_a_failed_command_is_told_with_its_last_words(sources, npm):
+    sources.write("bin/npm", "#!/bin/sh\necho 'E404 no such package'; exit 1\n")
+    with pytest.raises(DependencyError, match="npm ci failed:\nE404 no such package"):
+        build(lambda _: None, sources.web)
+    (sources.web / "bin/npm").unlink()
+    with pytest.raises(DependencyError, match="npm is not in the environment"):
+        build(lambda _: None, sources.web)
