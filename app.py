@@ -10,6 +10,7 @@ import aws_cdk as cdk
 from stacks.bytecode import find_python, render_missing
 from stacks.code import Code, read_packages
 from stacks.deployment import Deployment
+from stacks.page_files import PageFiles, read_page
 from stacks.stage import Stage
 from stepline.bundle.deployable import load_deployable
 from stepline.errors import InputError, SteplineError
@@ -24,10 +25,15 @@ def main() -> None:
     if not stage.is_local:  # `stepline up` has checked that of a local stage, whose code is in another folder
         for bundle in stage.modules:
             _check(bundle)
+    files = None if stage.is_local else _page(app, stage)
     compiler = None if stage.is_local or not stage.bytecode else find_python(stage.python)
     code = _local_code(app) if stage.is_local else _code(stage, compiler)
     deployment = Deployment(
-        app, stage, code=code, packages=read_packages(ROOT / "exec_task/requirements.txt")
+        app,
+        stage,
+        code=code,
+        packages=read_packages(ROOT / "exec_task/requirements.txt"),
+        files=files,
     )
     if stage.bytecode and not (stage.is_local or compiler):
         warning = render_missing(stage.python)
@@ -68,6 +74,15 @@ def _code(stage: Stage, compiler: Path | None) -> Code:
     except SteplineError as error:
         sys.exit(f"error: {error.reason}: {error}")
     return code
+
+
+def _page(app: cdk.App, stage: Stage) -> PageFiles:
+    """Return the chat page, of the folder `page_folder` if it is built elsewhere; end the synthesis if it is not built."""
+    folder = app.node.try_get_context("page_folder")
+    try:
+        return read_page(ROOT, stage.named_modules, dist=Path(folder) if folder else None)
+    except SteplineError as error:
+        sys.exit(f"error: {error.reason}: {error}")
 
 
 def _local_code(app: cdk.App) -> Code:

@@ -20,6 +20,8 @@ APP: Final = (
     "package-lock.json",
     "package.json",
     "stacks",
+    "web/dist",  # the chat page, if it was built
+    "web/headers.json",
 )
 
 MADE: Final = {"__pycache__", ".knowledge"}

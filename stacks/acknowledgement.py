@@ -87,7 +87,35 @@ ACKNOWLEDGED: Final = (
         places=("exec/ImageBuild/Project",),
         reason="The project has no artifacts to encrypt: it pushes an image, and ECR encrypts that.",
     ),
+    Acknowledgement(
+        finding="S1",
+        places=("edge/Site",),
+        reason="Its objects are the page, which everybody may read; CloudFront alone reads them, and one function writes them.",
+    ),
+    Acknowledgement(
+        finding="CFR3",
+        places=("edge/Distribution",),
+        reason="Static files for everybody: a log would be of addresses with conversations' names and of people's networks, kept "
+        "for nobody. What is asked of the agent is in the logs of the functions.",
+    ),
     # --- a deployment may choose otherwise
+    Acknowledgement(
+        finding="CFR1",
+        places=("edge/Distribution",),
+        reason="Where people may be when they use the page is not for the app to say; the sign-in decides who they are.",
+    ),
+    Acknowledgement(
+        finding="CFR2",
+        places=("edge/Distribution",),
+        reason="Behind the distribution is one bucket of static files, and no code that a request could reach; a firewall costs 5 "
+        "USD a month at rest.",
+    ),
+    Acknowledgement(
+        finding="CFR4",
+        places=("edge/Distribution",),
+        reason="CloudFront's own domain has a protocol policy that nobody can change; with a domain and a certificate of its own "
+        "the page speaks TLS 1.2 and later. Browsers that can run the page speak nothing older.",
+    ),
     Acknowledgement(
         finding="COG2",
         places=("state/Users/Pool",),
@@ -197,6 +225,11 @@ ACKNOWLEDGED: Final = (
         finding="IAM5[Resource::…-state:…Memory…/index/*]",
         places=_policies(_ACT, _CLOSE, _SEARCH, _SWEEPER),
         reason="An index is made for each project when its first turn ends; those of the stage's one vector bucket.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-edge:…Site…/*]",
+        places=_policies("page/UploadRole"),
+        reason="The page's files have names by their content; those of the one bucket that holds nothing else.",
     ),
     # --- AWS offers no resource for it; tests/stacks/test_access.py names these actions
     Acknowledgement(

@@ -50,6 +50,7 @@ SECRET_CALLS: Final = 3
 
 FREE: Final[Mapping[str, str]] = {
     "AWS::ApiGatewayV2": "by the message and the minute of a connection; by the request",
+    "AWS::CloudFront": "by the request and the byte, each month's first 10 million and 1 TB free; its functions by the call",
     "AWS::CodeBuild::Project": "by the minute of a build, about 0.03 USD for each new image",
     "AWS::Cognito": "by the user who was active in the month, the first 10,000 free",
     "AWS::DynamoDB::GlobalTable": "by the request on demand, and by what is stored with its backups",
@@ -65,6 +66,7 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::S3Vectors::VectorBucket": "by what is stored, written and searched, with `memory=s3_vectors` only",
     "AWS::StepFunctions::StateMachine": "by the transition, 0.025 USD a thousand",
     "Custom::SteplineImage": "",
+    "Custom::SteplinePage": "",
 }
 """Resource types free at rest, or prefixes of them → their billing in use; empty: never billed."""
 

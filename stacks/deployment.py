@@ -1,7 +1,10 @@
 """One deployment: its stacks, each of which refers only to earlier ones.
 
-state ← ingress ← loop
-execution       ← loop      where programs run in tasks
+edge ← state ← ingress ← loop
+execution              ← loop      where programs run in tasks
+               ingress ← page
+
+A local stage has neither edge nor page: its page is served on this machine.
 """
 
 from __future__ import annotations
@@ -9,9 +12,12 @@ from __future__ import annotations
 import aws_cdk as cdk
 
 from stacks.code import Code
+from stacks.edge import EdgeStack
 from stacks.execution import ExecutionStack
 from stacks.ingress import IngressStack
 from stacks.loop import LoopStack
+from stacks.page import PageStack
+from stacks.page_files import PageFiles
 from stacks.stage import Stage
 from stacks.state import StateStack
 
@@ -19,11 +25,28 @@ from stacks.state import StateStack
 class Deployment:
     """The stacks of one stage."""
 
-    def __init__(self, app: cdk.App, stage: Stage, *, code: Code, packages: tuple[str, ...]) -> None:
-        """Add the stacks to the app. `packages` are those that programs of the agent may import."""
+    def __init__(
+        self,
+        app: cdk.App,
+        stage: Stage,
+        *,
+        code: Code,
+        packages: tuple[str, ...],
+        files: PageFiles | None = None,
+    ) -> None:
+        """Add the stacks to the app. `packages` are those that programs of the agent may import, `files` the chat page's."""
         self.stage = stage
-        self.state = StateStack(app, stage)
-        self.ingress = IngressStack(app, stage, state=self.state, code=code)
+        self.edge = EdgeStack(app, stage, files) if files else None
+        page_origin = self.edge.origin if self.edge else ""
+        self.state = StateStack(app, stage, page_origin=page_origin)
+        self.ingress = IngressStack(
+            app,
+            stage,
+            state=self.state,
+            code=code,
+            page_origin=page_origin,
+            dashboards=files.dashboards if files else (),
+        )
         self.execution = (
             ExecutionStack(app, stage, requirements=code.requirements) if stage.has_tasks else None
         )
@@ -36,9 +59,14 @@ class Deployment:
             packages=packages,
             execution=self.execution,
         )
+        self.page = (
+            PageStack(app, stage, files=files, edge=self.edge, state=self.state, ingress=self.ingress)
+            if files and self.edge
+            else None
+        )
 
     @property
     def stacks(self) -> list[cdk.Stack]:
         """All stacks, in order of creation."""
-        found = [self.state, self.ingress, self.execution, self.loop]
+        found = [self.edge, self.state, self.ingress, self.execution, self.loop, self.page]
         return [stack for stack in found if stack is not None]

@@ -11,14 +11,20 @@ from stepline.settings import env
 
 
 def ingress_environment(
-    stage: Stage, state: StateStack, *, machine_arn: str, callback_url: str, socket_url: str
+    stage: Stage,
+    state: StateStack,
+    *,
+    machine_arn: str,
+    callback_url: str,
+    socket_url: str,
+    origins: tuple[str, ...],
 ) -> dict[str, str]:
-    """Return the variables of the ingress functions."""
+    """Return the variables of the ingress functions; `origins` are those of the pages that may ask."""
     return env(
         **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
         **state.trust._asdict(),
         socket_url=socket_url,
-        allowed_origins=stage.allowed_origins,
+        allowed_origins=origins,
         user_messages_per_minute=stage.user_messages_per_minute,
         inspect=stage.inspect,
         memory_bucket_arn=state.memory_arn,

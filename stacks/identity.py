@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import aws_cdk as cdk
 from aws_cdk import aws_cognito as cognito
@@ -43,16 +44,24 @@ def given_trust(stage: Stage) -> Trust:
     )
 
 
+def given_origins(stage: Stage) -> tuple[str, ...]:
+    """Return the origins of an external issuer: its own, and those of endpoints elsewhere."""
+    issuer = urlsplit(stage.oidc_issuer)
+    return (f"{issuer.scheme}://{issuer.netloc}", *stage.oidc_origins)
+
+
 class UserPool(Construct):
-    """Users created by an administrator, and the one client for their sign-in.
+    """Users created by an administrator, and the one client for their sign-in, on Cognito's own pages.
+
+    `origins` are those that a page calls for it: of the issuer's documents, and of the sign-in with its tokens.
 
     Tenant and project are attributes that no client may write, so a user cannot change them. They are in ID
     tokens only; for access tokens, set the claim to `cognito:groups` and put users into groups `tenant:NAME`
     and `project:NAME`.
     """
 
-    def __init__(self, scope: Construct, stage: Stage) -> None:
-        """Add the pool and its client, with a sign-in page where browsers are allowed."""
+    def __init__(self, scope: Construct, stage: Stage, page_origin: str) -> None:
+        """Add the pool, its sign-in pages, and its client, which leads back to the chat page at `page_origin`."""
         super().__init__(scope, "Users")
         self.pool = cognito.UserPool(
             self,
@@ -88,15 +97,18 @@ class UserPool(Construct):
             deletion_protection=stage.keeps_data,
             removal_policy=stage.removal_policy,
         )
-        self.client = self._add_client(stage)
-        if stage.allowed_origins:
-            # A prefix is unique in the whole region, over all accounts.
-            prefix = f"stepline-{stage.name}-{cdk.Stack.of(self).account}"
-            self.pool.add_domain("Domain", cognito_domain=cognito.CognitoDomainOptions(domain_prefix=prefix))
+        self.client = self._add_client(stage, page_origin)
+        stack = cdk.Stack.of(self)
+        # A prefix is unique in the whole region, over all accounts.
+        prefix = stage.sign_in_prefix or f"stepline-{stage.name}-{stack.account}"
+        domain = self.pool.add_domain(
+            "Domain", cognito_domain=cognito.CognitoDomainOptions(domain_prefix=prefix)
+        )
+        self.origins = (f"https://cognito-idp.{stack.region}.{stack.url_suffix}", domain.base_url())
 
-    def _add_client(self, stage: Stage) -> cognito.UserPoolClient:
-        """Add a client without a secret: SRP, or code and PKCE for pages of the allowed origins."""
-        pages = [f"{origin}/" for origin in stage.allowed_origins]
+    def _add_client(self, stage: Stage, page_origin: str) -> cognito.UserPoolClient:
+        """Add a client without a secret: SRP, or code and PKCE for the chat page and pages of the allowed origins."""
+        others = [f"{origin}/" for origin in stage.allowed_origins]
         own = cognito.ClientAttributes()
         return self.pool.add_client(
             "Client",
@@ -104,15 +116,12 @@ class UserPool(Construct):
             generate_secret=False,
             # With an administrator's credentials only: for the smoke test of a deployment.
             auth_flows=cognito.AuthFlow(user_srp=True, admin_user_password=True),
-            disable_o_auth=not pages,
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
                 scopes=[cognito.OAuthScope.custom(scope) for scope in stage.oidc_scopes],
-                callback_urls=pages,
-                logout_urls=pages,
-            )
-            if pages
-            else None,
+                callback_urls=[f"{page_origin}/callback", *others],
+                logout_urls=[f"{page_origin}/signed-out", *others],
+            ),
             supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
             read_attributes=own.with_standard_attributes(
                 email=True, email_verified=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import aws_cdk as cdk
@@ -46,22 +47,42 @@ _PIN_TAG: Final = "ms-custom-id"
 class IngressStack(cdk.Stack):
     """The ingress: gateways → authorizer → socket, api or search. The machine they start is known by its name."""
 
-    def __init__(self, scope: Construct, stage: Stage, *, state: StateStack, code: Code) -> None:
-        """Add both APIs, with the same throttling, and the functions behind them."""
+    def __init__(
+        self,
+        scope: Construct,
+        stage: Stage,
+        *,
+        state: StateStack,
+        code: Code,
+        page_origin: str = "",
+        dashboards: Iterable[str] = (),
+    ) -> None:
+        """Add both APIs, with the same throttling, and the functions behind them.
+
+        Browsers may ask from the chat page, at `page_origin`, and from the allowed origins. `dashboards` are the names of the
+        bundles that have one.
+        """
         super().__init__(
             scope, f"stepline-{stage.name}-ingress", description="Stepline: websocket and HTTP API."
         )
+        self._origins = stage.origins(page_origin)
         throttle = apigateway.ThrottleSettings(rate_limit=stage.requests_per_s, burst_limit=stage.burst)
         self._make_socket_api(stage, throttle)
         self._make_http_api(stage, throttle)
         self.functions = self._make_functions(stage, state, code)
         self._serve_socket()
         self._serve_http()
-        config = make_page_config(stage, state.trust, http_url=self.http_url, socket_url=self.socket_url)
+        self.page_config = make_page_config(
+            stage,
+            state.trust,
+            http_url=self.http_url,
+            socket_url=self.socket_url,
+            dashboards=dashboards,
+        )
         told = {
             "WebSocketUrl": self.socket_url,
             "HttpUrl": self.http_url,
-            "PageConfig": self.to_json_string(config),
+            "PageConfig": self.to_json_string(self.page_config),
         }
         for name, value in told.items():
             cdk.CfnOutput(self, name, value=value)
@@ -83,7 +104,7 @@ class IngressStack(cdk.Stack):
             self.socket_url = self.callback_url.replace("http://", "ws://", 1)
 
     def _make_http_api(self, stage: Stage, throttle: apigateway.ThrottleSettings) -> None:
-        origins = list(stage.allowed_origins)
+        origins = list(self._origins)
         self.http_api = apigateway.HttpApi(
             self,
             "HttpApi",
@@ -140,6 +161,7 @@ class IngressStack(cdk.Stack):
             machine_arn=resources.machine_arn,
             callback_url=self.callback_url,
             socket_url=self.socket_url,
+            origins=self._origins,
         )
         package = code.add_to(self, acting=ACTING["search"])
         return {

@@ -1,11 +1,12 @@
 """The document by which a page finds its stage: where to sign in, and where to ask. Everybody may read it.
 
-It is an output of the ingress stack, which a site serves as `config.json`.
+The chat page has it as `config.json`; for a site of one's own it is an output of the ingress stack.
 Source: docs/how-to/deploy.md#browsers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
 
@@ -13,11 +14,16 @@ from stacks.identity import Trust
 from stacks.stage import Stage
 
 
-def make_page_config(stage: Stage, trust: Trust, *, http_url: str, socket_url: str) -> dict[str, Any]:
-    """Return the document, without secrets: the addresses, the public client of the sign-in, and what the stage offers."""
+def make_page_config(
+    stage: Stage, trust: Trust, *, http_url: str, socket_url: str, dashboards: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return the document, without secrets: the addresses, the public client of the sign-in, and what the stage offers.
+
+    `token` is the one that the stage takes: of an audience that is not the client's, the access token is.
+    """
     return {
         "issuer": trust.oidc_issuer,
-        "client_id": trust.oidc_audience,
+        "client_id": stage.oidc_client_id or trust.oidc_audience,
         "scopes": list(stage.oidc_scopes),
         "http_url": http_url,
         "socket_url": socket_url,
@@ -25,4 +31,6 @@ def make_page_config(stage: Stage, trust: Trust, *, http_url: str, socket_url: s
         "inspect": stage.inspect,
         "uploads": True,
         "version": version("stepline"),
+        "token": "access" if stage.oidc_client_id not in ("", stage.oidc_audience) else "id",
+        "ui": list(dashboards),
     }

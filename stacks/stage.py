@@ -21,6 +21,8 @@ from stepline.ports.model import RoleChoice
 from stepline.settings import TABLE, AvScan, BundleChoice, SearchProvider
 
 LOCAL = "local"
+DEFAULT = "default"
+"""The name of the stage's own bundle among others."""
 HOST_MODES = ("process", "docker")
 """Modes that run programs beside the functions, possible on a developer's machine only."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
@@ -28,6 +30,10 @@ _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:
 """As browsers send it: no path, no capital letter."""
 _SIGN_IN = re.compile(r"https://.+|http://localhost(:\d+)?")
 """The redirect URLs that Cognito accepts for a sign-in page."""
+_DOMAIN = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}")
+_CERTIFICATE = re.compile(r"arn:aws[a-z-]*:acm:us-east-1:\d{12}:certificate/[0-9a-f-]+", re.ASCII)
+"""CloudFront takes certificates of that region alone, wherever the stage is."""
+_PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CALLER = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|(role|user)/[\w+=,.@/-]{1,512})", re.ASCII)
 """The principals that may assume a role: an account, or a role or user of one; never everyone."""
 _EMULATED = "arn:aws:iam::000000000000:root"
@@ -70,12 +76,17 @@ class Stage:
     oidc_audience: str = "stepline"
     oidc_jwks_url: str = ""
     oidc_scopes: tuple[str, ...] = ("openid", "email")
+    oidc_client_id: str = ""
+    oidc_origins: tuple[str, ...] = ()
+    sign_in_prefix: str = ""
     tenant_claim: str = ""
     project_claim: str = ""
     role_claim: str = "cognito:groups"
     project_admins: tuple[str, ...] = ("project_admin",)
     tenant_admins: tuple[str, ...] = ("tenant_admin",)
     allowed_origins: tuple[str, ...] = ()
+    page_domain: str = ""
+    page_certificate_arn: str = ""
     model_provider: str = "anthropic"
     model_roles: Mapping[str, RoleChoice] = field(default_factory=dict)
     model_secret_arn: str = ""
@@ -192,9 +203,11 @@ class Stage:
 
     def _check_doors(self) -> None:
         """Refuse choices that AWS would refuse mid-deployment, or that would silently lock everyone out."""
-        for origin in self.allowed_origins:
-            if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"allowed_origins: {origin!r} is no origin, like https://chat.example.com")
+        for name in ("allowed_origins", "oidc_origins"):
+            for origin in getattr(self, name):
+                if not _ORIGIN.fullmatch(origin):
+                    raise ValueError(f"{name}: {origin!r} is no origin, like https://chat.example.com")
+        self._check_page()
         if self.is_local:
             return
         if self.oidc_issuer:
@@ -204,8 +217,25 @@ class Stage:
         for origin in self.allowed_origins:
             if not _SIGN_IN.fullmatch(origin):
                 raise ValueError(f"allowed_origins: Cognito signs nobody in for {origin}, which is not https")
-        if self.allowed_origins and any(word in self.name for word in _COGNITO_OWN):
-            raise ValueError(f"stage {self.name!r}: Cognito keeps {', '.join(_COGNITO_OWN)} for itself")
+        prefix = self.sign_in_prefix or self.name
+        if any(word in prefix for word in _COGNITO_OWN):
+            raise ValueError(
+                f"sign_in_prefix: Cognito keeps {', '.join(_COGNITO_OWN)} for itself, and {prefix!r} would stand in the address of"
+                " the sign-in: choose another one"
+            )
+
+    def _check_page(self) -> None:
+        """Refuse an address of the page, or of its sign-in, that AWS would refuse mid-deployment."""
+        if bool(self.page_domain) != bool(self.page_certificate_arn):
+            raise ValueError("page_domain and page_certificate_arn: a domain of your own needs both")
+        if self.page_domain and not _DOMAIN.fullmatch(self.page_domain):
+            raise ValueError(f"page_domain: {self.page_domain!r} is no domain, like chat.example.com")
+        if self.page_certificate_arn and not _CERTIFICATE.fullmatch(self.page_certificate_arn):
+            raise ValueError(
+                "page_certificate_arn: not the ARN of a certificate of ACM in us-east-1, which CloudFront needs"
+            )
+        if self.sign_in_prefix and not _PREFIX.fullmatch(self.sign_in_prefix):
+            raise ValueError(f"sign_in_prefix: {self.sign_in_prefix!r} is not {_PREFIX.pattern}")
 
     @property
     def is_local(self) -> bool:
@@ -215,6 +245,15 @@ class Stage:
     def modules(self) -> tuple[str, ...]:
         """The packages of the bundles, the default one first, each once."""
         return tuple(dict.fromkeys([self.bundle, *(choice.module for choice in self.bundles.values())]))
+
+    @property
+    def named_modules(self) -> dict[str, str]:
+        """The packages of the bundles by the names that conversations choose them by."""
+        return {DEFAULT: self.bundle, **{name: choice.module for name, choice in self.bundles.items()}}
+
+    def origins(self, page_origin: str) -> tuple[str, ...]:
+        """Return the origins that browsers may ask from: the chat page's, if there is one, and the allowed ones."""
+        return (*filter(None, [page_origin]), *self.allowed_origins)
 
     @property
     def executes(self) -> bool:

@@ -8,7 +8,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3vectors as s3vectors
 from constructs import Construct
 
-from stacks.identity import UserPool, given_trust
+from stacks.identity import UserPool, given_origins, given_trust
 from stacks.stage import Stage
 
 USER_INDEX = "GSI1"
@@ -21,11 +21,11 @@ class StateStack(cdk.Stack):
     """One table, one bucket, and users unless an external issuer has them.
 
     Conversations and feedback by user (GSI1), feedback by day (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
-    without one.
+    without one. `issuer_origins` are those that a page calls to sign a user in.
     """
 
-    def __init__(self, scope: Construct, stage: Stage) -> None:
-        """Add them to the app."""
+    def __init__(self, scope: Construct, stage: Stage, *, page_origin: str = "") -> None:
+        """Add them to the app, for the chat page at `page_origin` and those of the allowed origins."""
         super().__init__(
             scope, f"stepline-{stage.name}-state", description="Stepline: logs, artifacts, users."
         )
@@ -62,7 +62,7 @@ class StateStack(cdk.Stack):
             enforce_ssl=not stage.is_local,
             removal_policy=stage.removal_policy,
             lifecycle_rules=_expiries(),
-            cors=_browser_rules(stage),
+            cors=_browser_rules(stage.origins(page_origin)),
         )
         _announce_objects(self.bucket)
         self.memory_arn = _memory_bucket(self, stage) if stage.memory == "s3_vectors" else ""
@@ -70,21 +70,23 @@ class StateStack(cdk.Stack):
         cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
         if stage.oidc_issuer or stage.is_local:
             self.trust = given_trust(stage)
+            self.issuer_origins = given_origins(stage)
         else:
-            users = UserPool(self, stage)
+            users = UserPool(self, stage, page_origin)
             self.trust = users.trust(stage)
+            self.issuer_origins = users.origins
             cdk.CfnOutput(self, "UserPoolId", value=users.pool.user_pool_id)
             cdk.CfnOutput(self, "UserPoolClientId", value=users.client.user_pool_client_id)
 
 
-def _browser_rules(stage: Stage) -> list[s3.CorsRule] | None:
+def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
     """Let browsers of the allowed origins post files to the slots, and get files by the links, that they were given."""
-    if not stage.allowed_origins:
+    if not origins:
         return None
     return [
         s3.CorsRule(
             allowed_methods=[s3.HttpMethods.POST, s3.HttpMethods.GET],
-            allowed_origins=list(stage.allowed_origins),
+            allowed_origins=list(origins),
             allowed_headers=["*"],
             max_age=600,
         )

@@ -27,6 +27,7 @@ from stacks.cost import (
 )
 from stacks.deployment import Deployment
 from stacks.image import IMAGES_KEPT
+from stacks.page_files import PageFiles, read_headers
 from stacks.stage import Stage
 
 PATH: Final = DOCS / "reference/cost.md"
@@ -72,6 +73,7 @@ _NOTES: Final = """
 - The functions that a turn waits for have the memory with which cost times time of a mean call is least: 256 MB (authorizer) or
   512 (socket, decide, act, close; what reads a conversation has at least that), [measured](bench.md) as `size_<function>`. Decide waits for the model: a round of five seconds costs
   0.000035 USD with 512 MB and twice that with 1,024, which would bring its first word 0.1 s earlier.
+- The chat page is files in S3 and a distribution of CloudFront: nothing while nobody opens it, and about 0.1 MB for who does.
 - There is no NAT gateway, no interface endpoint, no cache and no key of one's own: each costs more than all of this.
 
 What else a deployment is made of costs nothing at rest:
@@ -154,5 +156,8 @@ def _synthesise(stage: Stage, folder: Path) -> Templates:
     app = cdk.App(outdir=str(folder / "cdk.out"))
     (folder / "deps/python").mkdir(parents=True)
     code = Code.for_aws(DOCS.parent, deps=folder / "deps")
-    Deployment(app, stage, code=code, packages=())
+    page = folder / "page"
+    page.mkdir()
+    files = PageFiles(dist=page, headers=read_headers(DOCS.parent))
+    Deployment(app, stage, code=code, packages=(), files=files)
     return {stack.stack_name: stack.template for stack in app.synth().stacks}

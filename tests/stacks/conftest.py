@@ -10,10 +10,14 @@ from aws_cdk.assertions import Template  # noqa: E402 - only where the CDK is in
 
 from stacks.code import ACTING, Code  # noqa: E402 - as above
 from stacks.deployment import Deployment  # noqa: E402 - as above
+from stacks.page_files import read_page  # noqa: E402 - as above
 from stacks.stage import Stage  # noqa: E402 - as above
 from tests.stacks.role import Roles  # noqa: E402 - as above
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "tests/data/page"
+"""The chat page of tests: a few files in the place of the built one."""
+PAGE_STACKS = ("edge", "page")
 BILLING = "arn:aws:iam::111122223333:role/billing"
 CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
 
@@ -35,7 +39,8 @@ class Synthesis:
                 acting=tuple(folder / name for name in ACTING),
             )
         )
-        deployment = Deployment(app, stage, code=code, packages=("numpy", "pandas"))
+        files = None if stage.is_local else read_page(ROOT, stage.named_modules, dist=PAGE)
+        deployment = Deployment(app, stage, code=code, packages=("numpy", "pandas"), files=files)
         self.stage = stage
         self.functions = [*deployment.ingress.functions, *deployment.loop.functions]
         self.assembly = app.synth()
@@ -43,15 +48,16 @@ class Synthesis:
         self.templates = {name_of(stack): Template.from_stack(stack) for stack in deployment.stacks}
         self.roles = Roles(self.documents())
 
-    def entries(self, kind):
-        """The resources of a kind in all stacks, by their logical ids."""
+    def entries(self, kind, *, of_page=False):
+        """The resources of a kind by their logical ids: in the agent's stacks, or in those of its page."""
         found = {}
-        for template in self.templates.values():
-            found |= template.find_resources(kind)
+        for name, template in self.templates.items():
+            if (name in PAGE_STACKS) is of_page:
+                found |= template.find_resources(kind)
         return found
 
-    def resources(self, kind):
-        return {name: entry["Properties"] for name, entry in self.entries(kind).items()}
+    def resources(self, kind, *, of_page=False):
+        return {name: entry["Properties"] for name, entry in self.entries(kind, of_page=of_page).items()}
 
     def documents(self):
         """Every stack's template, by the stack's short name."""

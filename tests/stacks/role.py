@@ -10,6 +10,9 @@ CONDITIONS = {
 }
 PSEUDO = {"AWS::Partition": "aws", "AWS::Region": "here", "AWS::AccountId": "us", "AWS::URLSuffix": "aws"}
 HASH = re.compile(r"[0-9A-F]{8}$")
+SUBSTITUTED = re.compile(r"\$\{([\w:]+)\}")
+ASSET = re.compile(r"cdk-hnb659fds-assets-us-here/[0-9a-f]{64}\.zip")
+"""An archive of the deployment, named by its content."""
 ARN = re.compile(r"arn:aws:([a-z0-9-]+):[^:]*:[^:]*:(.+)")
 
 
@@ -75,6 +78,8 @@ class Roles:
         match value:
             case str():
                 return value
+            case {"Fn::Sub": str() as pattern}:
+                return SUBSTITUTED.sub(lambda match: PSEUDO.get(match[1], f"<{match[1]}>"), pattern)
             case {"Ref": name}:
                 return PSEUDO.get(name) or f"<{name_of(name)}>"
             case {"Fn::GetAtt": [name, attribute]}:
@@ -98,6 +103,6 @@ def name_of(logical_id):
 
 
 def short(text):
-    """An ARN without partition, region and account."""
+    """An ARN without partition, region and account, and without the hash of an archive."""
     found = ARN.fullmatch(text)
-    return f"{found[1]}:{found[2]}" if found else text
+    return ASSET.sub("<assets>/<hash>.zip", f"{found[1]}:{found[2]}" if found else text)

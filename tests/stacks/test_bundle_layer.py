@@ -22,7 +22,7 @@ from stepline.local.install.requirement_lock import (
     find_requirements,
     lock_requirements,
 )
-from tests.stacks.conftest import CONTEXT, Template, cdk
+from tests.stacks.conftest import CONTEXT, PAGE, Template, cdk
 from tests.support.local_index import LocalIndex
 
 ROOT = Path(__file__).parents[2]
@@ -167,7 +167,7 @@ def test_the_lock_is_for_the_functions_python_unless_a_stage_has_another():
 )
 def test_packages_that_cannot_be_deployed_end_the_synthesis(tmp_path, index, requirement, code):
     index.add("urllib3", "0.9")
-    for name in ("stacks", "lambdas", "layers"):
+    for name in ("stacks", "lambdas", "layers", "web"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "app.py", tmp_path)
     package = tmp_path / "bundles/shop"
@@ -175,7 +175,9 @@ def test_packages_that_cannot_be_deployed_end_the_synthesis(tmp_path, index, req
     (tmp_path / "bundles/__init__.py").touch()
     (package / "__init__.py").write_text("from stepline import BaseWorkflow as WORKFLOW\n")
     (package / "requirements.txt").write_text(requirement)
-    context = json.dumps({"stage": "dev", "bundle": "bundles.shop", "bytecode": "false"})
+    context = json.dumps(
+        {"stage": "dev", "bundle": "bundles.shop", "bytecode": "false", "page_folder": str(PAGE)}
+    )
     done = subprocess.run(
         [sys.executable, "app.py"],
         cwd=tmp_path,

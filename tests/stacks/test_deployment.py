@@ -11,7 +11,7 @@ from stacks.stage import Stage
 
 from .conftest import CONTEXT, ROOT, Synthesis, cdk
 
-ORDER = ["state", "ingress", "exec", "loop"]
+ORDER = ["edge", "state", "ingress", "exec", "loop", "page"]
 
 
 def needs(synthesis):
@@ -31,8 +31,10 @@ def short(name):
 
 def test_a_stage_has_the_stacks_it_needs(prod, dev, local, bedrock):
     assert list(prod.templates) == ORDER
-    for synthesis in (dev, local, bedrock):
-        assert list(synthesis.templates) == ["state", "ingress", "loop"]
+    for synthesis in (dev, bedrock):
+        assert list(synthesis.templates) == [name for name in ORDER if name != "exec"]
+    # The page of this machine is served by it.
+    assert list(local.templates) == ["state", "ingress", "loop"]
 
 
 def test_a_plain_synthesis_holds_the_task_definition_and_builds_its_image(tmp_path):
@@ -67,10 +69,12 @@ def test_a_stack_needs_only_what_stands_before_it(every_stage):
 
 def test_each_stack_can_be_deployed_with_what_it_needs_and_nothing_else(prod):
     assert needs(prod) == {
-        "state": set(),
-        "ingress": {"state"},
+        "edge": set(),
+        "state": {"edge"},
+        "ingress": {"edge", "state"},
         "exec": set(),
         "loop": {"state", "ingress", "exec"},
+        "page": {"edge", "state", "ingress"},
     }
 
 

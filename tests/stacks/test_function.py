@@ -13,7 +13,7 @@ from stacks.function import SIZES
 from stacks.stage import Stage
 from stepline.settings import TABLE
 
-from .conftest import CONTEXT, ROOT
+from .conftest import CONTEXT, PAGE, ROOT
 
 INGRESS_ONLY = {"STEPLINE_OIDC_ISSUER", "STEPLINE_SOCKET_URL", "STEPLINE_ALLOWED_ORIGINS"}
 LOOP_ONLY = {"STEPLINE_MODEL_PROVIDER", "STEPLINE_MODEL_SECRET_ARN", "EXEC_RUNTIME_MODE"}
@@ -118,7 +118,8 @@ def test_on_the_emulator_a_function_runs_in_this_environment(local):
 
 def test_the_handlers_package_holds_handlers_and_bundles_only(dev):
     roots = {path.name for asset in dev.folder.glob("asset.*") for path in asset.iterdir()}
-    assert roots <= {"lambdas", "bundles", "python"}
+    page = {path.name for path in PAGE.iterdir()} | {"page_upload.py"}
+    assert roots - page <= {"lambdas", "bundles", "python"}
 
 
 def test_the_handlers_package_holds_the_agent_that_answers_out_of_the_box(dev, local):

@@ -1,5 +1,7 @@
 import pytest
 
+from .conftest import synthesise
+
 POOL = "AWS::Cognito::UserPool"
 CLIENT = "AWS::Cognito::UserPoolClient"
 
@@ -58,14 +60,26 @@ def test_one_signs_in_by_srp_or_by_code_and_never_by_a_plain_password_from_outsi
         "ALLOW_USER_SRP_AUTH",
     }
     assert client["AllowedOAuthFlows"] == ["code"]
-    assert client["CallbackURLs"] == client["LogoutURLs"] == ["https://chat.example/"]
 
 
-def test_without_a_page_there_is_none_to_sign_in_on(bedrock, prod):
-    (client,) = bedrock.resources(CLIENT).values()
-    assert client["AllowedOAuthFlowsUserPoolClient"] is False
-    assert not bedrock.resources("AWS::Cognito::UserPoolDomain")
-    assert len(prod.resources("AWS::Cognito::UserPoolDomain")) == 1
+def test_a_sign_in_leads_back_to_the_page_and_to_allowed_sites_and_nowhere_else(prod, client):
+    page = "https://<Distribution.DomainName>"
+    for name, path in (("CallbackURLs", "callback"), ("LogoutURLs", "signed-out")):
+        urls = [prod.roles.text("state", url) for url in client[name]]
+        assert urls == [f"{page}/{path}", "https://chat.example/"]
+
+
+@pytest.mark.parametrize(("chosen", "prefix"), [("", "stepline-trial-us"), ("acme-chat", "acme-chat")])
+def test_the_sign_in_pages_have_an_address_of_the_stage_and_the_account_or_a_chosen_one(
+    tmp_path_factory, chosen, prefix
+):
+    found = synthesise(tmp_path_factory, name="trial", sign_in_prefix=chosen)
+    (domain,) = found.resources("AWS::Cognito::UserPoolDomain").values()
+    assert found.roles.text("state", domain["Domain"]) == prefix
+
+
+def test_an_issuer_elsewhere_has_pages_of_its_own(dev):
+    assert not dev.resources("AWS::Cognito::UserPoolDomain")
 
 
 def test_users_of_prod_outlive_it(prod, bedrock):

@@ -4,6 +4,7 @@ from stacks.ingress import HTTP_METHODS, HTTP_PATHS, SEARCH_ROUTES
 from stepline.api.memory_search import ENDPOINTS
 
 SEARCHES = {f"{method.value} {path}" for method, path in SEARCH_ROUTES}
+PAGE_ORIGIN = "https://<Distribution.DomainName>"
 HTTP_ROUTES = {f"{method.value} {path}" for method in HTTP_METHODS for path in HTTP_PATHS} | SEARCHES
 
 
@@ -64,18 +65,33 @@ def test_both_doors_are_throttled(any_stage):
         assert stage["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 100, "ThrottlingRateLimit": 50}
 
 
-def test_only_allowed_origins_may_ask(prod):
-    assert apis(prod)["HTTP"]["CorsConfiguration"] == {
+@pytest.mark.parametrize(
+    ("name", "others"), [("prod", ["https://chat.example"]), ("dev", []), ("bedrock", [])]
+)
+def test_browsers_may_ask_from_the_page_and_allowed_origins_and_from_no_other(request, name, others):
+    synthesis = request.getfixturevalue(name)
+    rules = apis(synthesis)["HTTP"]["CorsConfiguration"]
+    origins = [synthesis.roles.text("ingress", origin) for origin in rules.pop("AllowOrigins")]
+    assert origins == [PAGE_ORIGIN, *others]
+    assert rules == {
         "AllowHeaders": ["authorization", "content-type", "idempotency-key"],
         "AllowMethods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
-        "AllowOrigins": ["https://chat.example"],
         "MaxAge": 600,
     }
 
 
-@pytest.mark.parametrize("name", ["dev", "local", "bedrock"])
-def test_without_allowed_origins_no_browser_may(request, name):
-    assert "CorsConfiguration" not in apis(request.getfixturevalue(name))["HTTP"]
+def test_the_authorizer_compares_with_the_same_origins(prod):
+    (heard,) = (
+        one["Environment"]["Variables"]
+        for one in prod.resources("AWS::Lambda::Function").values()
+        if one["Handler"] == "lambdas.authorizer.handler"
+    )
+    said = prod.roles.text("ingress", heard["STEPLINE_ALLOWED_ORIGINS"])
+    assert said == f"{PAGE_ORIGIN},https://chat.example"
+
+
+def test_on_this_machine_no_browser_may_without_allowed_origins(local):
+    assert "CorsConfiguration" not in apis(local)["HTTP"]
 
 
 def test_the_emulated_apis_keep_their_addresses(local, prod):

@@ -2,7 +2,12 @@ import json
 
 import pytest
 
-FIELDS = ["issuer", "client_id", "scopes", "http_url", "socket_url", "stage", "inspect", "uploads", "version"]
+from stacks.identity import given_trust
+from stacks.page_config import make_page_config
+from stacks.stage import Stage
+
+FIELDS = ["issuer", "client_id", "scopes", "http_url", "socket_url", "stage"]
+FIELDS += ["inspect", "uploads", "version", "token", "ui"]
 
 
 def page_config(synthesis):
@@ -31,6 +36,7 @@ def test_a_page_signs_in_where_the_authorizer_trusts_and_asks_where_it_stands(an
     assert found["issuer"] == heard["STEPLINE_OIDC_ISSUER"]
     assert found["client_id"] == heard["STEPLINE_OIDC_AUDIENCE"]
     assert found["socket_url"] == heard["STEPLINE_SOCKET_URL"]
+    assert (found["token"], found["ui"]) == ("id", [])
     outputs = any_stage.documents()["ingress"]["Outputs"]
     assert found["http_url"] == any_stage.roles.text("ingress", outputs["HttpUrl"]["Value"])
 
@@ -45,3 +51,9 @@ def test_the_sign_in_page_gives_the_scopes_that_a_page_asks_for(prod):
 )
 def test_the_document_for_pages_names_nothing_but_the_doors(any_stage, word):
     assert word not in json.dumps(page_config(any_stage)).lower()
+
+
+def test_a_client_of_an_issuer_elsewhere_may_differ_from_the_audience_of_its_access_tokens():
+    stage = Stage(oidc_issuer="https://login.example", oidc_audience="api", oidc_client_id="spa")
+    found = make_page_config(stage, given_trust(stage), http_url="h", socket_url="s", dashboards=["default"])
+    assert (found["client_id"], found["token"], found["ui"]) == ("spa", "access", ["default"])

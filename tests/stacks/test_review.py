@@ -10,7 +10,7 @@ from stacks.deployment import Deployment
 from stacks.review import check, place_of
 from stacks.stage import Stage
 
-from .conftest import BILLING, CONTEXT, ROOT
+from .conftest import BILLING, CONTEXT, PAGE, ROOT, read_page
 
 STAGES = {
     "an issuer elsewhere, no programs": Stage(
@@ -24,8 +24,10 @@ STAGES = {
         exec_mode="fargate",
         exec_image="codebuild",
     ),
-    "programs in tasks from a given image": Stage(
+    "programs in tasks from a given image, a page with a domain": Stage(
         name="a-b-c",
+        page_domain="chat.example.com",
+        page_certificate_arn="arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d",
         alarms=True,
         exec_mode="fargate",
         exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
@@ -43,6 +45,7 @@ def reviewed(folder, stage, *, spoil=None):
         stage,
         code=Code.for_aws(ROOT, deps=folder / "deps", acting=(folder / "memory",)),
         packages=("numpy",),
+        files=read_page(ROOT, stage.named_modules, dist=PAGE),
     )
     if spoil:
         spoil(deployment)

@@ -174,9 +174,47 @@ def test_an_issuer_is_reached_over_https():
 
 
 def test_a_name_that_cognito_keeps_for_itself_is_refused_where_it_would_stand_in_an_address():
-    with pytest.raises(ValueError, match="Cognito"):
-        Stage(name="aws-test", allowed_origins=("https://chat.example",))
-    assert Stage(name="aws-test").name == "aws-test"
+    with pytest.raises(ValueError, match=r"^sign_in_prefix: Cognito"):
+        Stage(name="aws-test")
+    for given in ({"sign_in_prefix": "chat"}, {"oidc_issuer": "https://login.example"}):
+        assert Stage(name="aws-test", **given).name == "aws-test"
+    with pytest.raises(ValueError, match=r"^sign_in_prefix: Cognito"):
+        Stage(sign_in_prefix="my-cognito")
+
+
+CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/0a1b2c3d-0000-1111-2222-333344445555"
+
+
+def test_a_page_has_a_domain_of_its_own_with_a_certificate_that_cloudfront_takes():
+    named = read(page_domain="chat.example.com", page_certificate_arn=CERTIFICATE)
+    assert (named.page_domain, named.page_certificate_arn) == ("chat.example.com", CERTIFICATE)
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"page_domain": "chat.example.com"},
+        {"page_certificate_arn": CERTIFICATE},
+        {"page_domain": "https://chat.example.com", "page_certificate_arn": CERTIFICATE},
+        {"page_domain": "*.example.com", "page_certificate_arn": CERTIFICATE},
+        {
+            "page_domain": "chat.example.com",
+            "page_certificate_arn": CERTIFICATE.replace("us-east-1", "eu-west-1"),
+        },
+    ],
+)
+def test_a_domain_that_cloudfront_would_refuse_is_refused_before_it_is_deployed(choices):
+    with pytest.raises(ValueError, match="page_"):
+        read(**choices)
+
+
+def test_further_origins_of_an_issuer_are_written_as_browsers_write_them():
+    assert read(oidc_origins="https://a.example,https://b.example").oidc_origins == (
+        "https://a.example",
+        "https://b.example",
+    )
+    with pytest.raises(ValueError, match=r"^oidc_origins"):
+        read(oidc_origins="https://a.example/token")
 
 
 def test_only_the_local_stage_has_an_endpoint():

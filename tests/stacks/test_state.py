@@ -44,7 +44,10 @@ def test_browsers_of_allowed_sites_post_files_and_get_them_and_no_others_do(prod
     (bucket,) = prod.resources("AWS::S3::Bucket").values()
     (rule,) = bucket["CorsConfiguration"]["CorsRules"]
     assert sorted(rule["AllowedMethods"]) == ["GET", "POST"]
-    assert "*" not in rule["AllowedOrigins"]
+    assert [prod.roles.text("state", origin) for origin in rule["AllowedOrigins"]] == [
+        "https://<Distribution.DomainName>",
+        "https://chat.example",
+    ]
 
 
 def test_prod_keeps_its_data_and_local_does_not(prod, local):

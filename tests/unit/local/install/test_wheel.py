@@ -12,11 +12,14 @@ import pytest
 from tests.unit.docs.source import LIBRARY, ROOT, files, name
 
 APP = ("app.py", "bundles", "cdk.json", "exec_task", "lambdas", "package-lock.json", "package.json", "stacks")
+PAGE = ROOT / "web/dist"
+"""The chat page, which a wheel carries if it was built."""
 HIDDEN = (
     ".dockerignore",
     "layers/deps/requirements.txt",
     "layers/memory/requirements.txt",
     "layers/mcp/requirements.txt",
+    "web/headers.json",
 )
 
 
@@ -81,7 +84,8 @@ def test_a_wheel_carries_the_library_and_the_whole_app(wheel):
     library = {
         "stepline/" + path.relative_to(LIBRARY).as_posix() for path in files() if LIBRARY in path.parents
     }
-    assert found == library | carried("stepline/_app/")
+    built = {f"stepline/_app/{name(path)}" for path in PAGE.rglob("*") if path.is_file()}
+    assert found == library | carried("stepline/_app/") | built
 
 
 def test_the_library_alone_says_what_its_command_line_takes(tmp_path, wheel):

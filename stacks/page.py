@@ -1,0 +1,112 @@
+"""The files of the chat page: uploaded last, with the addresses of everything that they talk to.
+
+Source: docs/how-to/deploy.md#the-page.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as s3_assets
+
+from stacks.code import RUNTIME
+from stacks.edge import EdgeStack
+from stacks.ingress import IngressStack
+from stacks.page_files import CONFIG, DASHBOARDS, PageFiles
+from stacks.stage import Stage
+from stacks.state import StateStack
+
+_CODE: Final = Path(__file__).with_name("page_upload.py")
+_TIMEOUT: Final = cdk.Duration.minutes(5)
+
+
+class PageStack(cdk.Stack):
+    """A function that writes the page's files, and the resource that calls it when one of them changes."""
+
+    def __init__(
+        self,
+        scope: cdk.App,
+        stage: Stage,
+        *,
+        files: PageFiles,
+        edge: EdgeStack,
+        state: StateStack,
+        ingress: IngressStack,
+    ) -> None:
+        """Add both, with `config.json` and the hosts that the page's policy allows."""
+        super().__init__(
+            scope, f"stepline-{stage.name}-page", description="Stepline: files of the chat page."
+        )
+        sources = {
+            "": s3_assets.Asset(self, "Files", path=str(files.dist), exclude=[CONFIG]),
+            **{
+                f"{DASHBOARDS}{name}/": s3_assets.Asset(self, f"Dashboard{name.title()}", path=str(folder))
+                for name, folder in files.dashboards.items()
+            },
+        }
+        function = self._make_function(stage, edge, list(sources.values()))
+        upload = cdk.CustomResource(
+            self,
+            "Upload",
+            resource_type="Custom::SteplinePage",
+            service_token=function.function_arn,
+            service_timeout=_TIMEOUT,
+            properties={
+                "Bucket": edge.bucket.bucket_name,
+                "Sources": [
+                    {"Prefix": prefix, "Bucket": asset.s3_bucket_name, "Key": asset.s3_object_key}
+                    for prefix, asset in sources.items()
+                ],
+                "Config": self.to_json_string(ingress.page_config),
+                "Connect": " ".join(
+                    [
+                        ingress.http_api.api_endpoint,
+                        ingress.socket_api.api_endpoint,
+                        *state.issuer_origins,
+                        f"https://{state.bucket.bucket_regional_domain_name}",
+                    ]
+                ),
+                "CacheAssets": files.headers["assets"]["Cache-Control"],
+                "CacheOthers": files.headers["page"]["Cache-Control"],
+            },
+        )
+        upload.node.add_dependency(self._role)
+
+    def _make_function(
+        self, stage: Stage, edge: EdgeStack, assets: list[s3_assets.Asset]
+    ) -> lambda_.Function:
+        self._role = iam.Role(self, "UploadRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        log_group = logs.LogGroup(
+            self,
+            "UploadLogs",
+            log_group_name=f"/stepline/{stage.name}/page-upload",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        log_group.grant_write(self._role)
+        for actions, resources in (
+            (["s3:GetObject"], [one.bucket.arn_for_objects(one.s3_object_key) for one in assets]),
+            (["s3:PutObject", "s3:DeleteObject"], [edge.bucket.arn_for_objects("*")]),
+            (["s3:ListBucket"], [edge.bucket.bucket_arn]),
+        ):
+            self._role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources))
+        return lambda_.Function(
+            self,
+            "Function",
+            function_name=f"stepline-{stage.name}-page-upload",
+            runtime=RUNTIME,
+            architecture=lambda_.Architecture.ARM_64,
+            handler=f"{_CODE.stem}.handler",
+            code=lambda_.Code.from_asset(
+                str(_CODE.parent), exclude=["/*", f"!/{_CODE.name}"], ignore_mode=cdk.IgnoreMode.GIT
+            ),
+            role=self._role.without_policy_updates(),
+            log_group=log_group,
+            memory_size=512,
+            timeout=_TIMEOUT,
+        )
