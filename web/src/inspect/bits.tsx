@@ -7,6 +7,20 @@ import type { Figures } from "./figures";
 import { cutText, showHidden } from "./text";
 import { words } from "./words";
 
+/** Bring an element into sight, into the middle of what scrolls; one that is in sight does not move. */
+export function reveal(element: Element): void {
+  center(element);
+  // What was out of sight had no size of its own yet.
+  requestAnimationFrame(() => center(element));
+}
+
+function center(element: Element): void {
+  const box = element.closest(".scroll, .col")?.getBoundingClientRect();
+  const own = element.getBoundingClientRect();
+  if (box && own.top >= box.top && own.bottom <= box.bottom) return;
+  element.scrollIntoView({ block: "center" });
+}
+
 interface LinkProps {
   readonly href: string;
   readonly navigate: (address: string) => void;

@@ -10,13 +10,15 @@ import { words } from "./words";
 
 const w = words.costs;
 
-/** Units of a plot: a bar's step, its width, and the height of the ground. */
-const STEP = 14;
-const BAR = 10;
-const HEIGHT = 96;
-/** Above so many bars their steps become narrower, down to this. */
+/** A bar's step in pixels: as wide as fits, up to the first and down to the second; then the plot scrolls. */
+const WIDE = 32;
 const NARROW = 4;
-const PLOT_WIDTH = 760;
+const PLOT_WIDTH = 720;
+const HEIGHT = 96;
+/** Below the ground: a mark of the round that is shown, and the numbers of turns. */
+const FOOT = 22;
+/** So much room a turn's number needs. */
+const NUMBER_WIDTH = 16;
 
 interface CostsProps {
   readonly conversation: string;
@@ -44,23 +46,24 @@ export function CostsPanel({ conversation, receipts, all, current, navigate }: C
           </label>
         ))}
       </fieldset>
+      <Key />
       <Plot
         title={w.tokens}
-        most={formatTokens(mostOf(bars, totalOf))}
+        most={w.most(formatTokens(mostOf(bars, totalOf)))}
         bars={bars}
         chosen={chosen}
         draw={stackOf(bars)}
       />
       <Plot
         title={w.share}
-        most="100%"
+        most={w.share100}
         bars={bars}
         chosen={chosen}
         draw={(cost) => [["read", readShare(cost.figures)]]}
       />
       <Plot
         title={w.weighted}
-        most={formatTokens(Math.round(mostOf(bars, (figures) => figures.weighted)))}
+        most={w.most(formatTokens(Math.round(mostOf(bars, (figures) => figures.weighted))))}
         note={w.weightedNote}
         bars={bars}
         chosen={chosen}
@@ -68,6 +71,28 @@ export function CostsPanel({ conversation, receipts, all, current, navigate }: C
       />
       <CostTable turns={turns} receipts={receipts} links={{ conversation, all, navigate }} />
     </div>
+  );
+}
+
+/** The colours of the cache classes. */
+function Key() {
+  const { request } = words;
+  const classes = [
+    ["read", request.read],
+    ["write", request.written],
+    ["plain", request.plain],
+    ["out", request.output],
+  ] as const;
+  return (
+    <p class="key row">
+      {classes.map(([name, said]) => (
+        <span key={name}>
+          <i class={name} aria-hidden="true" />
+          {said}
+        </span>
+      ))}
+      <span>{w.numbers}</span>
+    </p>
   );
 }
 
@@ -106,41 +131,45 @@ interface PlotProps {
   readonly draw: (cost: Cost) => Parts;
 }
 
-/** Bars over the conversation; a line at the foot parts the turns. Hidden from readers: the table has its numbers. */
+/** Bars over the conversation, with the number of each turn at its first bar. Hidden from readers: the table has its numbers. */
 function Plot({ title, most, note = "", bars, chosen, draw }: PlotProps) {
-  const step = Math.max(NARROW, Math.min(STEP, Math.floor(PLOT_WIDTH / Math.max(1, bars.length))));
-  const wide = Math.max(1, Math.round((step * BAR) / STEP));
-  const width = step * bars.length;
+  const step = Math.max(NARROW, Math.min(WIDE, Math.floor(PLOT_WIDTH / Math.max(1, bars.length))));
+  const wide = Math.max(2, Math.round(step * 0.7));
+  const width = Math.max(step * bars.length, NUMBER_WIDTH);
   return (
     <figure class="plot">
       <figcaption>
-        {title} <span class="num">{w.most(most)}</span>
+        {title} <span class="num">{most}</span>
         {note && <small>{note}</small>}
       </figcaption>
       <div class="ground">
-        <svg width={width} height={HEIGHT + 8} viewBox={`0 0 ${width} ${HEIGHT + 8}`} aria-hidden="true">
-          {[0, HEIGHT / 2, HEIGHT].map((y) => (
+        <svg width={width} height={HEIGHT + FOOT} viewBox={`0 0 ${width} ${HEIGHT + FOOT}`} aria-hidden="true">
+          {[0.5, HEIGHT / 2, HEIGHT - 0.5].map((y) => (
             <line key={y} class="grid" x1="0" x2={width} y1={y} y2={y} />
           ))}
           {bars.map((cost, at) => (
             <Bar key={cost.key} parts={draw(cost)} x={at * step} wide={wide} chosen={chosen(cost)} />
           ))}
-          {bars.map((cost, at) =>
-            at > 0 && bars[at - 1]?.turn !== cost.turn ? (
-              <line
-                key={cost.key}
-                class="turn-line"
-                x1={at * step - 2}
-                x2={at * step - 2}
-                y1={HEIGHT}
-                y2={HEIGHT + 8}
-              />
-            ) : null,
-          )}
+          {turnNumbers(bars, step).map(({ turn, x }) => (
+            <text key={turn} x={x} y={HEIGHT + FOOT - 4}>
+              {turn}
+            </text>
+          ))}
         </svg>
       </div>
     </figure>
   );
+}
+
+/** Return where the numbers of turns stand: at the first bar of each, where there is room behind the one before. */
+function turnNumbers(bars: readonly Cost[], step: number): readonly { turn: number; x: number }[] {
+  const numbers: { turn: number; x: number }[] = [];
+  bars.forEach((cost, at) => {
+    const last = numbers.at(-1);
+    const begins = bars[at - 1]?.turn !== cost.turn;
+    if (begins && (!last || at * step - last.x >= NUMBER_WIDTH)) numbers.push({ turn: cost.turn, x: at * step });
+  });
+  return numbers;
 }
 
 function Bar({ parts, x, wide, chosen }: { parts: Parts; x: number; wide: number; chosen: boolean }) {
@@ -154,7 +183,7 @@ function Bar({ parts, x, wide, chosen }: { parts: Parts; x: number; wide: number
           <rect key={name} class={name} x={x} y={y.toFixed(1)} width={wide} height={Math.max(0.5, height).toFixed(1)} />
         ) : null;
       })}
-      {chosen && <rect class="here" x={x} y={HEIGHT + 2} width={wide} height="4" />}
+      {chosen && <rect class="here" x={x} y={HEIGHT + 2} width={wide} height="3" />}
     </g>
   );
 }

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { PieceView, RequestDiff } from "../api";
 import { formatNumber, formatTokens } from "../words/format";
-import { FoldedText } from "./bits";
+import { FoldedText, reveal } from "./bits";
 import { type DiffRow, diffRows, firstChanged } from "./diff_rows";
 import { Kind, type PieceContext } from "./piece";
 import type { Placed } from "./rounds_list";
@@ -88,39 +88,65 @@ interface RowProps {
 }
 
 function RowOf({ row, marked, context }: RowProps) {
-  if (row.is === "same") return <SameRow row={row} context={context} />;
-  if (row.is === "first") {
-    return (
-      <p class="cachemark first">
-        <span />
-        <span>{w.first(formatNumber(row.at.at_byte), formatNumber(row.at.at_tokens))}</span>
-      </p>
-    );
+  switch (row.is) {
+    case "same":
+    case "gone":
+      return <FoldedRow row={row} marked={marked} context={context} />;
+    case "piece":
+      return <ChangedRow row={row} marked={marked} context={context} />;
+    case "first":
+      return (
+        <p class="cachemark first">
+          <span />
+          <span>{w.first(formatNumber(row.at.at_byte), formatNumber(row.at.at_tokens))}</span>
+        </p>
+      );
   }
-  return <ChangedRow row={row} marked={marked} context={context} />;
 }
 
-function SameRow({ row, context }: { row: DiffRow & { is: "same" }; context: PieceContext }) {
+interface FoldedProps extends RowProps {
+  readonly row: DiffRow & { is: "same" | "gone" };
+}
+
+/** Pieces next to each other that are the same, or that are all gone. */
+function FoldedRow({ row, marked, context }: FoldedProps) {
   const [open, setOpen] = useState(false);
+  const place = useMarked<HTMLDetailsElement>(marked);
+  const gone = row.is === "gone";
+  const edge = gone ? "gone" : "";
   return (
-    <details class="folded" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary class="piece">
+    <details class="folded" open={open} ref={place} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary class={`piece ${edge} ${marked ? "chosen" : ""}`} aria-current={marked ? "true" : undefined}>
         <span class="num">{formatNumber(row.tokens)}</span>
         <i aria-hidden="true" />
         <span class="top">
-          <span class="path">{w.same(row.pieces.length)}</span>
+          <span class="path">{gone ? w.gone(row.pieces.length) : w.same(row.pieces.length)}</span>
+          {gone && <span class="pill bad">{w.ops.removed}</span>}
         </span>
       </summary>
       {open &&
-        row.pieces.map((piece) => (
-          <div class="piece" key={`${piece.n} ${piece.kind} ${piece.path} ${piece.digest}`}>
+        row.pieces.map((piece, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a run never move, and may be alike
+          <div class={`piece ${edge}`} key={at} data-op={gone ? "removed" : "same"}>
             <span class="num">{formatNumber(piece.tokens)}</span>
             <i aria-hidden="true" />
-            <Top piece={piece} context={context} />
+            <div>
+              <Top piece={piece} context={context} />
+              {gone && <Change piece={piece} before={null} op="removed" />}
+            </div>
           </div>
         ))}
     </details>
   );
+}
+
+/** The row that a bust points at is brought into sight. */
+function useMarked<Row extends HTMLElement>(marked: boolean) {
+  const place = useRef<Row>(null);
+  useEffect(() => {
+    if (marked && place.current) reveal(place.current);
+  }, [marked]);
+  return place;
 }
 
 function Top({ piece, context, op = "" }: { piece: PieceView; context: PieceContext; op?: string }) {
@@ -144,10 +170,7 @@ function ChangedRow({
   marked: boolean;
   context: PieceContext;
 }) {
-  const place = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    if (marked) place.current?.scrollIntoView({ block: "center" });
-  }, [marked]);
+  const place = useMarked<HTMLDivElement>(marked);
   const { piece, before, op } = row;
   const edge = { added: "new", changed: "new", removed: "gone" }[op];
   return (

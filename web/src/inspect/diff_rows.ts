@@ -4,6 +4,8 @@ import type { FirstDifference, PieceView, RequestDiff } from "../api";
 
 export type DiffRow =
   | { readonly is: "same"; readonly key: string; readonly tokens: number; readonly pieces: readonly PieceView[] }
+  /** So many pieces are gone at once that they fold. */
+  | { readonly is: "gone"; readonly key: string; readonly tokens: number; readonly pieces: readonly PieceView[] }
   | { readonly is: "first"; readonly key: string; readonly at: FirstDifference }
   | {
       readonly is: "piece";
@@ -14,11 +16,17 @@ export type DiffRow =
       readonly before: PieceView | null;
     };
 
-/** Return the rows of a difference; the first differing byte stands in front of its piece. */
+/** More pieces than these that are gone next to each other fold. */
+const GONE = 3;
+
+/** Return the rows of a difference; the first differing byte stands in front of its piece, and of what is gone there. */
 export function diffRows(diff: RequestDiff): readonly DiffRow[] {
   const rows = diff.runs.flatMap((run, at): DiffRow[] => {
     const { op } = run;
     if (op === "same") return [{ is: "same", key: `${at}`, tokens: run.tokens, pieces: run.pieces }];
+    if (op === "removed" && run.pieces.length > GONE) {
+      return [{ is: "gone", key: `${at}`, tokens: run.tokens, pieces: run.pieces }];
+    }
     return run.pieces.map((piece, index) => {
       const before = op === "changed" ? (run.before[index] ?? null) : null;
       return { is: "piece", key: `${at}.${index}`, op, piece, before };
@@ -26,18 +34,29 @@ export function diffRows(diff: RequestDiff): readonly DiffRow[] {
   });
   const first = diff.first_difference;
   if (first === null) return rows;
-  const named = rows.findIndex((row) => row.is === "piece" && isAt(row.piece, first));
-  const differs = rows.findIndex((row) => row.is === "piece");
-  const place = named >= 0 ? named : differs >= 0 ? differs : rows.length;
+  const place = placeOf(rows, first);
   return [...rows.slice(0, place), { is: "first", key: "first", at: first }, ...rows.slice(place)];
+}
+
+/** Return where the first difference stands. What is gone has no place in the newer request: it stands behind the mark. */
+function placeOf(rows: readonly DiffRow[], first: FirstDifference): number {
+  const named = rows.findIndex((row) => row.is === "piece" && row.op !== "removed" && isAt(row.piece, first));
+  const differs = rows.findIndex((row) => row.is !== "same");
+  let place = named >= 0 ? named : differs >= 0 ? differs : rows.length;
+  while (place > 0 && isGone(rows[place - 1])) place -= 1;
+  return place;
+}
+
+function isGone(row: DiffRow | undefined): boolean {
+  return row?.is === "gone" || (row?.is === "piece" && row.op === "removed");
 }
 
 function isAt(piece: PieceView, first: FirstDifference): boolean {
   return piece.n === first.n && piece.kind === first.kind && piece.path === first.path;
 }
 
-/** Return the key of the first piece behind which a cache held no more: that of the first difference, "" if there is none. */
+/** Return the key of the first row that changed: behind the first difference, "" if there is none. */
 export function firstChanged(rows: readonly DiffRow[]): string {
   const at = rows.findIndex((row) => row.is === "first");
-  return rows.slice(Math.max(0, at)).find((row) => row.is === "piece")?.key ?? "";
+  return at < 0 ? "" : (rows[at + 1]?.key ?? "");
 }

@@ -75,6 +75,7 @@ interface BenchProps extends InspectorProps {
 function Bench({ source, rounds, refresh, ...props }: BenchProps) {
   const { conversation, navigate, to = "" } = props;
   const all = useMemo(() => placeRounds(rounds), [rounds]);
+  const turns = useMemo(() => new Map(rounds.turns.map((turn, at) => [turn.turn_id, at + 1])), [rounds]);
   const index = indexOfRound(all, props.turn, props.iteration);
   const current = all[index] ?? null;
   const view = VIEWS.find((one) => one === props.view) ?? "request";
@@ -92,9 +93,9 @@ function Bench({ source, rounds, refresh, ...props }: BenchProps) {
     source,
     selected,
     select,
-    systemSince: current && systemSince(book, current.round.decided_n),
+    systemSince: (current && turns.get(systemSince(book, current.round.decided_n))) ?? null,
   };
-  const middle = { ...props, source, all, index, current, view, to, context, rounds };
+  const middle = { ...props, source, all, index, current, view, to, context, rounds, turns };
   const panels: Readonly<Record<Panel, ComponentChildren>> = {
     rounds: <RoundsPanel {...{ conversation, rounds, all, current, view, book, navigate, refresh }} />,
     middle: <Middle {...middle} />,
@@ -180,6 +181,7 @@ interface MiddleProps {
   readonly conversation: string;
   readonly source: Source;
   readonly rounds: BenchProps["rounds"];
+  readonly turns: ReadonlyMap<string, number>;
   readonly all: readonly Placed[];
   readonly index: number;
   readonly current: Placed | null;
@@ -235,10 +237,9 @@ function Strip({ conversation, current, view, navigate }: At<MiddleProps>) {
   );
 }
 
-function RequestOf({ source, current, all, index, rounds, context }: At<MiddleProps>) {
+function RequestOf({ source, current, all, index, turns, context }: At<MiddleProps>) {
   const n = current.round.decided_n;
   const answer = useAnswer(`request ${n}`, () => source.request(n));
-  const turns = useMemo(() => new Map(rounds.turns.map((turn, at) => [turn.turn_id, at + 1])), [rounds]);
   return (
     <Shown answer={answer}>
       {(view) => (

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import { batchLines } from "./batch_lines";
+import { reveal } from "./bits";
 import { type Batch, type LogBook, pageOf, rangeAround } from "./log_book";
 import type { Placed } from "./rounds_list";
 import { oneLine } from "./text";
@@ -24,7 +25,8 @@ export function LogPanel({ book, current, selected, select, readPage }: LogProps
   const shown = selected ?? decided;
   const there = range !== null;
   useEffect(() => {
-    list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+    const row = there && list.current?.querySelector(`[data-n="${shown}"]`);
+    if (row) reveal(row);
   }, [shown, there]);
   if (range === null) return <p class="remark reading">{words.loading}</p>;
   const { batches, first, last } = range;

@@ -104,12 +104,13 @@ export function noteOf(book: LogBook, decidedN: number): string {
   return oneLine(String(decision.notes || thought || call?.tool_id || decision.action || ""));
 }
 
-/** Return the batch since which the system part is the same, null if that is not known. */
-export function systemSince(book: LogBook, decidedN: number): number | null {
+/** Return the turn since which the system part is the same, "" if that is not known, or since the round itself. */
+export function systemSince(book: LogBook, decidedN: number): string {
   for (let n = decidedN; n > 0; n -= 1) {
     const batch = batchOf(book, n);
-    if (batch === null) return null;
-    if (batch.entries.some((entry) => entry.kind === "decision" && entry.system)) return n;
+    if (batch === null) return "";
+    if (batch.entries.some((entry) => entry.kind === "decision" && entry.system))
+      return n === decidedN ? "" : batch.state.turn;
   }
-  return null;
+  return "";
 }

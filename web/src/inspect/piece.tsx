@@ -21,23 +21,25 @@ export interface PieceContext {
   /** The batch that is selected in the log, or whose piece is. */
   readonly selected: number | null;
   readonly select: (n: number) => void;
-  /** Since which batch the system part is the same, null if that is not known. */
+  /** Since which turn, from 1, the system part is the same; null if that is not known. */
   readonly systemSince: number | null;
 }
 
 interface PieceProps {
   readonly shown: ShownPiece;
   readonly context: PieceContext;
+  /** It is told of below its folded turn, whose tokens include its own. */
+  readonly inFold?: boolean;
 }
 
-export function PieceRow({ shown, context }: PieceProps) {
+export function PieceRow({ shown, context, inFold = false }: PieceProps) {
   const { piece, cache, everyTime, isNew } = shown;
   const [opened, setOpened] = useState(false);
   const original = useId();
   const chosen = piece.n > 0 && piece.n === context.selected;
   const edge = piece.reduced ? "gone" : EDGES[cache];
   return (
-    <div class={`piece ${edge} ${chosen ? "chosen" : ""}`} data-n={piece.n}>
+    <div class={`piece ${edge} ${chosen ? "chosen" : ""} ${inFold ? "in-fold" : ""}`} data-n={piece.n}>
       <span class="num">{formatNumber(piece.tokens)}</span>
       <i aria-hidden="true" />
       <div>
@@ -100,7 +102,7 @@ function ReducedPill({ piece, reduced }: { piece: PieceView; reduced: Reduced })
 
 function pathWords(piece: PieceView): string {
   if (piece.kind === "announce") return w.neverStored;
-  if (FRAMES.has(piece.kind)) return oneLine(piece.text.replaceAll(/[━─┌┐└┘]+/g, " "));
+  if (FRAMES.has(piece.kind)) return oneLine(piece.text.replaceAll(/[━─┌┐└┘]+/g, " ")).replace(/^(TURN|ROUND) /, "");
   return showHidden(piece.path);
 }
 

@@ -3,10 +3,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { RequestView } from "../api";
 import { formatNumber } from "../words/format";
+import { reveal } from "./bits";
 import type { Figures } from "./figures";
 import { type PieceContext, PieceRow } from "./piece";
 import type { Placed } from "./rounds_list";
-import { leftOut, type Row, reductionOf, requestRows } from "./sections";
+import { leftOut, type Row, reductionOf, requestRows, shortenedMost } from "./sections";
 import { words } from "./words";
 
 const w = words.request;
@@ -62,7 +63,8 @@ export function RequestPanel({ view, figures, placed, before, turns, context }: 
 /** Bring the first piece of the selected batch into sight; one that is in sight does not move. */
 function useShownSelection(list: { readonly current: HTMLElement | null }, selected: number | null): void {
   useEffect(() => {
-    list.current?.querySelector(".chosen")?.scrollIntoView({ block: "nearest" });
+    const chosen = selected !== null && list.current?.querySelector(".chosen");
+    if (chosen) reveal(chosen);
   }, [list, selected]);
 }
 
@@ -77,7 +79,10 @@ function RowOf({ row, context }: { row: Row; context: PieceContext }) {
   );
 }
 
-/** Pieces of an earlier turn: one line, and every piece of it when it is open. A selected batch of it opens it. */
+/**
+ * Pieces of an earlier turn: one line, and every piece of it when it is open. What was shortened most stands below the line
+ * while it is closed. A selected batch of the turn opens it.
+ */
 function TurnRow({ row, context }: { row: Row & { is: "turn" }; context: PieceContext }) {
   const [open, setOpen] = useState(false);
   const holds = row.pieces.some((one) => one.piece.n === context.selected);
@@ -85,18 +90,22 @@ function TurnRow({ row, context }: { row: Row & { is: "turn" }; context: PieceCo
   const reduced = reductionOf(row.pieces);
   const edge = { read: "", written: "new", plain: "paid" }[row.cache];
   return (
-    <details class="folded" open={shown} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary class={`piece ${edge}`}>
-        <span class="num">{formatNumber(row.tokens)}</span>
-        <i class={reduced ? "half" : undefined} aria-hidden="true" />
-        <span class="top">
-          <code>{w.group(row.turn)}</code>
-          <span class="vh">{w[row.cache]}</span>
-          <span class="path">{w.groupOf(row.rounds, row.pieces.length)}</span>
-          {reduced && <span class="pill">{w.shortened(reduced.why, formatNumber(reduced.from))}</span>}
-        </span>
-      </summary>
-      {shown && row.pieces.map((one) => <PieceRow key={one.key} shown={one} context={context} />)}
-    </details>
+    <>
+      <details class="folded" open={shown} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary class={`piece ${edge}`}>
+          <span class="num">{formatNumber(row.tokens)}</span>
+          <i class={reduced ? "half" : undefined} aria-hidden="true" />
+          <span class="top">
+            <code>{w.group(row.turn)}</code>
+            <span class="vh">{w[row.cache]}</span>
+            <span class="path">{w.groupOf(row.rounds, row.pieces.length)}</span>
+            {reduced && <span class="pill">{w.shortened(reduced.why, formatNumber(reduced.from))}</span>}
+          </span>
+        </summary>
+        {shown && row.pieces.map((one) => <PieceRow key={one.key} shown={one} context={context} />)}
+      </details>
+      {!shown &&
+        shortenedMost(row.pieces).map((one) => <PieceRow key={one.key} shown={one} context={context} inFold />)}
+    </>
   );
 }

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Rounds, TurnRounds } from "../api";
 import { formatNumber, formatPercent, formatTime, formatTokens } from "../words/format";
-import { Link, Stack } from "./bits";
+import { Link, reveal, Stack } from "./bits";
 import { type Figures, figuresOf, NONE, readShare, sumFigures } from "./figures";
 import { type LogBook, noteOf, promptOf } from "./log_book";
 import { addressOf, type Placed } from "./rounds_list";
@@ -126,7 +126,7 @@ function Round({ conversation, placed, current, view, most, book, navigate }: Ro
   const figures = figuresOfRound(placed);
   const row = useRef<HTMLLIElement>(null);
   useEffect(() => {
-    if (current) row.current?.scrollIntoView({ block: "nearest" });
+    if (current && row.current) reveal(row.current);
   }, [current]);
   const ended = round.interrupted ? w.interrupted : round.accepted ? "" : w.refused;
   return (

@@ -123,6 +123,18 @@ export function reductionOf(pieces: readonly Shown[]): { readonly why: string; r
   return { why, from: reduced.reduce((sum, one) => sum + one.from_tokens, 0) };
 }
 
+/** Pieces of a folded turn that are told of though it is folded, and how much each of them lost at least. */
+const TOLD = 3;
+const TOLD_TOKENS = 100;
+
+/** Return the pieces that lost most by being shown shorter, in the order of the request. */
+export function shortenedMost(pieces: readonly Shown[]): readonly Shown[] {
+  const lost = ({ piece }: Shown) => (piece.reduced ? piece.reduced.from_tokens - piece.tokens : 0);
+  const most = pieces.filter((one) => lost(one) >= TOLD_TOKENS).sort((a, b) => lost(b) - lost(a));
+  const told = new Set(most.slice(0, TOLD));
+  return pieces.filter((one) => told.has(one));
+}
+
 /** A section of the system part: its heading, and its text. */
 export interface Section {
   readonly title: string;

@@ -33,7 +33,7 @@ function Branch({ value, depth }: { readonly value: object; readonly depth: numb
       {items.slice(0, ITEMS).map(([key, item]) => (
         <li key={key}>
           {isBranch(item) ? (
-            <details open={depth < 2}>
+            <details open={depth < 3}>
               <summary>
                 <code>{showHidden(key)}</code> <span class="gist">{gist(item)}</span>
               </summary>

@@ -140,7 +140,7 @@ const request = {
   newest: "new",
   everyTime: "every time",
   neverStored: "never stored",
-  sameSince: (batch: number) => `same since batch ${batch}`,
+  sameSince: (turn: number) => `same since turn ${turn}`,
   hidden: "The text of the system part is the deployment's: it is shown to admins only.",
   file: "The bytes of a file; its digest is in its place here.",
   shortened: (why: string, from: string) => `${why} from ${from}`,
@@ -162,6 +162,7 @@ const diff = {
   against: "Compare with",
   from: (older: string, newer: string) => `From ${older} to ${newer}`,
   same: (pieces: number) => `${count(pieces, "piece")} the same`,
+  gone: (pieces: number) => count(pieces, "piece"),
   ops: { added: "added", removed: "gone", changed: "changed" } as Readonly<Record<string, string>>,
   first: (byte: string, tokens: string) =>
     `first difference: byte ${byte}, behind ${tokens} tokens. A cache ends here.`,
@@ -238,7 +239,9 @@ const costs = {
   share: "Share read from the cache",
   weighted: "Weighted tokens",
   weightedNote: "In tokens of plain input: reads count 0.1, writes 1.25 and 2, output 5.",
-  most: (value: string) => `at most ${value}`,
+  most: (value: string) => `highest ${value}`,
+  share100: "of 100%",
+  numbers: "Numbers below are turns.",
   table: "The same in numbers",
   columns: {
     call: "Call",

@@ -1,9 +1,9 @@
-"""Record answers of the HTTP API for the inspector's tests: one JSON file a conversation, an entry an address.
+"""Record answers of the HTTP API for the inspector's tests: a file a conversation, a line an address.
 
 `python web/tests/inspect/record.py reduced` asks the API in this process, about a conversation in a narrow context: a hidden
 result, a refused decision, pruned turns, a summary. `python … stage` asks the local stage, about a conversation of four turns
-that it holds first. A file's `usage` are the data of its `accounting.usage` events, by turn; its `lines` what `stepline log`
-prints, by batch.
+that it holds first. A file's first line has the `usage`, the data of `accounting.usage` by turn, and
+the `lines` that `stepline log` prints, by batch.
 """
 
 # ruff: noqa: INP001 - a script beside tests of TypeScript, in no package
@@ -33,8 +33,9 @@ from stepline.ports.model import ModelRequest, Part  # noqa: E402
 from tests.e2e.stage import Stage, a_word  # noqa: E402
 from tests.support.conversation import FAR, LANE, USER  # noqa: E402
 from tests.support.generation import BROKEN, answered, called  # noqa: E402
-from tests.support.small_context import SmallContext, prose  # noqa: E402
+from tests.support.small_context import BIG, SmallContext, prose  # noqa: E402
 
+NEWEST: Final = "the path of the newest result"
 DATA: Final = Path(__file__).with_name("data")
 
 
@@ -52,7 +53,9 @@ class CountingModel(SmallContext):
     def stream(self, request: ModelRequest) -> MemoryModelStream:
         if request.role.startswith("solver."):
             step = self.model._steps[0]  # noqa: SLF001 - the count of its next answer is ours
-            self.model._steps[0] = type(step)(text=step.text, usage=self.count(request, step.text))  # noqa: SLF001
+            results = [piece.path for piece in self.timeline().pieces if piece.kind == "result"]
+            text = step.text.replace(NEWEST, results[-1]) if results else step.text
+            self.model._steps[0] = type(step)(text=text, usage=self.count(request, text))  # noqa: SLF001
         return self.voices.stream(request)
 
     def count(self, request: ModelRequest, said: str) -> Usage:
@@ -78,12 +81,14 @@ def hold_reduced() -> Any:
     """Hold a conversation in which something is hidden, refused, pruned and summed up; return who asks about it."""
     talk = CountingModel(cache_minimum_tokens=256)
     talk.turn("What do otters eat?", prose(5_000), prose(900, "heron"), answer="Fish, mostly.")
-    path = next(piece.path for piece in talk.timeline().pieces if piece.kind == "result")
-    hidden = {"path": path, "replacement": "otters eat fish, said over and over"}
+    talk.texts.append(prose(5_000, "seal"))
+    hidden = {"path": NEWEST, "replacement": "seals eat fish, said over and over"}
     talk.model.add(
-        called("react.hide", hidden, notes="The long page is not needed any more."), answered("Hidden.")
+        called(BIG, notes="I look it up."),
+        called("react.hide", hidden, notes="The long page is not needed any more."),
+        answered("Fish, too."),
     )
-    talk.send("Forget the long page.", id="m-hide")
+    talk.send("And seals? Keep it short.", id="m-hide")
     talk.run()
     talk.model.add(BROKEN, answered("I had lost my words."))
     talk.send("Say something broken.", id="m-broken")
@@ -138,7 +143,7 @@ def hold_on_stage() -> Any:
 
 
 def record(name: str, ask: Any, conversation: str, usages: Any, batches: Any) -> None:
-    """Store what the inspector asks: of the last round, the fifth, and every one that was a bust, the requests, too."""
+    """Store what the inspector asks: of the last round, the sixth, and every one that was a bust, the requests, too."""
     answers = {what: ask(what) for what in ("timeline", "receipts")}
     after: int | None = 0
     while after is not None:
@@ -149,7 +154,7 @@ def record(name: str, ask: Any, conversation: str, usages: Any, batches: Any) ->
     for n in numbers:
         answers[f"decisions/{n}"] = ask(f"decisions/{n}")
     for at, one in enumerate(rounds):
-        if at not in {4, len(rounds) - 1} and not one["bust"]:
+        if at not in {5, len(rounds) - 1} and not one["bust"]:
             continue
         for n in (numbers[at - 1], numbers[at]):
             answers[f"requests/{n}"] = ask(f"requests/{n}")
@@ -161,9 +166,11 @@ def record(name: str, ask: Any, conversation: str, usages: Any, batches: Any) ->
     for path in sorted({reduced["path"] for reduced in reductions} - {""}):
         answers[f"blocks?path={path}"] = ask(f"blocks?path={path}")
     lines = {batch.n: list(render_summary(batch)) for batch in batches}
-    shown = {"conversation": conversation, "usage": usages, "lines": lines, "answers": answers}
-    shown["admin"] = {f"requests/{numbers[0]}": ask(f"requests/{numbers[0]}", "tenant_admin")}
-    (DATA / f"{name}.json").write_text(json.dumps(shown, ensure_ascii=False, separators=(",", ":")) + "\n")
+    head = {"conversation": conversation, "usage": usages, "lines": lines}
+    admin = {"admin": f"requests/{numbers[0]}", "answer": ask(f"requests/{numbers[0]}", "tenant_admin")}
+    rows = [head, *({"what": what, "answer": answer} for what, answer in answers.items()), admin]
+    text = "".join(f"{json.dumps(row, ensure_ascii=False, separators=(',', ':'))}\n" for row in rows)
+    (DATA / f"{name}.jsonl").write_text(text)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,17 @@ export interface Recorded {
   readonly admin: Readonly<Record<string, unknown>>;
 }
 
+/** Return what a file of `record.py` holds. */
+export function parseRecorded(text: string): Recorded {
+  const [head, ...rows] = text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  const named = (name: string) =>
+    Object.fromEntries(rows.filter((row) => name in row).map((row) => [row[name], row.answer]));
+  return { ...head, answers: named("what"), admin: named("admin") };
+}
+
 function reply(body: unknown, status = 200): Response {
   return new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
 }

@@ -5,10 +5,11 @@ import { useEffect, useState } from "preact/hooks";
 import { HttpApi, type Rounds } from "../../../src/api";
 import Inspector from "../../../src/inspect";
 import "../../../src/ui/tokens.css";
-import { answering, type Recorded } from "../recorded";
+import { answering, parseRecorded } from "../recorded";
 
 const asked = new URLSearchParams(location.search);
-const data: Recorded = await (await fetch(`../data/${asked.get("data") ?? "stage"}.json`)).json();
+const file = await fetch(`../data/${asked.get("data") ?? "stage"}.jsonl`);
+const data = parseRecorded(await file.text());
 const answer = answering(data, asked.has("admin"));
 window.fetch = (input, init) => answer(String(input), init);
 const first = (data.answers.timeline as Rounds).turns.at(-1) ?? { turn_id: "" };
