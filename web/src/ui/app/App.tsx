@@ -5,7 +5,7 @@ import { Announcements } from "../announce/Announcements.tsx";
 import { TitleBar, useTitle } from "../bar/TitleBar.tsx";
 import { Composer, FIELD } from "../composer/Composer.tsx";
 import { ConnectionBanner } from "../connection/ConnectionBanner.tsx";
-import { Conversations } from "../list/ConversationRows.tsx";
+import { ConversationStrip, Conversations } from "../list/ConversationRows.tsx";
 import { SearchPage } from "../search/SearchPage.tsx";
 import { applyTheme } from "../settings/settings.ts";
 import type { Page } from "../store/page.ts";
@@ -33,18 +33,26 @@ export function App({ page }: { page: Page }) {
   useWindowTitle(page);
   const close = () => setOver("none");
   const views = { list: () => setOver("list"), margin: () => setOver("margin"), keys: () => setOver("keys") };
-  const columns = width === "wide" && !empty;
+  const inspects = route.is === "timeline";
+  const column = width !== "wide" ? "none" : inspects ? "strip" : empty ? "none" : "rows";
   return (
     <>
       <a class="skip" href={`#${FIELD}`}>
         {shell.thread.field}
       </a>
-      <div class={`app ${width} ${columns ? "" : "single"} ${route.is === "timeline" ? "inspecting" : ""}`}>
-        {columns && <Conversations page={page} />}
+      <div class={`app ${width} ${{ none: "single", strip: "inspecting", rows: "" }[column]}`}>
+        {column === "rows" && <Conversations page={page} />}
+        {column === "strip" && <ConversationStrip page={page} openList={views.list} />}
         <main class="desk">
           <TitleBar page={page} openList={views.list} openMargin={views.margin} openKeys={views.keys} />
           <Lines page={page} />
-          <View page={page} acts={acts} marginOpen={over === "margin"} closeMargin={close} />
+          <View
+            page={page}
+            acts={acts}
+            hasField={column === "rows"}
+            marginOpen={over === "margin"}
+            closeMargin={close}
+          />
         </main>
       </div>
       {over === "list" && (
@@ -67,19 +75,21 @@ export function App({ page }: { page: Page }) {
 interface ViewProps {
   readonly page: Page;
   readonly acts: ReturnType<typeof makeActs>;
+  /** The field of the search stands in the column. */
+  readonly hasField: boolean;
   readonly marginOpen: boolean;
   readonly closeMargin: () => void;
 }
 
 /** What the address shows in the middle. */
-function View({ page, acts, marginOpen, closeMargin }: ViewProps) {
+function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
   const route = useStore(page.route);
   const conversation = useStore(page.current);
   const signedOut = useStore(page.signedOut);
   const refused = useSelector(conversation.store, (state) => state.link.is === "refused");
   const phase = useSelector(conversation.store, (state) => state.phase);
   const drop = useDrop(page.config.uploads ? conversation.composer.attachments : null);
-  if (route.is === "search") return <SearchPage page={page} query={route.query} />;
+  if (route.is === "search") return <SearchPage page={page} query={route.query} field={!hasField} />;
   if (route.is === "timeline") return <Inspection page={page} route={route} />;
   if (route.is === "bundle") return <BundleView page={page} bundle={route.bundle} />;
   return (

@@ -75,8 +75,13 @@ function closeOrStop(page: Page, event: KeyboardEvent): void {
 }
 
 function focusSearch(page: Page): void {
-  if (!document.getElementById(SEARCH)) page.go({ is: "search", query: "" });
+  const field = document.getElementById(SEARCH);
+  if (field) {
+    field.focus();
+    return;
+  }
   // Where there is no column, the field comes with the page of the search.
+  page.go({ is: "search", query: "" });
   requestAnimationFrame(() => document.getElementById(SEARCH)?.focus());
 }
 

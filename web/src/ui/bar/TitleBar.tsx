@@ -99,6 +99,7 @@ function Readout({ conversation }: { conversation: Conversation }) {
     <span class={`readout live ${link === "lost" ? "dim" : ""}`}>
       <span class="lamp live" />
       <span class="doing">{text}</span>
+      <span aria-hidden="true">·</span>
       <RunningClock conversation={conversation} since={since} />
     </span>
   );

@@ -32,10 +32,12 @@ function runningText(turn: Turn, stopping: boolean): string {
 }
 
 function activity(turn: Turn, round: Round): string {
-  const running = round.calls.filter((call) => call.state === "running").at(-1);
+  const running = round.calls.findLast((call) => call.state === "running");
   if (running) return running.program ? shell.readout.program : running.toolId;
   const answer = turn.answers.at(-1);
   if (answer?.state === "streaming" && answer.iteration === round.iteration) return shell.readout.answering;
+  const written = round.calls.findLast((call) => call.program?.state === "writing")?.program;
+  if (written) return written.name ? shell.readout.writing(written.name) : shell.readout.program;
   const draft = round.drafts.findLast((one) => !one.text.whole);
   if (draft?.name) return shell.readout.writing(draft.name);
   return round.state === "thinking" ? shell.readout.thinking : shell.readout.deciding;

@@ -219,7 +219,7 @@ function hintOf({ draft, offer, blockedUntil, nowMs, armed, uploads }: HintParts
     if (left >= 0) return words.left(formatBytes(left));
     return `${words.over(formatBytes(-left))}${uploads ? `: ${words.asFile}` : ""}`;
   }
-  if (armed) return words.again;
+  if (armed && offer.stop === "stop") return words.again;
   return offer.redirect ? words.hint : "";
 }
 

@@ -37,6 +37,23 @@ export function Conversations({ page }: { page: Page }) {
   );
 }
 
+/** The strip that is left of the column beside the inspector. */
+export function ConversationStrip({ page, openList }: { page: Page; openList: () => void }) {
+  return (
+    <nav class="side slim" aria-label={words.label}>
+      <Link page={page} route={threadOf(page.current.value.name)} class="brand" label={shell.bar.chat}>
+        <Mark />
+      </Link>
+      <button type="button" class="tool" aria-label={words.open} onClick={openList}>
+        <Icon name="list" />
+      </button>
+      <Link page={page} route={HOME} class="tool" label={words.fresh} onFollow={() => page.begin()}>
+        <Icon name="plus" />
+      </Link>
+    </nav>
+  );
+}
+
 function ConversationRows({ page }: { page: Page }) {
   const { phase, rows, next } = useStore(page.list.store);
   const current = useStore(page.current).name;
@@ -71,14 +88,15 @@ interface RowProps {
 function Row({ page, row, day, current }: RowProps) {
   // What is open is drawn as it is here, which may be newer than the list.
   const open = useStore(page.current);
-  const here = useSelector(open.store, (state) => (current ? state.running : false));
-  const running = row.state === "in_progress" || here;
+  const own = useSelector(open.store, (state) => (current && state.phase === "ready" ? state.thread.state : ""));
+  const title = useSelector(open.store, (state) => row.title || (current ? state.thread.title : ""));
+  const state = own || row.state;
   return (
     <Link page={page} route={threadOf(row.conversation)} current={current} class={row.unread ? "unread" : ""}>
-      <bdi>{row.title || words.untitled}</bdi>
-      {running ? (
+      <bdi>{title || words.untitled}</bdi>
+      {state === "in_progress" ? (
         <span class="lamp live" role="img" aria-label={words.running} title={words.running} />
-      ) : row.state === "error" ? (
+      ) : state === "error" ? (
         <span class="lamp bad" role="img" aria-label={words.failed} title={words.failed} />
       ) : (
         <span class="num">{timeOf(row.at, day)}</span>

@@ -8,23 +8,26 @@ import { matchTitles } from "../list/rows.ts";
 import { type Route, threadOf } from "../route.ts";
 import type { Page } from "../store/page.ts";
 import { useStore } from "../store/store.ts";
+import { SearchField } from "./SearchField.tsx";
 import { groupHits } from "./search.ts";
 
 const { search: words } = shell;
 const TITLES_MAX = 8;
 
-export function SearchPage({ page, query }: { page: Page; query: string }) {
+/** `field`: its field stands here, since there is no column for it. */
+export function SearchPage({ page, query, field }: { page: Page; query: string; field: boolean }) {
   const { rows } = useStore(page.list.store);
   const found = useStore(page.search.store);
   useEffect(() => page.search.ask(query), [page, query]);
   const asked = query.trim();
-  if (!asked) return <p class="empty">{words.ask}</p>;
-  const titles = matchTitles(rows, asked).slice(0, TITLES_MAX);
+  const titles = asked ? matchTitles(rows, asked).slice(0, TITLES_MAX) : [];
   const names = new Map(rows.map((row) => [row.conversation, row.title]));
   const groups = groupHits(found.items);
   const nothing = found.phase === "ready" && titles.length === 0 && groups.length === 0;
   return (
     <section class="hits" aria-label={words.results} aria-busy={found.phase === "asking"}>
+      {field && <SearchField page={page} />}
+      {!asked && <p class="empty">{words.ask}</p>}
       {titles.length > 0 && (
         <div>
           <h2 class="label">{words.titles}</h2>

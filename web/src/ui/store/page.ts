@@ -102,6 +102,7 @@ export class Page {
   /** Go to a route; `replace` leaves no way back to where the page is now. */
   go(route: Route, replace = false): void {
     const address = formatRoute(route);
+    this.notice.set("");
     if (replace) this.#parts.history.replace(address);
     else {
       this.#parts.history.push(address);
@@ -124,7 +125,6 @@ export class Page {
 
   /** Begin a new conversation. */
   begin(): void {
-    this.notice.set("");
     if (this.current.value.store.value.phase === "new" && this.route.value.is === "new") return;
     this.#fresh = nameConversation(this.#parts.random);
     this.go(HOME);

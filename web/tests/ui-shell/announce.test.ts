@@ -1,0 +1,106 @@
+import { describe, expect, it } from "vitest";
+import { emptyState, foldFrames, parseFrame } from "../../src/client/index.ts";
+import { emptyThread, foldEffects, type Thread } from "../../src/thread/index.ts";
+import { Announcer } from "../../src/ui/announce/announcer.ts";
+import { newsOf } from "../../src/ui/announce/news.ts";
+import { bannerOf } from "../../src/ui/connection/banner.ts";
+import { ending, opening, ScriptedClock } from "./scripted.ts";
+
+describe("what is said aloud", () => {
+  function listening() {
+    const clock = new ScriptedClock();
+    const said: string[] = [];
+    return { clock, said, announcer: new Announcer(clock, (text) => said.push(text)) };
+  }
+  const passing = (text: string) => ({ text, keeps: false });
+
+  it("is said at once, and then at most every 5 s the newest alone", () => {
+    const { clock, said, announcer } = listening();
+    announcer.tell(passing("Working"));
+    announcer.tell(passing("one"));
+    announcer.tell(passing("two"));
+    expect(said).toEqual(["Working"]);
+    clock.pass(4_999);
+    expect(said).toEqual(["Working"]);
+    clock.pass(1);
+    expect(said).toEqual(["Working", "two"]);
+  });
+
+  it("leaves out no paragraph of an answer", () => {
+    const { clock, said, announcer } = listening();
+    announcer.tell(passing("Working"));
+    announcer.tell({ text: "First.", keeps: true });
+    announcer.tell({ text: "Second.", keeps: true });
+    clock.pass(5_000);
+    expect(said).toEqual(["Working", "First.\nSecond."]);
+  });
+
+  it("ends with silence", () => {
+    const { clock, said, announcer } = listening();
+    announcer.tell(passing("Working"));
+    clock.pass(60_000);
+    expect(said).toEqual(["Working"]);
+  });
+});
+
+describe("the news of a thread", () => {
+  function threadOf(...frames: object[]): Thread {
+    const parsed = frames.map(parseFrame).filter((frame) => frame !== null);
+    const [, effects] = foldFrames(emptyState("chat-one"), parsed);
+    return foldEffects(emptyThread("chat-one"), effects);
+  }
+  const begun = threadOf(opening("m1", "go"));
+  const texts = (before: Thread, after: Thread, reading: "complete" | "paragraph" | "none") =>
+    newsOf(before, after, reading).map((news) => news.text);
+
+  it("is that a turn has begun", () => {
+    expect(texts(emptyThread("chat-one"), begun, "complete")).toEqual(["Working"]);
+  });
+
+  it("is the answer with its words when it is complete", () => {
+    const done = threadOf(opening("m1", "go"), ending(2, "Two words."));
+    expect(texts(begun, done, "complete")).toEqual(["Answer, 2 words Two words."]);
+    expect(texts(begun, done, "none")).toEqual(["Answer, 2 words"]);
+    expect(texts(begun, done, "paragraph")).toEqual(["Two words."]);
+  });
+
+  it("is nothing for a thread that stays the same, and for turns of the past", () => {
+    const done = threadOf(opening("m1", "go"), ending(2, "Done."));
+    expect(texts(begun, begun, "complete")).toEqual([]);
+    expect(texts(emptyThread("chat-one"), done, "complete")).toEqual([]);
+  });
+
+  it("is each paragraph of a growing answer once", () => {
+    const delta = (lane: string, off: number, text: string) => ({
+      frame: "delta",
+      conversation: "chat-one",
+      claim: 1,
+      lane,
+      off,
+      text,
+    });
+    const facts = `${JSON.stringify({ do: "open", lane: "answer.0", facts: { marker: "answer" } })}\n`;
+    const open = [opening("m1", "go"), delta("lanes", 0, facts)];
+    const one = threadOf(...open, delta("answer.0", 0, "First.\n\nSec"));
+    const two = threadOf(...open, delta("answer.0", 0, "First.\n\nSecond.\n\nThi"));
+    expect(texts(begun, one, "paragraph")).toEqual(["First."]);
+    expect(texts(one, two, "paragraph")).toEqual(["Second."]);
+  });
+});
+
+describe("the line about the connection", () => {
+  it("is none for 3 s, then that it reconnects, then since when it is offline", () => {
+    const link = { is: "lost", sinceMs: 1_000 } as const;
+    expect(bannerOf(link, 3_999)).toEqual({ banner: { is: "none" }, changesInMs: 1 });
+    expect(bannerOf(link, 4_000)).toEqual({ banner: { is: "reconnecting" }, changesInMs: 27_000 });
+    expect(bannerOf(link, 31_000)).toEqual({ banner: { is: "offline", sinceMs: 1_000 }, changesInMs: 0 });
+  });
+
+  it("asks for a sign-in after a refusal at once", () => {
+    expect(bannerOf({ is: "refused", sinceMs: 0 }, 0).banner.is).toBe("refused");
+  });
+
+  it("is none while the connection stands", () => {
+    expect(bannerOf({ is: "open", sinceMs: 0 }, 99_999_999).banner.is).toBe("none");
+  });
+});

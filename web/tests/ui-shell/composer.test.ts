@@ -1,0 +1,173 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { Attachments, type PendingFile } from "../../src/ui/attachments/attachments.ts";
+import { ComposerModel } from "../../src/ui/composer/composer_model.ts";
+import { keyOf, lengthOf, offerActs, type Situation, TEXT_MAX_CHARS } from "../../src/ui/composer/rules.ts";
+import { ScriptedClock, settle } from "./scripted.ts";
+
+const idle: Situation = {
+  text: "go",
+  files: 0,
+  readiness: "ready",
+  running: false,
+  stopping: false,
+  signedOut: false,
+  blockedUntil: 0,
+  nowMs: 1,
+  uploads: true,
+};
+const running: Situation = { ...idle, running: true };
+
+describe("the acts", () => {
+  it("are one while nothing runs: send", () => {
+    expect(offerActs(idle)).toEqual({ main: "send", canMain: true, redirect: false, canRedirect: false, stop: "none" });
+  });
+
+  it("are three while a turn runs", () => {
+    const offer = offerActs(running);
+    expect(offer).toEqual({ main: "add", canMain: true, redirect: true, canRedirect: true, stop: "stop" });
+  });
+
+  it("leave Stop alone without a text", () => {
+    const offer = offerActs({ ...running, text: "  " });
+    expect(offer).toMatchObject({ canMain: false, canRedirect: false, stop: "stop" });
+  });
+
+  it("say that a stop is on its way", () => {
+    expect(offerActs({ ...running, stopping: true }).stop).toBe("stopping");
+  });
+
+  it("are off while the server wants no message, and when nobody is signed in", () => {
+    expect(offerActs({ ...running, blockedUntil: 2 })).toMatchObject({ canMain: false, canRedirect: false });
+    expect(offerActs({ ...running, signedOut: true })).toMatchObject({ canMain: false, canRedirect: false });
+  });
+
+  it("let a message wait for its files, but no redirect", () => {
+    const waiting = { ...running, files: 1, readiness: "waiting" } as const;
+    expect(offerActs(waiting)).toMatchObject({ canMain: true, canRedirect: false });
+  });
+
+  it("hold a message back whose file was refused", () => {
+    expect(offerActs({ ...idle, files: 1, readiness: "refused" }).canMain).toBe(false);
+  });
+
+  it("send files without a text", () => {
+    expect(offerActs({ ...idle, text: "", files: 1 }).canMain).toBe(true);
+  });
+
+  it("send a long text where files can be uploaded, and redirect by none", () => {
+    const text = "a".repeat(TEXT_MAX_CHARS + 1);
+    expect(offerActs({ ...running, text })).toMatchObject({ canMain: true, canRedirect: false });
+    expect(offerActs({ ...running, text, uploads: false }).canMain).toBe(false);
+  });
+});
+
+describe("the length of a text", () => {
+  it("is not spoken of below nine tenths", () => {
+    expect(lengthOf("a".repeat(20_000)).tell).toBe(false);
+    expect(lengthOf("a".repeat(28_000))).toMatchObject({ tell: true });
+  });
+
+  it("counts bytes as the wire has them", () => {
+    expect(lengthOf("ü".repeat(15_500)).part).toBeGreaterThan(1);
+    expect(lengthOf('"'.repeat(15_500)).part).toBeGreaterThan(1);
+    expect(lengthOf("u".repeat(15_500)).part).toBeLessThan(1);
+  });
+
+  it("never grows when a text becomes shorter", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme" }), fc.nat(5_000), (piece, times) => {
+        const text = piece.repeat(Math.min(times, Math.floor(60_000 / (piece.length + 1))));
+        expect(lengthOf(text.slice(0, text.length / 2)).part).toBeLessThanOrEqual(lengthOf(`${text}a`).part);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+describe("a key in the field", () => {
+  const press = { key: "Enter", shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, isComposing: false };
+
+  it("sends, breaks the line, or redirects", () => {
+    expect(keyOf(press, false)).toBe("main");
+    expect(keyOf({ ...press, shiftKey: true }, false)).toBe("newline");
+    expect(keyOf({ ...press, ctrlKey: true }, false)).toBe("redirect");
+    expect(keyOf({ ...press, metaKey: true }, false)).toBe("redirect");
+  });
+
+  it("does nothing while a character is composed", () => {
+    expect(keyOf({ ...press, isComposing: true }, false)).toBe("none");
+  });
+
+  it("brings the last message into an empty field alone", () => {
+    expect(keyOf({ ...press, key: "ArrowUp" }, true)).toBe("last");
+    expect(keyOf({ ...press, key: "ArrowUp" }, false)).toBe("none");
+  });
+});
+
+describe("a message that is written", () => {
+  const clock = new ScriptedClock();
+
+  function written(verdict: "ready" | "refused") {
+    const sent: { text: string; files: readonly PendingFile[] }[] = [];
+    const attachments = new Attachments({
+      clock,
+      measure: async (file) => ({ sha256: await file.text(), mime: "" }),
+      begin: async (request) => ({ upload: `up_${request.filename}`, url: "", fields: {}, expires_in_s: 600 }),
+      post: async () => undefined,
+      status: async () => ({ state: verdict, reason: "malware" }),
+    });
+    const composer = new ComposerModel(attachments, (text, files) => sent.push({ text, files }));
+    return { composer, sent };
+  }
+
+  it("goes out at once without files, and leaves an empty field", () => {
+    const { composer, sent } = written("ready");
+    composer.write("go");
+    composer.submit();
+    expect(sent).toEqual([{ text: "go", files: [] }]);
+    expect(composer.draft.value.text).toBe("");
+    expect(composer.holds).toBe(false);
+  });
+
+  it("waits for its files", async () => {
+    const { composer, sent } = written("ready");
+    composer.attachments.add([new File(["x"], "a.csv")]);
+    composer.write("go");
+    composer.submit();
+    expect(composer.draft.value.waits).toBe(true);
+    expect(sent).toEqual([]);
+    await settle();
+    expect(sent).toMatchObject([{ text: "go", files: [{ upload: "up_a.csv" }] }]);
+    expect(composer.attachments.items).toEqual([]);
+  });
+
+  it("stays in the field if a file is refused meanwhile", async () => {
+    const { composer, sent } = written("refused");
+    composer.attachments.add([new File(["x"], "a.csv")]);
+    composer.write("go");
+    composer.submit();
+    await settle();
+    expect(sent).toEqual([]);
+    expect(composer.draft.value).toEqual({ text: "go", waits: false, stuck: true });
+  });
+
+  it("can be taken back while it waits", () => {
+    const { composer } = written("ready");
+    composer.attachments.add([new File(["x"], "a.csv")]);
+    composer.write("go");
+    composer.submit();
+    composer.edit();
+    expect(composer.draft.value).toEqual({ text: "go", waits: false, stuck: false });
+  });
+
+  it("goes as a file with its beginning if it is too long", async () => {
+    const { composer, sent } = written("ready");
+    composer.write(`${"long ".repeat(8_000)}end`);
+    composer.submit();
+    await settle();
+    expect(sent[0]?.files).toMatchObject([{ name: "message.txt" }]);
+    expect(sent[0]?.text.length).toBeLessThan(1_200);
+    expect(sent[0]?.text).toContain("message.txt");
+  });
+});

@@ -1,0 +1,307 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { ApiError, type EventPage } from "../../src/api/index.ts";
+import { Conversation, type Services } from "../../src/ui/store/conversation.ts";
+import { batch, ending, opening, ScriptedClock, ScriptedSocket, settle, TURN } from "./scripted.ts";
+
+let clock: ScriptedClock;
+let socket: ScriptedSocket;
+let pages: (() => Promise<EventPage>)[];
+let asked: unknown[];
+let feed: string[];
+let frames: (() => void)[];
+
+function services(): Services {
+  return {
+    clock,
+    dial: socket.dial,
+    credential: { expiresAtS: () => Number.POSITIVE_INFINITY, ticket: async () => "t" },
+    timezone: "Europe/Zurich",
+    frame: (run) => frames.push(run),
+    api: {
+      readEvents: (name, query) => {
+        asked.push([name, query]);
+        const page = pages.shift();
+        return page ? page() : Promise.reject(new ApiError({ status: 404, code: "not_found", detail: "" }));
+      },
+      beginUpload: () => Promise.reject(new Error("no uploads here")),
+      getUpload: () => Promise.reject(new Error("no uploads here")),
+    },
+    measure: async () => ({ sha256: "", mime: "" }),
+    post: async () => undefined,
+    unreadN: () => 0,
+    hearFeed: (effect) => feed.push(effect.frame.frame),
+  };
+}
+
+function page(...events: object[]): () => Promise<EventPage> {
+  return async () => ({ events, first_n: 1, more: false }) as unknown as EventPage;
+}
+
+/** Draw the next picture. */
+function draw(): void {
+  for (const run of frames.splice(0)) run();
+}
+
+function begun(name = "chat-one", fresh = true): Conversation {
+  const conversation = new Conversation(name, services(), fresh);
+  conversation.attend();
+  socket.accept();
+  return conversation;
+}
+
+beforeEach(() => {
+  clock = new ScriptedClock();
+  socket = new ScriptedSocket();
+  [pages, asked, feed, frames] = [[], [], [], []];
+});
+
+describe("a new conversation", () => {
+  it("watches the feed, and asks the server for nothing else", () => {
+    begun();
+    expect(socket.asked("watch")).toHaveLength(1);
+    expect(socket.asked("resume")).toHaveLength(0);
+    expect(asked).toEqual([]);
+  });
+
+  it("draws a message at once, and the log's own one in its place", () => {
+    const conversation = begun();
+    conversation.say("go");
+    const id = String(socket.asked("send")[0]?.message_id);
+    expect(conversation.store.value.outbox).toMatchObject([{ messageId: id, n: 0, text: "go", kind: "prompt" }]);
+    socket.say({ frame: "ack", message_id: id, conversation: "chat-one", n: 1, kind: "prompt" });
+    draw();
+    expect(conversation.store.value.outbox).toMatchObject([{ messageId: id, n: 1 }]);
+    socket.say(opening(id, "go"));
+    draw();
+    expect(conversation.store.value.outbox).toEqual([]);
+    expect(conversation.store.value.running).toBe(true);
+    expect(conversation.store.value.thread.turns[0]?.prompts[0]?.text).toBe("go");
+  });
+
+  it("folds what came since the last picture in one go", () => {
+    const conversation = begun();
+    let changes = 0;
+    conversation.store.subscribe(() => {
+      changes += 1;
+    });
+    socket.say(opening("m1", "go"));
+    for (let off = 0; off < 20; off += 1) {
+      socket.say({ frame: "delta", conversation: "chat-one", claim: 1, lane: "thinking.0", off, text: "a" });
+    }
+    expect(frames).toHaveLength(1);
+    draw();
+    expect(changes).toBe(1);
+    expect(conversation.store.value.thread.turns[0]?.rounds[0]?.thinking.text).toBe("a".repeat(20));
+  });
+});
+
+describe("a conversation that is opened", () => {
+  it("shows its newest turns, and goes on behind them", async () => {
+    pages.push(page(opening("m1", "go"), ending(2, "Done.")));
+    const conversation = begun("chat-one", false);
+    expect(conversation.store.value.phase).toBe("loading");
+    await settle();
+    expect(conversation.store.value).toMatchObject({ phase: "ready", running: false, earlier: "none" });
+    expect(conversation.store.value.thread.turns[0]?.answers.at(-1)?.text).toBe("Done.");
+    socket.accept();
+    expect(socket.asked("resume")).toMatchObject([{ after: 2 }]);
+  });
+
+  it("says that it is not there if the server does", async () => {
+    const conversation = begun("chat-one", false);
+    await settle();
+    expect(conversation.store.value.phase).toBe("missing");
+  });
+
+  it("is read again after a while if the server does not answer", async () => {
+    pages.push(() => Promise.reject(new ApiError({ status: 0, code: "api_unreachable", detail: "" })));
+    pages.push(page(opening("m1", "go")));
+    const conversation = begun("chat-one", false);
+    await settle();
+    expect(conversation.store.value.phase).toBe("failed");
+    clock.pass(2_000);
+    await settle();
+    expect(conversation.store.value).toMatchObject({ phase: "ready", running: true });
+  });
+
+  it("reads older pages in front of what it has", async () => {
+    const older = {
+      ...ending(2, "First."),
+      events: [...opening("m0", "before", 1).events, ...ending(2, "First.").events],
+    };
+    const newer = "turn_20261125T091000_ab12cd";
+    const second = JSON.parse(JSON.stringify(opening("m1", "go", 3)).replaceAll(TURN, newer));
+    pages.push(async () => ({ events: [second], first_n: 3, more: true }) as unknown as EventPage);
+    pages.push(async () => ({ events: [older], first_n: 1, more: false }) as unknown as EventPage);
+    const conversation = begun("chat-one", false);
+    await settle();
+    await conversation.loadEarlier();
+    expect(asked[1]).toEqual(["chat-one", { before: 3, turns: 20 }]);
+    expect(conversation.store.value.earlier).toBe("none");
+    expect(conversation.store.value.thread.turns.map((turn) => turn.turnId)).toEqual([TURN, newer]);
+  });
+});
+
+describe("a message that is not taken", () => {
+  it("is kept with the reason", () => {
+    const conversation = begun();
+    conversation.say("go");
+    const id = String(socket.asked("send")[0]?.message_id);
+    socket.say({ frame: "error", code: "bad_event", message: "no", message_id: id, conversation: "chat-one" });
+    draw();
+    expect(conversation.store.value.troubles.get(id)).toEqual({ code: "bad_event", message: "no", trying: false });
+    expect(conversation.store.value.outbox).toHaveLength(1);
+  });
+
+  it("goes out again under a new id, and is offered no more", () => {
+    const conversation = begun();
+    conversation.say("go");
+    const [first] = conversation.store.value.outbox;
+    if (!first) throw new Error("not drawn");
+    conversation.sayAgain(first);
+    expect(conversation.store.value.discarded.has(first.messageId)).toBe(true);
+    expect(conversation.store.value.outbox).toMatchObject([{ text: "go" }]);
+    expect(conversation.store.value.outbox[0]?.messageId).not.toBe(first.messageId);
+  });
+
+  it("blocks the composer for as long as the server asks for", () => {
+    const conversation = begun();
+    conversation.say("go");
+    const id = String(socket.asked("send")[0]?.message_id);
+    const refusal = { frame: "error" as const, code: "rate_limited", message: "", message_id: id };
+    socket.say({ ...refusal, conversation: "chat-one", retry_after_s: 40, retryable: true });
+    draw();
+    expect(conversation.store.value.blockedUntil).toBe(clock.nowMs() + 40_000);
+    expect(conversation.store.value.troubles.get(id)?.trying).toBe(true);
+  });
+
+  it("is not spoken of for 20 s, and then as one that is tried again", () => {
+    const conversation = begun();
+    conversation.say("go");
+    const [message] = conversation.store.value.outbox;
+    clock.pass(19_000);
+    expect(conversation.store.value.troubles.size).toBe(0);
+    clock.pass(2_000);
+    expect(conversation.store.value.troubles.get(message?.messageId ?? "")?.trying).toBe(true);
+  });
+});
+
+describe("a stop", () => {
+  it("is shown at once, and until the turn has ended", () => {
+    const conversation = begun();
+    socket.say(opening("m1", "go"));
+    draw();
+    conversation.stop();
+    conversation.stop();
+    expect(conversation.store.value.stopping).toBe(true);
+    expect(socket.asked("event")).toHaveLength(1);
+    socket.say(ending(2, "as far as I came"));
+    draw();
+    expect(conversation.store.value).toMatchObject({ running: false, stopping: false });
+  });
+
+  it("is not sent while nothing runs", () => {
+    begun().stop();
+    expect(socket.asked("event")).toHaveLength(0);
+  });
+});
+
+describe("a verdict about a call", () => {
+  it("resolves when the server has taken it", async () => {
+    const conversation = begun();
+    const outcome = conversation.answer("approve", "tc_0123456789ab");
+    const [request] = socket.asked("approve");
+    socket.say({
+      frame: "ack",
+      message_id: String(request?.message_id),
+      conversation: "chat-one",
+      n: 4,
+      kind: "approved",
+    });
+    draw();
+    expect(await outcome).toBe("");
+  });
+
+  it("resolves to the code of its refusal", async () => {
+    const conversation = begun();
+    const outcome = conversation.rate(TURN, "ok", "");
+    const [request] = socket.asked("feedback");
+    const refusal = { frame: "error" as const, code: "turn_open", message: "", conversation: "chat-one" };
+    socket.say({ ...refusal, message_id: String(request?.message_id) });
+    draw();
+    expect(await outcome).toBe("turn_open");
+  });
+});
+
+describe("a conversation that is left", () => {
+  it("closes its connection", () => {
+    const conversation = begun();
+    conversation.leave();
+    expect(socket.isOpen).toBe(false);
+  });
+
+  it("stays connected until its messages are in the log", () => {
+    const conversation = begun();
+    conversation.say("go");
+    conversation.leave();
+    expect(socket.isOpen).toBe(true);
+    const id = String(socket.asked("send")[0]?.message_id);
+    socket.say({ frame: "ack", message_id: id, conversation: "chat-one", n: 1, kind: "prompt" });
+    draw();
+    expect(socket.isOpen).toBe(false);
+  });
+
+  it("goes on where it was when it is opened again", () => {
+    const conversation = begun();
+    socket.say(opening("m1", "go"));
+    draw();
+    conversation.leave();
+    conversation.attend();
+    socket.accept();
+    expect(socket.asked("resume").at(-1)).toMatchObject({ after: 1 });
+    expect(conversation.store.value.thread.turns).toHaveLength(1);
+  });
+});
+
+describe("a connection that was gone", () => {
+  it("tells how many turns ended meanwhile", () => {
+    const conversation = begun();
+    socket.say(opening("m1", "go"));
+    draw();
+    socket.break();
+    clock.pass(5_000);
+    socket.accept();
+    socket.say(ending(2, "Done."));
+    socket.say({ frame: "sync", conversation: "chat-one", n: 2 });
+    draw();
+    expect(conversation.store.value.meanwhile).toBe(1);
+  });
+
+  it("says nothing of a short break", () => {
+    const conversation = begun();
+    socket.say(opening("m1", "go"));
+    draw();
+    socket.break();
+    clock.pass(1_000);
+    socket.accept();
+    socket.say(ending(2, "Done."));
+    socket.say({ frame: "sync", conversation: "chat-one", n: 2 });
+    draw();
+    expect(conversation.store.value.meanwhile).toBe(0);
+  });
+});
+
+it("hands the feed on", () => {
+  begun();
+  socket.say({ frame: "watching", expires_at: 0 });
+  socket.say({ frame: "feed", conversation: "chat-two", n: 1, events: [], read_n: 1 });
+  draw();
+  expect(feed).toEqual(["watching", "feed"]);
+});
+
+it("says that the page is too old for the server", () => {
+  const conversation = begun();
+  socket.say({ ...batch({ n: 1, events: [] }), v: 9 });
+  draw();
+  expect(conversation.store.value.outdated).toBe(true);
+});

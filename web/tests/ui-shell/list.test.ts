@@ -1,0 +1,142 @@
+import { describe, expect, it } from "vitest";
+import type { ConversationRow, ConversationList as Page } from "../../src/api/index.ts";
+import { ConversationList } from "../../src/ui/list/conversation_list.ts";
+import { dayOf, groupByDay, type ListRow, matchTitles } from "../../src/ui/list/rows.ts";
+import { ScriptedClock, settle } from "./scripted.ts";
+
+const NOW = new Date(2026, 10, 25, 9, 30).getTime();
+const HOUR = 3_600_000;
+
+function row(conversation: string, at: number, title = conversation): ListRow {
+  return { conversation, title, state: "idle", at, unread: false };
+}
+
+describe("the day of a row", () => {
+  it("goes by the calendar, not by hours", () => {
+    expect(dayOf(new Date(2026, 10, 25, 0, 0).getTime(), NOW)).toBe("today");
+    expect(dayOf(new Date(2026, 10, 24, 23, 59).getTime(), NOW)).toBe("yesterday");
+    expect(dayOf(new Date(2026, 10, 18, 1, 0).getTime(), NOW)).toBe("week");
+    expect(dayOf(new Date(2026, 10, 17, 23, 0).getTime(), NOW)).toBe("month");
+    expect(dayOf(new Date(2026, 8, 1).getTime(), NOW)).toBe("older");
+  });
+
+  it("is today for a time that is still to come", () => {
+    expect(dayOf(NOW + 48 * HOUR, NOW)).toBe("today");
+  });
+});
+
+it("rows stand by day, newest first, without empty groups", () => {
+  const groups = groupByDay([row("a", NOW - 30 * HOUR), row("b", NOW - HOUR), row("c", NOW)], NOW);
+  expect(groups.map((group) => [group.day, group.rows.map((one) => one.conversation)])).toEqual([
+    ["today", ["c", "b"]],
+    ["yesterday", ["a"]],
+  ]);
+});
+
+it("a title matches by all words of a query, in any case", () => {
+  const rows = [row("a", 0, "Order: plan Pro, 4 seats"), row("b", 0, "Two plans")];
+  expect(matchTitles(rows, "PRO plan").map((one) => one.conversation)).toEqual(["a"]);
+});
+
+function item(conversation: string, more: Partial<ConversationRow> = {}): ConversationRow {
+  const times = { started_at: "", last_activity_at: "2026-11-25T08:00:00Z" };
+  return {
+    conversation,
+    title: conversation,
+    state: "idle",
+    turns: 1,
+    unread_n: 0,
+    n: 5,
+    active_n: 5,
+    ...times,
+    ...more,
+  };
+}
+
+function listed(...pages: (Page | Error)[]) {
+  const clock = new ScriptedClock();
+  const asked: unknown[] = [];
+  const marks: unknown[] = [];
+  const list = new ConversationList(
+    {
+      listAll: async (query) => {
+        asked.push(query);
+        const page = pages.shift() ?? { items: [], next: "" };
+        if (page instanceof Error) throw page;
+        return page;
+      },
+      markRead: async (conversation, { n }) => {
+        marks.push([conversation, n]);
+      },
+    },
+    clock,
+  );
+  return { list, clock, asked, marks };
+}
+
+describe("the list", () => {
+  it("is read when the feed begins, and once more after 5 s", async () => {
+    const { list, clock, asked } = listed({ items: [item("a")], next: "" });
+    list.hear({ frame: "watching", expires_at: 0 });
+    await settle();
+    expect(list.store.value.rows).toMatchObject([{ conversation: "a", title: "a", unread: false }]);
+    clock.pass(5_000);
+    expect(asked).toHaveLength(2);
+  });
+
+  it("says that it cannot be read, and keeps what it has after that", async () => {
+    const { list } = listed(new Error("gone"), { items: [item("a")], next: "" }, new Error("gone"));
+    await list.load();
+    expect(list.store.value.phase).toBe("failed");
+    await list.load();
+    await list.load();
+    expect(list.store.value).toMatchObject({ phase: "ready", rows: [{ conversation: "a" }] });
+  });
+
+  it("has a row for a conversation that only the feed knows, at its time", () => {
+    const { list } = listed();
+    const data = { state: "in_progress" };
+    const told = { type: "conv.status", route: "", turn_id: "", step: "", status: "", data };
+    const event = { ...told, ts: "2026-11-25T09:15:00Z" };
+    list.hear({ frame: "feed", conversation: "b", n: 1, events: [event], read_n: 0 });
+    const at = Date.parse("2026-11-25T09:15:00Z");
+    expect(list.store.value.rows).toMatchObject([{ conversation: "b", state: "in_progress", at, unread: true }]);
+  });
+
+  it("keeps the rows that did not change", async () => {
+    const { list } = listed(
+      { items: [item("a"), item("b")], next: "" },
+      { items: [item("a", { title: "new", n: 6 })], next: "" },
+    );
+    await list.load();
+    const before = list.store.value.rows;
+    await list.load();
+    expect(list.store.value.rows.map((one) => one.title)).toEqual(["new", "b"]);
+    expect(list.store.value.rows[1]).toBe(before[1]);
+  });
+
+  it("goes on behind its last page, whatever is read anew", async () => {
+    const { list, asked } = listed(
+      { items: [item("a")], next: "one" },
+      { items: [item("b")], next: "two" },
+      { items: [item("a")], next: "one" },
+    );
+    await list.load();
+    await list.loadMore();
+    await list.load();
+    expect(list.store.value.next).toBe("two");
+    expect(asked).toEqual([{}, { after: "one" }, {}]);
+  });
+
+  it("notes what was read, once, and only what is new", async () => {
+    const { list, marks } = listed({ items: [item("a", { unread_n: 4 }), item("b")], next: "" });
+    await list.load();
+    list.markRead("a", 4);
+    expect(marks).toEqual([]);
+    list.markRead("a", 5);
+    list.markRead("a", 5);
+    list.markRead("b", 5);
+    expect(marks).toEqual([["a", 5]]);
+    expect(list.store.value.rows[0]?.unread).toBe(false);
+  });
+});

@@ -1,0 +1,129 @@
+/** What stands for the browser and the server in tests of the frame: a clock, a dial, a shelf of pages. */
+
+import type { DialHandlers, Frame as WireFrame } from "../../src/client/index.ts";
+import type { Clock } from "../../src/ui/store/clock.ts";
+
+/** A clock that goes on when it is told to. */
+export class ScriptedClock implements Clock {
+  #nowMs: number;
+  #timers: { dueMs: number; run: () => void }[] = [];
+
+  constructor(nowMs = Date.parse("2026-11-25T09:00:00Z")) {
+    this.#nowMs = nowMs;
+  }
+
+  nowMs(): number {
+    return this.#nowMs;
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const timer = { dueMs: this.#nowMs + ms, run };
+    this.#timers.push(timer);
+    return () => {
+      this.#timers = this.#timers.filter((other) => other !== timer);
+    };
+  }
+
+  /** Let time pass; timers run in the order in which they are due. */
+  pass(ms: number): void {
+    const until = this.#nowMs + ms;
+    for (;;) {
+      const due = this.#timers.filter((timer) => timer.dueMs <= until).sort((a, b) => a.dueMs - b.dueMs)[0];
+      if (!due) break;
+      this.#timers = this.#timers.filter((timer) => timer !== due);
+      this.#nowMs = Math.max(this.#nowMs, due.dueMs);
+      due.run();
+    }
+    this.#nowMs = until;
+  }
+}
+
+/** Let promises that are settled go on. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+}
+
+type Handlers = DialHandlers;
+type Sent = Readonly<Record<string, unknown>>;
+
+/** A server at the other end of a socket: keeps what was sent, and says what a test tells it to. */
+export class ScriptedSocket {
+  readonly sent: Sent[] = [];
+  opened = 0;
+  #handlers: Handlers | null = null;
+
+  readonly dial = {
+    open: (handlers: Handlers) => {
+      this.#handlers = handlers;
+      this.opened += 1;
+      return {
+        send: (text: string) => {
+          this.sent.push(JSON.parse(text));
+        },
+        close: () => {
+          this.#handlers = null;
+        },
+      };
+    },
+  };
+
+  get isOpen(): boolean {
+    return this.#handlers !== null;
+  }
+
+  accept(): void {
+    this.#handlers?.open();
+  }
+
+  say(frame: Partial<WireFrame> & { frame: string }): void {
+    this.#handlers?.message(JSON.stringify(frame));
+  }
+
+  break(): void {
+    this.#handlers?.closed(1006, "");
+  }
+
+  /** Return what was sent of an action. */
+  asked(action: string): readonly Sent[] {
+    return this.sent.filter((request) => request.action === action);
+  }
+}
+
+export const TURN = "turn_20261125T090000_ab12cd";
+const TS = "2026-11-25T09:00:00.000Z";
+
+interface Batch {
+  readonly n: number;
+  readonly claim?: number;
+  readonly events: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** Return a frame of one batch of `chat-one`. */
+export function batch({ n, claim = 0, events }: Batch) {
+  const whole = events.map((event) => ({ route: "chat_step", ts: TS, turn_id: TURN, ...event }));
+  return { frame: "events" as const, conversation: "chat-one", n, prev: n - 1, claim, events: whole };
+}
+
+/** The first batch of a conversation: a prompt, and its turn. */
+export function opening(messageId: string, text: string, n = 1) {
+  return batch({
+    n,
+    claim: n,
+    events: [
+      { type: "chat.conversation.accepted", data: { message_id: messageId, kind: "prompt", text } },
+      { type: "conv.status", data: { state: "in_progress", current_turn_id: TURN } },
+      { type: "chat.start", status: "started", data: { turn_id: TURN, prompts: [n] } },
+    ],
+  });
+}
+
+/** The batch that ends a turn with an answer. */
+export function ending(n: number, answer: string) {
+  return batch({
+    n,
+    events: [
+      { type: "chat.complete", data: { answer, reason: "complete" } },
+      { type: "conv.status", data: { state: "idle", completion: "success" } },
+    ],
+  });
+}
