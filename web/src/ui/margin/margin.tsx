@@ -18,13 +18,18 @@ export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
   const first = useMemo(() => firstSources(thread), [thread.sources, last?.citations]);
   const promised = promisedFiles(thread);
   const draft = last?.rounds.at(-1)?.planDraft ?? null;
+  const running = last?.outcome.is === "running";
+  const planned = running || thread.plans.some((known) => known.current && known.open);
+  const plan = <PlanTracker plans={thread.plans} draft={draft} running={running} />;
   return (
     <DeskContext.Provider value={desk}>
       <aside class="margin" aria-label={say.thisTurn}>
         {children}
-        <PlanTracker plans={thread.plans} draft={draft} running={last?.outcome.is === "running"} />
+        {/* A plan that asks for nothing more makes room for what came of it. */}
+        {planned && plan}
         <Sources first={first} sources={thread.sources} />
         <Files files={thread.files} promised={promised} />
+        {!planned && plan}
         {measured && <Gauge {...measured} />}
       </aside>
     </DeskContext.Provider>

@@ -5,16 +5,8 @@ import type { Growing, Plan } from "../../thread/thread";
 import { useDesk } from "../turn/desk";
 import { StepMark } from "../turn/mark";
 import { memo } from "../turn/memo";
+import { planProgress } from "../turn/plan-line";
 import { say } from "../turn/words";
-
-const doneSteps = (plan: Plan): number => plan.steps.filter((step) => step.status === "done").length;
-
-/** How far a plan is: `1 of 3`, and a word where that is not all there is to say. */
-export function planProgress(plan: Plan): string {
-  const progress = say.planStep(doneSteps(plan), plan.steps.length);
-  if (!plan.current) return `${progress} · ${say.planSuperseded}`;
-  return !plan.open && doneSteps(plan) < plan.steps.length ? `${progress} · ${say.planClosed}` : progress;
-}
 
 export const Steps = memo(function Steps({ plan, running }: { plan: Plan; running: boolean }) {
   // What changed is marked for a second by an animation, which a new key begins anew.

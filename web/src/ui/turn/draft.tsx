@@ -21,7 +21,7 @@ export const DraftCard = memo(function DraftCard({ draft, live }: { draft: Draft
   const shown = open ?? (grows || aborted !== "");
   const name = draft.name ? visible(draft.name) : say.draft;
   return (
-    <section class={`card write ${aborted ? "aborted" : ""}`} aria-label={name}>
+    <section class={`card draft-card ${aborted ? "aborted" : ""}`} aria-label={name}>
       <header>
         {grows ? <Mark shape="running" tone="live" word={say.writing} /> : <Icon of="file" />}
         <h4>

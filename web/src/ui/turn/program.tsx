@@ -44,8 +44,8 @@ function ProgramTime({ call, program }: { call: Call; program: Program }) {
   return <CallTime call={call} />;
 }
 
-function PromisedFile(props: { call: Call; file: Program["contract"][number] }) {
-  const { call, file } = props;
+function PromisedFile(props: { call: Call; file: Program["contract"][number]; described?: boolean }) {
+  const { call, file, described = false } = props;
   const desk = useDesk();
   const path = pathOf(file.filename, call);
   const row = path === undefined ? undefined : desk.thread.files.find((known) => known.path === path);
@@ -57,6 +57,11 @@ function PromisedFile(props: { call: Call; file: Program["contract"][number] }) 
         {file.internal && <span class="pill">{say.internal}</span>}
         {row && <span class="num">{formatBytes(row.sizeBytes)}</span>}
       </p>
+      {described && file.description && (
+        <p class="aside" dir="auto">
+          {file.description}
+        </p>
+      )}
     </li>
   );
 }
@@ -133,14 +138,7 @@ function FilesTab({ call, program }: { call: Call; program: Program }) {
     <div class="sub files-tab">
       <ul>
         {program.contract.map((file) => (
-          <div key={file.filename}>
-            <PromisedFile call={call} file={file} />
-            {file.description && (
-              <p class="aside" dir="auto">
-                {file.description}
-              </p>
-            )}
-          </div>
+          <PromisedFile key={file.filename} call={call} file={file} described />
         ))}
       </ul>
       {others.length > 0 && <Paths paths={others} />}

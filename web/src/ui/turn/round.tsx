@@ -12,6 +12,7 @@ import { gist, JsonTree } from "./json";
 import { memo } from "./memo";
 import { formatSince } from "./message";
 import { CompactionLine, compactionIsSaid } from "./notice";
+import { PlanLine } from "./plan-line";
 import { Thinking } from "./thinking";
 import { Trace } from "./trace";
 import { say } from "./words";
@@ -47,11 +48,15 @@ function mishap(round: Round): string {
   return round.interrupted ? say.cutOff : "";
 }
 
+/** How long the model and the tools took, null while that is not known. Calls that ran beside each other count once. */
 function spanOf(round: Round): { model: number | null; tools: number | null } {
-  const { startedAt, decidedAt, endedAt } = round;
+  const { startedAt, decidedAt, calls } = round;
   const model = decidedAt === null ? null : decidedAt - startedAt;
-  const tools = round.calls.length > 0 && endedAt !== null && decidedAt !== null ? endedAt - decidedAt : null;
-  return { model, tools };
+  const ran = calls.flatMap((call) =>
+    call.startedAt === null || call.durationMs === null ? [] : [{ from: call.startedAt, to: call.startedAt + call.durationMs }],
+  );
+  if (ran.length === 0) return { model, tools: null };
+  return { model, tools: Math.max(...ran.map(({ to }) => to)) - Math.min(...ran.map(({ from }) => from)) };
 }
 
 function RoundTime({ round, live }: { round: Round; live: boolean }) {
@@ -179,6 +184,8 @@ function Item({ round, item, last, live, turnId, compactions }: ItemProps) {
       // One that made the request smaller stands on the rail already.
       return compaction && !compactionIsSaid(compaction) ? <CompactionLine compaction={compaction} /> : null;
     }
+    case "plan":
+      return <PlanLine planId={item.planId} />;
     case "told":
       return <Told item={item} />;
   }

@@ -147,7 +147,7 @@ export function ThreadView(props: ThreadProps) {
       <div class="thread end" ref={end.scroller} onScroll={end.onScroll}>
         <div class="roll">
           {!whole && <Earlier context={context} acts={acts} />}
-          <div role="feed" aria-label={say.conversation} aria-busy={runs}>
+          <div role={turns.length + outbox.length > 0 ? "feed" : undefined} aria-label={say.conversation} aria-busy={runs}>
             {turns.flatMap((turn, at) => [
               <Loose
                 key={`loose-${turn.turnId}`}

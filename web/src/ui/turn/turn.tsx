@@ -37,10 +37,16 @@ export function turnName(turn: Turn, number: number): string {
   return number > 0 ? say.turn(number) : say.turnAt(formatTime(turn.startedAt));
 }
 
+/** How a turn ended that did not simply end, in a word. */
+function reasonOf({ outcome }: Turn): string {
+  return outcome.is === "completed" ? (say.reasons[outcome.reason] ?? "") : "";
+}
+
 function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen: (to: boolean) => void }) {
   const tools = turn.rounds.reduce((sum, round) => sum + round.calls.length, 0);
   const broken = turn.rounds.reduce((sum, round) => sum + Number(failed(round)), 0);
   const { receipt } = turn;
+  const reason = reasonOf(turn);
   const facts = [
     turn.endedAt !== null && formatMs(receipt?.elapsedMs ?? turn.endedAt - turn.startedAt),
     receipt && receipt.toolsMs > 0 && say.inTools(formatMs(receipt.toolsMs)),
@@ -56,6 +62,7 @@ function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen:
           {broken > 0 && `, ${say.failedRounds(broken)}`}
         </span>
         <span class="num">{facts.join(" · ")}</span>
+        {reason && <span class="pill">{reason}</span>}
       </button>
     </div>
   );
@@ -213,7 +220,7 @@ function Foot({ turn, name }: { turn: Turn; name: string }) {
   const { outcome } = turn;
   const answer = finalAnswer(turn);
   const receipt = receiptOf(turn);
-  const reason = outcome.is === "completed" ? (say.reasons[outcome.reason] ?? "") : "";
+  const reason = reasonOf(turn);
   return (
     <>
       {outcome.is === "completed" && outcome.message && (
@@ -294,7 +301,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
         />
       )}
       {turn.outcome.is === "error" && <Broken turn={turn} outcome={turn.outcome} />}
-      {!running && <Foot turn={turn} name={name} />}
+      {!running && (open || !folds) && <Foot turn={turn} name={name} />}
       {newest && !running && turn.followups.length > 0 && <Chips followups={turn.followups} />}
     </article>
   );

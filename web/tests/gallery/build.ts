@@ -1,0 +1,298 @@
+/** Builders of the values of a thread: each has what a state needs said, and defaults for all else. */
+
+import type {
+  Answer,
+  Approval,
+  Call,
+  Compaction,
+  Draft,
+  FileRow,
+  Growing,
+  Message,
+  Plan,
+  Program,
+  Receipt,
+  Round,
+  Source,
+  Thread,
+  Turn,
+  Usage,
+} from "../../src/thread/thread.ts";
+
+/** 09:14:00 on a day in November. */
+export const start = new Date(2026, 10, 25, 9, 14).getTime();
+export const at = (seconds: number): number => start + Math.round(seconds * 1000);
+
+export const grown = (text: string): Growing => ({ text, whole: true, aborted: "" });
+export const growing = (text: string): Growing => ({ text, whole: false, aborted: "" });
+
+let ids = 0;
+export const nextId = (head: string): string => `${head}_${String(++ids).padStart(4, "0")}`;
+
+export function message(text: string, more: Partial<Message> = {}): Message {
+  return {
+    messageId: nextId("m"),
+    n: ids,
+    kind: "prompt",
+    text,
+    source: "",
+    attachments: [],
+    at: start,
+    state: { is: "said" },
+    ...more,
+  };
+}
+
+export function usage(read: number, written: number, plain: number, output: number, estimated = false): Usage {
+  return {
+    inputTokens: plain,
+    cacheReadTokens: read,
+    cacheWrite5mTokens: written,
+    cacheWrite1hTokens: 0,
+    outputTokens: output,
+    estimated,
+  };
+}
+
+export function call(toolId: string, more: Partial<Call> = {}): Call {
+  return {
+    callId: nextId("tc"),
+    toolId,
+    params: {},
+    state: "ok",
+    startedAt: at(1.2),
+    durationMs: 6,
+    paths: [],
+    preview: "",
+    code: "",
+    events: [],
+    search: null,
+    fetched: null,
+    program: null,
+    approval: null,
+    ...more,
+  };
+}
+
+export function program(more: Partial<Program> = {}): Program {
+  return {
+    name: "monthly_totals",
+    objective: "Sum the sales of each month and draw them.",
+    code: grown(source),
+    language: "python",
+    contract: [
+      { filename: "totals.csv", description: "A line a month.", internal: false },
+      { filename: "totals.png", description: "One bar a month.", internal: false },
+    ],
+    state: "running",
+    startedAt: at(10.1),
+    deadline: at(610.1),
+    codegenMs: 4800,
+    execMs: null,
+    errorCode: "",
+    log: { base: 0, text: "", whole: false, bytes: null },
+    ...more,
+  };
+}
+
+export const source = `import pandas as pd
+from matplotlib import pyplot as plt
+
+sales = pd.read_csv(OUT / "sales.csv")
+month = sales["date"].str[:7]
+totals = sales.groupby(month)["amount"].sum()
+totals.to_csv(OUT / "totals.csv")
+
+# one bar a month; the axis begins at zero
+totals.plot.bar(figsize=(7, 4), width=0.7)
+plt.savefig(OUT / "totals.png", dpi=144)`;
+
+export function approval(more: Partial<Approval> = {}): Approval {
+  return {
+    state: "asked",
+    rule: "always",
+    editable: true,
+    params: { to: "ada@example.com", subject: "Totals", body: "ref:fi:turn_1.files/plan.md" },
+    code: "",
+    until: at(600),
+    text: "",
+    editedCallId: "",
+    ...more,
+  };
+}
+
+/** A round with its calls and drafts as items, in this order, unless `items` says otherwise. */
+export function round(iteration: number, notes: string, more: Partial<Round> = {}): Round {
+  const calls = more.calls ?? [];
+  const drafts = more.drafts ?? [];
+  return {
+    iteration,
+    claim: iteration + 1,
+    state: "done",
+    refused: false,
+    interrupted: false,
+    declined: false,
+    action: calls.length > 0 ? "call_tool" : "complete",
+    thinking: grown(""),
+    notes: grown(notes),
+    items: [
+      ...drafts.map((draft) => ({ is: "draft", lane: draft.lane }) as const),
+      ...calls.map((known) => ({ is: "call", callId: known.callId }) as const),
+    ],
+    calls,
+    drafts,
+    planDraft: null,
+    startedAt: at(iteration * 1.3),
+    decidedAt: at(iteration * 1.3 + 1.2),
+    endedAt: at(iteration * 1.3 + 1.3),
+    model: "claude-sonnet-5",
+    usage: null,
+    bust: null,
+    roundsLeft: 14 - iteration,
+    rendered: 1,
+    ...more,
+  };
+}
+
+export function draft(name: string, text: Growing, more: Partial<Draft> = {}): Draft {
+  return { lane: nextId("canvas"), name, format: "markdown", text, canvas: true, callId: "", ...more };
+}
+
+export function answer(text: string, more: Partial<Answer> = {}): Answer {
+  return { text, state: "recorded", iteration: 1, claim: 0, lane: "", ...more };
+}
+
+export function receipt(more: Partial<Receipt> = {}): Receipt {
+  return {
+    elapsedMs: 3200,
+    modelMs: 3100,
+    toolsMs: 6,
+    rounds: 2,
+    usage: usage(10_804, 2_930, 833, 780),
+    totalInputTokens: 14_567,
+    weightedTokens: 9_476,
+    model: "claude-sonnet-5",
+    ...more,
+  };
+}
+
+export function compaction(more: Partial<Compaction> = {}): Compaction {
+  return {
+    compactionId: nextId("cp"),
+    title: "Older turns",
+    kind: "history",
+    beforeTokens: 81_000,
+    afterTokens: 43_000,
+    maxTokens: 80_000,
+    coveredTurns: 4,
+    reason: "",
+    ended: true,
+    ...more,
+  };
+}
+
+export function plan(steps: Plan["steps"], more: Partial<Plan> = {}): Plan {
+  return {
+    planId: nextId("plan"),
+    steps,
+    current: true,
+    open: true,
+    turnId: "turn_1",
+    versions: 1,
+    changed: null,
+    at: start,
+    ...more,
+  };
+}
+
+export function file(filename: string, sizeBytes: number, more: Partial<FileRow> = {}): FileRow {
+  return {
+    path: `fi:turn_1.files/${filename}`,
+    filename,
+    mime: "text/plain",
+    sizeBytes,
+    sha256: "0".repeat(64),
+    callId: "",
+    turnId: "turn_1",
+    times: 1,
+    ...more,
+  };
+}
+
+export function turn(prompt: string, rounds: readonly Round[], more: Partial<Turn> = {}): Turn {
+  return {
+    turnId: nextId("turn"),
+    openedN: ++ids,
+    closedN: 0,
+    prompts: prompt ? [message(prompt)] : [],
+    promptNs: [],
+    messages: [],
+    rounds,
+    compactions: [],
+    answers: [],
+    citations: [],
+    unresolvedSids: [],
+    files: [],
+    followups: [],
+    outcome: { is: "running" },
+    startedAt: start,
+    endedAt: null,
+    roundsMax: 15,
+    maxTokens: 80_000,
+    receipt: null,
+    feedback: [],
+    ending: null,
+    approval: "",
+    ...more,
+  };
+}
+
+/** A turn that has ended well. */
+export function done(prompt: string, rounds: readonly Round[], text: string, more: Partial<Turn> = {}): Turn {
+  return turn(prompt, rounds, {
+    closedN: ++ids,
+    answers: [answer(text, { iteration: rounds.length - 1 })],
+    outcome: { is: "completed", reason: "complete", message: "" },
+    endedAt: at(3.2),
+    receipt: receipt({ rounds: rounds.length }),
+    ...more,
+  });
+}
+
+export function thread(turns: readonly Turn[], more: Partial<Thread> = {}): Thread {
+  return {
+    conversation: "chat-gallery",
+    title: "Plan, file and kumquat",
+    state: turns.at(-1)?.outcome.is === "running" ? "in_progress" : "idle",
+    turns,
+    loose: [],
+    plans: [],
+    files: [],
+    sources: new Map(),
+    unknown: new Map(),
+    cursor: ids,
+    stream: null,
+    early: [],
+    ...more,
+  };
+}
+
+export const caching: Source = {
+  sid: 1,
+  title: "Prompt caching of language models",
+  url: "https://example.com/library/prompt-caching",
+  path: "",
+  snippet:
+    "…keep the computed state of a prompt’s prefix and bill it at a fraction of the price when the next request begins with the same tokens.",
+};
+export const injection: Source = {
+  sid: 2,
+  title: "Prompt injection: text that wants to be obeyed",
+  url: "https://example.com/library/prompt-injection",
+  path: "",
+  snippet: "Text in a web page, a file or a tool’s result that addresses the model instead of the reader.",
+};
+export const sources = new Map([
+  [1, caching],
+  [2, injection],
+]);
