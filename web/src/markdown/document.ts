@@ -27,11 +27,6 @@ const ESCAPED = /\\([!-/:-@[-`{-~])/g;
 
 type Definition = Links[string];
 
-interface Piece {
-  readonly segment: Segment;
-  readonly block: Block;
-}
-
 /** A segment whose blocks are known, and not yet what is within them. */
 interface Draft {
   readonly segment: Segment;
@@ -39,6 +34,13 @@ interface Draft {
   readonly lexer: BoundedLexer | null;
   /** The names that it defines. */
   readonly links: Links;
+}
+
+interface Piece {
+  readonly draft: Draft;
+  readonly block: Block;
+  /** It was read as one to which nothing more comes. */
+  readonly whole: boolean;
 }
 
 function noLinks(): Links {
@@ -88,6 +90,8 @@ export class MarkdownDocument {
   /** How much of the text the segmenter has read: whole lines. */
   #read = 0;
   #settled: Piece[] = [];
+  /** What the rest comes to if nothing more comes. */
+  #tail: readonly Piece[] = [];
   /** What names mean by the first definition of each, and those of them that the unsettled end defines. */
   #links = noLinks();
   #defined = 0;
@@ -102,12 +106,18 @@ export class MarkdownDocument {
     if (!text.startsWith(this.#text)) this.#reset();
     this.#text = text;
     this.#growing = growing;
-    const fresh = this.#readLines().map((segment) => this.#draft(segment));
-    const tail = this.#readTail().map((segment) => this.#draft(segment));
-    for (const name of this.#redefine(fresh, tail)) this.#refresh(name);
+    let fresh = this.#readLines().map((segment) => this.#draft(segment));
+    let tail = this.#readTail().map((segment) => this.#draft(segment));
+    const changed = this.#redefine(fresh, tail);
+    if (changed.length > 0) {
+      this.#tail = []; // it was read by what the names meant before
+      fresh = fresh.map((draft) => this.#draft(draft.segment));
+      tail = tail.map((draft) => this.#draft(draft.segment));
+      for (const name of changed) this.#refresh(name);
+    }
     for (const draft of fresh) this.#settle(draft);
-    const open = tail.map((draft) => this.#finish(draft, !growing));
-    this.#blocks = [...this.#settled.map((piece) => piece.block), ...open];
+    this.#tail = tail.map((draft, i) => this.#complete(draft, !growing || i < tail.length - 1));
+    this.#blocks = [...this.#settled, ...this.#tail].map((piece) => piece.block);
     return this.#blocks;
   }
 
@@ -120,6 +130,7 @@ export class MarkdownDocument {
     this.#segmenter = new Segmenter((source) => readTable(source, noLinks()) !== null);
     this.#read = 0;
     this.#settled = [];
+    this.#tail = [];
     this.#links = noLinks();
     this.#defined = 0;
     this.#tailNames = [];
@@ -146,15 +157,26 @@ export class MarkdownDocument {
   }
 
   #draft(segment: Segment): Draft {
+    const { kind, start, end } = segment;
+    // The text before a cut never changes, so what was read at the end is read for good once it is behind one.
+    const known = this.#tail.find(
+      ({ draft: { segment: old } }) => old.kind === kind && old.start === start && old.end === end,
+    );
+    if (known) return known.draft;
     const source = this.#text.slice(segment.start, segment.end);
     if (segment.kind !== "text" && segment.kind !== "table") return { segment, source, lexer: null, links: noLinks() };
     const lexer = new BoundedLexer();
     return { segment, source, lexer, links: lexer.readBlocks(source) };
   }
 
-  #finish({ segment, source, lexer }: Draft, settled: boolean): Block {
-    if (lexer) return { is: "tokens", tokens: lexer.readInlines(this.#links), whole: settled };
-    if (segment.kind === "code") return readCode(source, settled);
+  #complete(draft: Draft, whole: boolean): Piece {
+    const known = this.#tail.find((piece) => piece.draft === draft && piece.whole === whole);
+    return known ?? { draft, block: this.#finish(draft, whole), whole };
+  }
+
+  #finish({ segment, source, lexer }: Draft, whole: boolean): Block {
+    if (lexer) return { is: "tokens", tokens: lexer.readInlines(this.#links), whole };
+    if (segment.kind === "code") return readCode(source, whole);
     if (segment.kind === "plain") return { is: "plain", text: source };
     const head = this.#slice(segment.head ?? [0, 0]);
     const count = source.split("\n").filter((line) => line.trim() !== "").length;
@@ -197,12 +219,12 @@ export class MarkdownDocument {
   #refresh(name: string): void {
     for (const i of this.#users.get(name) ?? []) {
       const piece = this.#settled[i];
-      if (piece) this.#settled[i] = { segment: piece.segment, block: this.#finish(this.#draft(piece.segment), true) };
+      if (piece) this.#settled[i] = this.#complete(this.#draft(piece.draft.segment), true);
     }
   }
 
   #settle(draft: Draft): void {
-    const at = this.#settled.push({ segment: draft.segment, block: this.#finish(draft, true) }) - 1;
+    const at = this.#settled.push(this.#complete(draft, true)) - 1;
     if (draft.segment.kind === "code" || draft.segment.kind === "plain") return;
     for (const name of findNames(draft.source)) {
       const users = this.#users.get(name);

@@ -62,6 +62,14 @@ class Collector {
     this.#tones.pop();
   }
 
+  openNode(scope: string): void {
+    this.startScope(scope);
+  }
+
+  closeNode(): void {
+    this.endScope();
+  }
+
   __addSublanguage(emitter: Collector): void {
     this.pieces.push(...emitter.pieces);
   }
@@ -77,10 +85,11 @@ for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(
 // The type of the option knows the methods above, and not that another emitter of the same kind is what comes in.
 hljs.configure({ __emitter: Collector as never });
 
-/** Return the lines of code with their tones; null for a language that is not known. */
+/** Return the lines of code with their tones; null for a language that is not known, or that fails on this code. */
 export function paint(code: string, language: string): PaintedLine[] | null {
   if (!hljs.getLanguage(language)) return null;
   const result = hljs.highlight(code, { language, ignoreIllegals: true });
+  if (result.errorRaised) return null;
   const { pieces } = result._emitter as unknown as Collector;
   const lines: Painted[][] = [[]];
   for (const { text, tone } of pieces) {

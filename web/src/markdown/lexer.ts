@@ -1,14 +1,22 @@
 /**
  * Marked's lexer with bounds: a stranger chooses how deep and how long.
  *
- * Beyond a bound text stays text. It is shown, and not understood: within 24 blockquotes of each other, 24 spans of each other, or
- * one paragraph of more than 16 KB. The lexer's time is quadratic at worst, in what these let through.
+ * Beyond a bound text stays text. It is shown, and not understood: within 24 blockquotes of each other, within 24 spans of each
+ * other, and in a paragraph of more than 16 KB or with more than 600 characters that could begin something. The lexer's time for a
+ * paragraph is quadratic and worse in those, so a paragraph of `[*a[*a[*a…` would take seconds without them.
  */
 
 import { Lexer, type Links, type Token, type TokensList } from "marked";
 
 const DEPTH_MAX = 24;
 const INLINE_MAX_CHARS = 16_384;
+const OPENERS_MAX = 600;
+const OPENERS = /[[*_~`<]/g;
+
+function isTooMuch(src: string): boolean {
+  if (src.length > INLINE_MAX_CHARS) return true;
+  return src.length > OPENERS_MAX && (src.match(OPENERS)?.length ?? 0) > OPENERS_MAX;
+}
 
 export class BoundedLexer extends Lexer {
   #blocks = 0;
@@ -34,7 +42,7 @@ export class BoundedLexer extends Lexer {
   }
 
   override inlineTokens(src: string, tokens: Token[] = []): Token[] {
-    if (this.#inlines >= DEPTH_MAX || src.length > INLINE_MAX_CHARS) {
+    if (this.#inlines >= DEPTH_MAX || (this.#inlines === 0 && isTooMuch(src))) {
       tokens.push({ type: "text", raw: src, text: src });
       return tokens;
     }

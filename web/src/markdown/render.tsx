@@ -49,7 +49,9 @@ function drawBlock(token: Token, drawing: Drawing): ComponentChildren {
       return drawTable(token as Tokens.Table, drawing);
     case "code": {
       const { text, lang } = token as Tokens.Code;
-      return <CodeBlock code={text} language={lang?.split(/\s/, 1)[0] ?? ""} whole={drawing.whole} />;
+      return (
+        <CodeBlock code={text.replace(/\n$/, "")} language={lang?.split(/\s/, 1)[0] ?? ""} whole={drawing.whole} />
+      );
     }
     case "html":
       return (
@@ -135,16 +137,25 @@ function drawInline(token: Token, drawing: Drawing): ComponentChildren {
     case "link":
       return drawLink(token as Tokens.Link, drawing);
     case "image": {
-      const { href, title, text } = token as Tokens.Image;
+      const { href, title, tokens } = token as Tokens.Image;
       return (
         <Link href={href} title={title} context={drawing.context}>
-          {decodeReferences(text) || say.picture}
+          {textOf(tokens) || say.picture}
         </Link>
       );
     }
     default:
       return token.raw;
   }
+}
+
+/** The text alone, as a picture's description has it. */
+function textOf(tokens: readonly Token[]): string {
+  const texts = tokens.map((token) => {
+    if ("tokens" in token && token.tokens) return textOf(token.tokens);
+    return token.type === "text" ? decodeReferences(token.text) : ((token as Tokens.Text).text ?? token.raw);
+  });
+  return texts.join("");
 }
 
 function drawLink(link: Tokens.Link, drawing: Drawing): VNode {

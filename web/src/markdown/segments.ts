@@ -55,9 +55,10 @@ const MARKUP: readonly (readonly [RegExp, RegExp])[] = [
   [/^ {0,3}<!\[CDATA\[/, /\]\]>/],
   [/^ {0,3}<![A-Za-z]/, />/],
 ];
-/** Any other tag begins a block that ends at a blank line, and in which a fence is none. */
-const TAG =
-  /^ {0,3}<\/?[A-Za-z][^>]*(?:>[ \t]*)?$|^ {0,3}<\/?(?:address|article|aside|blockquote|body|center|details|dialog|dd|div|dl|dt|fieldset|figure|footer|form|h[1-6]|header|hr|html|iframe|li|main|nav|ol|p|section|summary|table|tbody|td|th|thead|tr|ul)(?:[\s/>]|$)/i;
+/** Other tags begin a block that a blank line ends, and in which a fence is none: these anywhere, any tag behind a blank line. */
+const BLOCK_TAG =
+  /^ {0,3}<\/?(?:address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hr|html|iframe|legend|li|link|main|menu|menuitem|meta|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot|th|thead|title|tr|track|ul)(?:[\s/>]|$)/i;
+const TAG = /^ {0,3}<\/?[A-Za-z][A-Za-z0-9-]*(?:[\s/][^>]*)?>[ \t]*$/;
 
 type Mode =
   | { readonly is: "open" }
@@ -177,7 +178,7 @@ export class Segmenter {
       if (!ends.test(line.replace(begins, ""))) this.#mode = { is: "markup", ends };
       return;
     }
-    if (behindBlank && TAG.test(line)) this.#mode = { is: "markup", ends: null };
+    if (BLOCK_TAG.test(line) || (behindBlank && TAG.test(line))) this.#mode = { is: "markup", ends: null };
   }
 
   #feedTable(text: string, line: string, start: number, out: Segment[]): void {

@@ -1,0 +1,56 @@
+/** Elements and attributes that a drawn text may have, and nothing else. */
+
+const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
+  a: ["href", "title", "target", "rel", "class", "aria-label", "aria-describedby"],
+  b: [],
+  blockquote: ["dir"],
+  br: [],
+  button: ["type", "class", "aria-live", "aria-label", "aria-describedby"],
+  code: ["dir"],
+  del: [],
+  div: ["class"],
+  em: [],
+  h3: ["dir"],
+  h4: ["dir"],
+  h5: ["dir"],
+  h6: ["dir"],
+  hr: [],
+  i: [],
+  li: ["class", "dir"],
+  ol: ["start"],
+  p: ["class", "dir"],
+  pre: ["class", "dir"],
+  section: ["class", "aria-label", "tabindex"],
+  span: ["class", "role", "aria-label"],
+  strong: [],
+  table: [],
+  tbody: [],
+  td: ["class", "dir"],
+  th: ["class", "dir"],
+  thead: [],
+  tr: [],
+  u: [],
+  ul: [],
+};
+
+const CLASSES = new Set("md growing cite dead raw cut grid end mid task box code copy lines source unlined".split(" "));
+const HREF = /^(?:https?:\/\/[^\s"'<>]+|mailto:[^\s"'<>]+|\/c\/chat-1\/f\/[^\s"'<>?#]+)$/;
+
+/** Return what stands in the tree and may not, as one line each. */
+export function findForbidden(root: Element): string[] {
+  const found: string[] = [];
+  for (const element of root.querySelectorAll("*")) {
+    const name = element.localName;
+    const attributes = Object.hasOwn(ELEMENTS, name) ? ELEMENTS[name] : undefined;
+    if (!attributes) found.push(`<${name}>`);
+    for (const { name: attribute, value } of Array.from(element.attributes)) {
+      if (!attributes?.includes(attribute)) found.push(`<${name} ${attribute}="${value}">`);
+      if (attribute === "href" && !HREF.test(value)) found.push(`href ${value}`);
+      if (attribute === "class" && !value.split(" ").every((one) => CLASSES.has(one))) found.push(`class ${value}`);
+    }
+    if (name === "a" && element.getAttribute("target") === "_blank") {
+      if (element.getAttribute("rel") !== "noopener noreferrer nofollow ugc") found.push(`rel of ${element.outerHTML}`);
+    }
+  }
+  return found;
+}

@@ -1,0 +1,78 @@
+// @vitest-environment happy-dom
+import { h, render } from "preact";
+import { describe, expect, it, vi } from "vitest";
+import { paint } from "../../src/markdown/highlight.ts";
+import { CodeBlock } from "../../src/markdown/index.ts";
+import { findForbidden } from "./allowed.ts";
+
+function place(
+  code: string,
+  language: string,
+  whole: boolean,
+  root: HTMLElement = document.createElement("div"),
+): HTMLElement {
+  render(h(CodeBlock, { code, language, whole }), root);
+  return root;
+}
+
+/** Colours come with a chunk of their own. */
+async function painted(root: HTMLElement): Promise<void> {
+  await vi.waitFor(() => expect(root.querySelector("pre i, pre b, pre u")).not.toBeNull());
+}
+
+describe("a block of code", () => {
+  it("has a line for each line, also for an empty one", () => {
+    const lines = place("a\n\n  b", "", true).querySelectorAll("pre > span");
+    expect(Array.from(lines, (line) => line.textContent)).toEqual(["a", " ", "  b"]);
+  });
+
+  it("is plain while it grows, and coloured when it is whole", async () => {
+    const root = place("import os", "python", false);
+    expect(root.querySelector("i")).toBeNull();
+    place("import os\nx = 'a' # b", "python", true, root);
+    await painted(root);
+    expect(root.querySelector("i")?.textContent).toBe("import");
+    expect(root.querySelector("b")?.textContent).toBe("'a'");
+    expect(root.querySelector("u")?.textContent).toBe("# b");
+    expect(findForbidden(root)).toEqual([]);
+  });
+
+  it("keeps the lines that it had while it grows", () => {
+    const root = place("one\ntwo\nthr", "", false);
+    const first = root.querySelector("pre > span");
+    place("one\ntwo\nthree\nfour", "", false, root);
+    expect(root.querySelector("pre > span")).toBe(first);
+    expect(Array.from(root.querySelectorAll("pre > span"), (line) => line.textContent)).toEqual([
+      "one",
+      "two",
+      "three",
+      "four",
+    ]);
+  });
+
+  it("shows what would reorder it, and copies it as it is", async () => {
+    const write = vi.spyOn(navigator.clipboard, "writeText").mockResolvedValue();
+    const root = place("if (a\u202e) {}", "", true);
+    expect(root.querySelector("pre")?.textContent).toBe("if (a‹U+202E›) {}");
+    root.querySelector("button")?.click();
+    expect(write).toHaveBeenCalledWith("if (a\u202e) {}");
+    await vi.waitFor(() => expect(root.querySelector("button")?.textContent).toBe("Copied"));
+    render(null, root);
+  });
+
+  it("of half a megabyte is one text without lines", () => {
+    const root = place("let a = 1;\n".repeat(50_000), "js", true);
+    expect(root.querySelectorAll("pre > span")).toHaveLength(0);
+    expect(root.querySelector("pre")?.textContent).toHaveLength(550_000);
+  });
+
+  it("has the text of its code in any language, and known tones", () => {
+    const code = '<a href="x">&amp;</a>\n<script>let a = `b$c`;</script>\n/* d */ SELECT 1; {"k": [1]} # x\n- y: z\n';
+    for (const language of ["python", "json", "js", "ts", "bash", "sql", "html", "css", "markdown", "yaml"]) {
+      const lines = paint(code, language);
+      expect(lines?.map((line) => line.map((piece) => piece.text).join("")).join("\n")).toBe(code);
+    }
+    expect(paint(code, "a language that is not known")).toBeNull();
+    expect(paint(code, "__proto__")).toBeNull();
+  });
+});
