@@ -58,7 +58,7 @@ QUIET: Final = list(HealthCheck)
 Frames = list[dict[str, Any]]
 
 
-def spoken(path: str, mode: str) -> Conversation:
+def spoken(path: str, mode: Any) -> Conversation:
     """Return a conversation whose first round is a recorded generation."""
     said = (DATA / f"{path}.txt").read_bytes().decode()
     conversation = Conversation(Say(text=said, piece_chars=19), *[answered("So it is.")] * 4)
@@ -139,6 +139,10 @@ PLAN: Final = called("react.plan", {"mode": "new", "steps": ["look", "write"]}, 
 WRITE: Final = called(
     "react.write", {"path": "outputs/a.md", "channel": "canvas", "content": "# A\n\nText", "kind": "file"}
 )
+NOTE: Final = called(
+    "react.write",
+    {"path": "outputs/b.md", "channel": "timeline_text", "content": "On the way.", "kind": "display"},
+)
 
 RECIPES: Final[dict[str, Callable[[], Conversation]]] = {
     "an answer": lambda: Conversation(answered("Hello.", suggested_followups=["More?"])),
@@ -149,15 +153,15 @@ RECIPES: Final[dict[str, Callable[[], Conversation]]] = {
     "a search that is cited": lambda: Conversation(
         SEARCH, answered("So it is [[S:1]], not [[S:77]].", suggested_followups=["More?"])
     ),
-    "a plan and a file": lambda: Conversation(PLAN, WRITE, answered("Done.")),
+    "a plan and two files": lambda: Conversation(PLAN, WRITE, NOTE, answered("Done.")),
     "a steer": lambda: steered("be brief"),
     "a stop": lambda: steered(""),
     "a message in mid-answer": added,
     "a message that opens the next turn": carried,
     "a call that fails in its midst": lambda: Conversation(
-        Fail(ModelOverloaded("busy"), after_chars=40, text=SPOKEN), answered("Done.")
+        Fail(error=ModelOverloaded("busy"), after_chars=40, text=SPOKEN), answered("Done.")
     ),
-    "a turn that fails": lambda: Conversation(Fail(ModelRefused("no"), after_chars=40, text=SPOKEN)),
+    "a turn that fails": lambda: Conversation(Fail(error=ModelRefused("no"), after_chars=40, text=SPOKEN)),
     "a compaction": compacted,
     "a call that waits for a person": Asking,
     "a call that is approved": lambda: Asking({"verdict": "approved"}),

@@ -90,8 +90,9 @@ export function decide(turn: Turn, event: ClientEvent): Turn {
   const settled = changeLast(opened, (round) => decided(round, event));
   const round = settled.rounds.at(-1) as Round;
   const ending = settled.ending && round.roundsLeft !== null ? round.roundsLeft : settled.ending;
-  const roundsMax =
-    settled.ending === null && round.roundsLeft !== null ? round.iteration + 1 + round.roundsLeft : settled.roundsMax;
+  // What is left behind a steer is fewer than what the turn may have.
+  const steered = settled.ending !== null || round.interrupted;
+  const roundsMax = steered || round.roundsLeft === null ? settled.roundsMax : round.iteration + 1 + round.roundsLeft;
   const next = {
     ...settled,
     ending,

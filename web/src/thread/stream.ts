@@ -46,8 +46,9 @@ export function withLane(stream: Stream, lane: Lane): Stream {
 /** Append a piece. Between the end of a program's output and a piece of it there may be a gap. */
 export function appended(lane: Lane, effect: TextAppended): Lane {
   const end = effect.off + countCharacters(effect.text);
-  if (effect.off > lane.end) return { ...lane, base: effect.off, end, text: effect.text };
-  const grown = { ...lane, end, text: lane.text + effect.text };
+  const goesOn = effect.off <= lane.end;
+  const text = goesOn ? lane.text + effect.text : effect.text;
+  const grown = { ...lane, base: goesOn ? lane.base : effect.off, end, text };
   return laneKind(lane.name) === "log" ? shortened(grown) : grown;
 }
 

@@ -74,6 +74,7 @@ export type RoundItem =
   /** A call of several that was not run, or a decision that broke the protocol. */
   | { readonly is: "rejected"; readonly code: string; readonly toolId: string; readonly actionIndex: number | null }
   | { readonly is: "notice"; readonly code: string }
+  /** `attempt` counts retries: 1 for the second attempt, 0 if the turn's execution was replaced. */
   | { readonly is: "restarted"; readonly attempt: number; readonly at: number }
   | { readonly is: "waiting"; readonly code: string; readonly message: string; readonly until: number }
   | { readonly is: "compaction"; readonly compactionId: string }

@@ -70,11 +70,13 @@ function openUnlessActing(turn: Turn, at: number, iteration: number): Turn {
   return turn.rounds.at(-1)?.state === "acting" ? turn : withOpenRound(turn, at, iteration);
 }
 
+/** Let a round wait for the provider; that it begins again then goes without saying. */
 export function waiting(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
-  const open = withOpenRound(turn, timeOf(event.ts), numberOf(data, "iteration"));
+  const at = timeOf(event.ts);
+  const open = withOpenRound(turn, at, numberOf(data, "iteration"));
   return changeLast(open, (round) =>
-    withItem(round, {
+    withItem(changed(round, { items: without(round.items, (item) => item.is === "restarted" && item.at === at) }), {
       is: "waiting",
       code: textOf(data, "code"),
       message: textOf(data, "message"),
@@ -185,9 +187,10 @@ export function completed(turn: Turn, event: ClientEvent, n: number): Turn {
   const again = (one: Answer) => one.state === "cut" && cut && one.iteration === iteration;
   const others = without(over.answers, (one) => one.state === "streaming" || again(one));
   const answer: Answer = { text, state: cut ? "cut" : "recorded", iteration, claim: 0, lane: "" };
+  const shown = over.answers.find((one) => again(one) && one.text === text);
   return {
     ...over,
-    answers: text ? [...others, answer] : others,
+    answers: text ? [...others, shown ?? answer] : others,
     unresolvedSids: numbersOf(data, "unresolved_sids"),
   };
 }

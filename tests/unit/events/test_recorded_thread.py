@@ -1,0 +1,46 @@
+"""The recordings that the page's tests fold: they are what the code says today, and every event is in one of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from docs.build.events import LANES, event_name
+from stepline.events.types import TABLE, UploadRefused, UploadTaken
+from tests.support import recorded_thread
+
+NOTICES = {UploadTaken.EVENT, UploadRefused.EVENT}
+"""They have no batch, and so stand in no log."""
+
+
+def stored(name: str) -> Any:
+    return json.loads((recorded_thread.FOLDER / name).read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", recorded_thread.RECIPES)
+def test_a_recorded_conversation_is_what_a_client_hears_today(name: str) -> None:
+    kept = {one["name"]: one["frames"] for one in stored("conversations.json")}
+    assert kept.keys() == recorded_thread.RECIPES.keys()
+    heard = recorded_thread.record(recorded_thread.RECIPES[name]())
+    assert kept[name] == heard, "run: python -m tests.support.recorded_thread"
+
+
+def test_the_log_of_what_no_conversation_has_is_told_the_same_today() -> None:
+    assert stored("told.json") == recorded_thread.frames_of(recorded_thread.told().batches)
+
+
+def test_every_event_and_every_lane_is_in_a_recording() -> None:
+    frames = [frame for one in stored("conversations.json") for frame in one["frames"]] + stored("told.json")
+    found = {(event["type"], event.get("step", "")) for frame in frames for event in frame.get("events", ())}
+    rows = {event_name(row): (row.type, row.step) for row in TABLE if row.type not in NOTICES}
+    assert [name for name, row in rows.items() if row not in found] == []
+    lanes = {frame["lane"] for frame in frames if frame["frame"] == "delta"}
+    assert [lane for lane, _, _ in LANES if lane.replace("<i>", "0") not in lanes] == []
+
+
+def test_every_event_of_a_made_up_log_is_one_of_the_table() -> None:
+    known = {(row.type, row.step) for row in TABLE}
+    events = [event for log in stored("logs.json") for frame in log for event in frame.get("events", ())]
+    assert {(event["type"], event.get("step", "")) for event in events} <= known

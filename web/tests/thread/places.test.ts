@@ -1,0 +1,59 @@
+import { describe, expect, test } from "vitest";
+import known from "../../src/thread/known.json";
+import { ELSEWHERE, IN_THREAD, IN_TURN, MOVED, nameOf } from "../../src/thread/places";
+import { laneKind } from "../../src/thread/stream";
+import { conversations, everything, isDurable, reloadedOf, threadOf } from "./recordings";
+
+/** Notices have no batch, so no recording of a log has them. */
+const NOTICES = ["chat.attachments", "rate_limit.attachment_failure"];
+
+const placed = [...Object.keys(IN_TURN), ...Object.keys(IN_THREAD), ...MOVED, ...ELSEWHERE];
+
+const frames = everything.flatMap((one) => one.frames);
+const recorded = new Set(frames.filter(isDurable).flatMap((frame) => frame.events.map(nameOf)));
+const lanes = new Set(
+  frames.flatMap((frame) =>
+    frame.frame === "delta" ? [frame.lane.replace(/\d+/, "<i>").replace(/\.(r?\d+)$/, "")] : [],
+  ),
+);
+
+describe("events", () => {
+  test.each(known.events)("%s has a place", (name) => {
+    expect(placed).toContain(name);
+  });
+
+  test.each(known.events.filter((name) => !NOTICES.includes(name)))("%s is in a recording", (name) => {
+    expect(recorded).toContain(name);
+  });
+
+  test("nothing has a place that the server does not send", () => {
+    expect(placed.filter((name) => !known.events.includes(name))).toEqual([]);
+  });
+});
+
+describe("lanes", () => {
+  test.each(known.lanes)("%s has a place", (lane) => {
+    expect(laneKind(lane.replace("<i>", "0"))).not.toBe("");
+  });
+
+  test.each(known.lanes)("%s is in a recording", (lane) => {
+    expect(lanes).toContain(lane);
+  });
+
+  test("a lane that replaces another one is of its kind", () => {
+    expect(laneKind("answer.0.r1")).toBe("answer");
+    expect(laneKind("exec.0.status.1")).toBe("status");
+  });
+});
+
+test("no recording has an event or a lane that is not known", () => {
+  for (const one of conversations) expect(threadOf(one.frames).unknown).toEqual(new Map());
+});
+
+test("what a later release adds is counted, and changes nothing else", () => {
+  const event = { type: "moon.phase", route: "r", ts: "", turn_id: "", step: "", status: "update", data: {} };
+  const batch = { frame: "events", conversation: "c-1", n: 1, prev: 0, claim: 0, part: 1, parts: 1, piece: "", v: 1 };
+  const thread = reloadedOf([{ ...batch, frame: "events", events: [event, event] }]);
+  expect(thread.unknown).toEqual(new Map([["moon.phase", 2]]));
+  expect(thread.turns).toEqual([]);
+});

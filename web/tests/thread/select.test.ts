@@ -1,0 +1,119 @@
+import { describe, expect, test } from "vitest";
+import {
+  contextOf,
+  currentPlan,
+  openTurn,
+  planDraft,
+  readoutOf,
+  sourcesOf,
+  type Thread,
+  type Turn,
+  tokenStack,
+  traceOf,
+  traceScale,
+} from "../../src/thread";
+import { sayReadout } from "../../src/words";
+import { named, threadOf, told } from "./recordings";
+
+function readouts(name: string): readonly string[] {
+  const frames = named(name);
+  const said = frames.map((_, place) => sayReadout(readoutOf(threadOf(frames.slice(0, place + 1)))));
+  return said.filter((text, place) => text !== said[place - 1]);
+}
+
+describe("the readout", () => {
+  test("follows a turn from its beginning to its end", () => {
+    expect(readouts("a plan and two files")).toEqual([
+      "round 1 · thinking",
+      "round 1 · deciding",
+      "round 1 · react.plan",
+      "round 2 · thinking",
+      "round 2 · writing outputs/a.md",
+      "round 2 · deciding",
+      "round 2 · react.write",
+      "round 3 · thinking",
+      "round 3 · writing outputs/b.md",
+      "round 3 · deciding",
+      "round 3 · react.write",
+      "round 4 · thinking",
+      "round 4 · deciding",
+      "round 4 · closing",
+      "idle",
+    ]);
+  });
+
+  test.each([
+    ["a program", "round 1 · program"],
+    ["a steer", "coming to an end, 2 rounds left"],
+    ["a stop", "stopping"],
+    ["a call that is approved", "round 1 · waits for your approval"],
+  ])("of %s says %s", (name, text) => {
+    expect(readouts(name)).toContain(text);
+  });
+
+  test("names the time until which the provider asks to wait", () => {
+    const waits = threadOf(told.slice(0, 6));
+    expect(readoutOf(waits)).toEqual({ is: "provider", round: 2, until: Date.parse("2026-11-21T10:05:00Z") });
+  });
+});
+
+describe("the margin", () => {
+  test("follows the current plan, and the draft of one", () => {
+    const frames = named("a plan and two files");
+    const drafts = frames.map((_, place) => planDraft(threadOf(frames.slice(0, place + 1)))?.text ?? "");
+    expect(drafts.some((text) => text.includes("□ look"))).toBe(true);
+    expect(drafts.at(-1)).toBe("");
+    expect(currentPlan(threadOf(frames))?.steps).toHaveLength(2);
+    expect(currentPlan(threadOf(named("an answer")))).toBeUndefined();
+  });
+
+  test("has the sources that a turn found, by number, and the same list for the same state", () => {
+    const thread = threadOf(named("a search that is cited"));
+    const turn = thread.turns[0] as Turn;
+    const sources = sourcesOf(thread, turn);
+    expect(sources.map((source) => source.sid)).toEqual([...sources.keys()].map((place) => place + 1));
+    expect(sourcesOf(thread, turn)).toBe(sources);
+  });
+
+  test("shows what of the budget the newest request took, by cache class", () => {
+    const usage = threadOf(told).turns[0]?.rounds[0]?.usage;
+    expect(usage && tokenStack(usage)).toEqual({ read: 2_100, written: 6_000, plain: 300, output: 90 });
+    const context = contextOf(threadOf(named("an answer")));
+    expect(context?.max).toBe(80_000);
+    expect(context?.used).toBe(context?.stack?.plain);
+    expect(contextOf(threadOf([]))).toBeNull();
+  });
+});
+
+describe("a trace", () => {
+  const thread: Thread = threadOf(told);
+  const turn = thread.turns[0] as Turn;
+
+  test("has the model, then each call for as long as it ran", () => {
+    const [round] = turn.rounds;
+    expect(round && traceOf(turn, round, 0)).toEqual([
+      { is: "model", from: 2_000, to: 2_000 },
+      { is: "tool", from: 2_858, to: 3_000 },
+      { is: "tool", from: 4_000, to: 4_000 },
+    ]);
+    expect(round && traceOf(turn, round, 0)).toBe(round && traceOf(turn, round, 9));
+  });
+
+  test("shows what runs up to now", () => {
+    const running = threadOf(told.slice(0, 4));
+    const open = openTurn(running) as Turn;
+    const round = open.rounds.at(-1);
+    const segments = round ? traceOf(open, round, open.startedAt + 9_000) : [];
+    expect(segments.at(-1)).toEqual({ is: "now", from: 3_000, to: 9_000 });
+  });
+
+  test.each([
+    [4_999, 5_000],
+    [5_001, 15_000],
+    [59_000, 60_000],
+    [60_001, 300_000],
+    [300_001, 600_000],
+  ])("of %d ms stands for %d ms", (elapsed, scale) => {
+    expect(traceScale({ ...turn, endedAt: null }, turn.startedAt + elapsed)).toBe(scale);
+  });
+});

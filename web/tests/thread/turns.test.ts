@@ -1,0 +1,265 @@
+import { describe, expect, test } from "vitest";
+import type { Frame } from "../../src/client";
+import type { Call, Round, Thread, Turn } from "../../src/thread";
+import { named, threadOf, told } from "./recordings";
+
+function turnOf(frames: readonly Frame[], place = 0): Turn {
+  return threadOf(frames).turns.at(place) as Turn;
+}
+
+function roundOf(frames: readonly Frame[], iteration = 0): Round {
+  return turnOf(frames).rounds[iteration] as Round;
+}
+
+function callsOf(turn: Turn): readonly Call[] {
+  return turn.rounds.flatMap((round) => round.calls);
+}
+
+/** Return the frames up to the first that holds an event, without that. */
+function upTo(frames: readonly Frame[], type: string, step = ""): readonly Frame[] {
+  const at = frames.findIndex(
+    (frame) => frame.frame === "events" && frame.events.some((event) => event.type === type && event.step === step),
+  );
+  return frames.slice(0, at);
+}
+
+/** Return every state that a reader saw. */
+function states(frames: readonly Frame[]): readonly Thread[] {
+  return frames.map((_, place) => threadOf(frames.slice(0, place + 1)));
+}
+
+describe("a turn", () => {
+  test("opens under its message, with a round that thinks and its limits", () => {
+    const turn = turnOf(upTo(named("an answer"), "solver.react.decision").slice(0, 2));
+    expect(turn.prompts.map((prompt) => prompt.text)).toEqual(["go"]);
+    expect(turn.outcome).toEqual({ is: "running" });
+    expect([turn.roundsMax, turn.maxTokens]).toEqual([15, 80_000]);
+    expect(turn.rounds.map((round) => [round.iteration, round.state])).toEqual([[0, "thinking"]]);
+  });
+
+  test("streams its answer, which the recorded one replaces", () => {
+    const seen = states(named("an answer")).flatMap((thread) => thread.turns[0]?.answers ?? []);
+    const streamed = seen.filter((answer) => answer.state === "streaming");
+    expect(streamed.length).toBeGreaterThan(0);
+    expect(streamed.every((answer) => "Hello.".startsWith(answer.text))).toBe(true);
+    expect(seen.at(-1)).toEqual({ text: "Hello.", state: "recorded", iteration: 0, claim: 0, lane: "" });
+  });
+
+  test("ends with its receipt and its suggestions", () => {
+    const turn = turnOf(named("an answer"));
+    expect(turn.outcome).toEqual({ is: "completed", reason: "complete", message: "" });
+    expect(turn.receipt).toMatchObject({ rounds: 1, model: "memory" });
+    expect(turn.receipt?.usage?.outputTokens).toBe(turn.rounds[0]?.usage?.outputTokens);
+    expect(turn.followups).toEqual(["More?"]);
+    expect(turn.closedN).toBeGreaterThan(turn.openedN);
+  });
+
+  test("that fails says why, and keeps the round that was cut off", () => {
+    const turn = turnOf(named("a turn that fails"));
+    expect(turn.outcome).toMatchObject({ is: "error", code: "model_refused", retryable: false });
+    expect(turn.rounds.map((round) => [round.state, round.interrupted])).toEqual([["done", true]]);
+    expect(threadOf(named("a turn that fails")).state).toBe("error");
+  });
+});
+
+describe("a round", () => {
+  test("shows its thinking as it grows, and the recorded one at its end", () => {
+    const texts = states(named("an answer")).map((thread) => thread.turns[0]?.rounds[0]?.thinking.text ?? "");
+    expect(texts.some((text) => text !== "" && text !== "Let me see.")).toBe(true);
+    expect(roundOf(named("an answer")).thinking).toEqual({ text: "Let me see.", whole: true, aborted: "" });
+  });
+
+  test("that breaks the protocol is refused, and another one follows", () => {
+    const turn = turnOf(named("a broken decision"));
+    expect(turn.rounds.map((round) => round.refused)).toEqual([true, false]);
+    expect(turn.rounds[0]?.items).toContainEqual(expect.objectContaining({ is: "rejected" }));
+  });
+
+  test("has what was corrected, refused, waited for and told in it, in order", () => {
+    const [first, second] = turnOf(told).rounds as [Round, Round];
+    expect(first.items.map((item) => item.is)).toEqual(["told", "call", "call", "notice", "rejected", "plan"]);
+    expect(first.bust).toEqual({ reason: "hide", expectedTokens: 8_100, readTokens: 2_100 });
+    expect(first.roundsLeft).toBe(13);
+    expect(second.items.map((item) => item.is)).toEqual(["waiting", "plan"]);
+  });
+
+  test("waits for a compaction, of which the beginning and the end are one", () => {
+    const turns = threadOf(named("a compaction")).turns;
+    const turn = turns.find((one) => one.compactions.length > 0) as Turn;
+    const items = turn.rounds.flatMap((round) => round.items.filter((item) => item.is === "compaction"));
+    expect(items.length).toBe(turn.compactions.length);
+    for (const one of turn.compactions) {
+      expect(one.ended).toBe(true);
+      expect(one.afterTokens).not.toBeNull();
+    }
+  });
+});
+
+describe("a call", () => {
+  test("runs from its decision on, and ends with its result", () => {
+    const frames = named("a plan and two files");
+    const running = callsOf(turnOf(upTo(frames, "react.tool.result")));
+    expect(running.map((call) => [call.toolId, call.state])).toEqual([["react.plan", "running"]]);
+    expect(callsOf(turnOf(frames)).map((call) => call.state)).toEqual(["ok", "ok", "ok"]);
+    expect(callsOf(turnOf(frames))[1]?.params).toMatchObject({ content: { chars: 9 } });
+  });
+
+  test("of several runs when the one before it has ended", () => {
+    const frames = upTo(told, "round.restarted").slice(0, -1);
+    const calls = callsOf(turnOf(frames));
+    expect(calls.map((call) => call.state)).toEqual(["ok", "running"]);
+    expect(calls[1]?.startedAt).toBe((calls[0]?.startedAt ?? 0) + 142);
+  });
+
+  test("that searches has its results, which are sources", () => {
+    const thread = threadOf(named("a search that is cited"));
+    const [call] = callsOf(thread.turns[0] as Turn);
+    const [first] = call?.search?.results ?? [];
+    expect(thread.sources.get(first?.sid ?? 0)).toMatchObject({ title: first?.title, url: first?.url });
+    expect(thread.turns[0]?.citations.map((source) => source.sid)).toEqual([1]);
+    expect(thread.turns[0]?.unresolvedSids).toEqual([77]);
+  });
+
+  test("that fetches pages has a row for each, those that failed too", () => {
+    const [call] = callsOf(turnOf(told));
+    expect(call?.fetched?.results.map((row) => [row.status, row.error])).toEqual([
+      ["success", ""],
+      ["error", "timeout"],
+    ]);
+    expect(threadOf(told).sources.get(1)?.snippet).toBe("a page");
+  });
+
+  test("that waits for a person is the turn's approval until it is answered", () => {
+    const turn = turnOf(named("a call that waits for a person"));
+    const [call] = callsOf(turn);
+    expect(turn.approval).toBe(call?.callId);
+    expect([call?.state, call?.approval?.state, call?.approval?.params]).toEqual(["waiting", "asked", { sum: 100 }]);
+  });
+
+  test.each([
+    ["a call that is approved", ["ok"], "approved"],
+    ["a call that is denied", ["skipped"], "denied"],
+    ["a call that is edited", ["skipped", "ok"], "edited"],
+  ] as const)("%s ends so", (name, ends, verdict) => {
+    const turn = turnOf(named(name));
+    const calls = callsOf(turn);
+    expect(calls.map((call) => call.state)).toEqual(ends);
+    expect(calls[0]?.approval?.state).toBe(verdict);
+    expect(turn.approval).toBe("");
+    if (verdict === "denied") expect(calls[0]?.approval?.text).toBe("Too much.");
+    if (verdict === "edited") expect(calls[0]?.approval?.editedCallId).toBe(calls[1]?.callId);
+  });
+});
+
+describe("a program", () => {
+  test("is written before its call is recorded, and keeps what was written", () => {
+    const frames = named("a program");
+    const written = callsOf(turnOf(upTo(frames, "solver.react.decision")))[0];
+    expect(written?.program).toMatchObject({ name: "count", objective: "I count.", state: "writing" });
+    expect(written?.program?.code.text).toBe("print(1)");
+    const [call] = callsOf(turnOf(frames));
+    expect(call?.callId).toBe(written?.callId);
+    expect(call?.program).toMatchObject({ name: "count", objective: "I count.", language: "python" });
+    expect(call?.program?.contract.map((file) => file.filename)).toEqual(["a.csv"]);
+  });
+
+  test("runs until its deadline, and is seen to print", () => {
+    const seen = states(named("a program that is watched"))
+      .map((thread) => callsOf(thread.turns[0] as Turn)[0]?.program)
+      .filter((program) => program?.state === "running");
+    expect(seen.some((program) => program?.log.text === "one\n")).toBe(true);
+    expect(seen.every((program) => program?.deadline !== null)).toBe(true);
+  });
+
+  test("ends with its output and its code", () => {
+    const [call] = callsOf(turnOf(named("a program that is watched")));
+    expect(call?.program?.log).toEqual({ base: 0, text: "one\ntwo\n", whole: true, bytes: 8 });
+    expect(call?.program?.errorCode).toBe(call?.code);
+  });
+});
+
+describe("a file and a plan", () => {
+  test("a file is seen while it is written, on the canvas or among the messages", () => {
+    const [, canvas, timeline] = turnOf(named("a plan and two files")).rounds as [Round, Round, Round];
+    expect(canvas.drafts[0]).toMatchObject({ name: "outputs/a.md", canvas: true, callId: canvas.calls[0]?.callId });
+    expect(canvas.drafts[0]?.text).toEqual({ text: "# A\n\nText", whole: true, aborted: "" });
+    expect(timeline.drafts[0]).toMatchObject({ name: "outputs/b.md", canvas: false });
+  });
+
+  test("a file that was offered is a row of its turn and of the thread", () => {
+    const thread = threadOf(named("a plan and two files"));
+    expect(thread.files.map((file) => file.filename)).toEqual(["a.md", "b.md"]);
+    expect(thread.turns[0]?.files).toEqual(thread.files);
+  });
+
+  test("a plan is a draft until it is told", () => {
+    const frames = named("a plan and two files");
+    expect(roundOf(upTo(frames, "solver.react.decision")).planDraft?.text).toContain("□ look");
+    expect(roundOf(frames).planDraft).toBeNull();
+    expect(threadOf(frames).plans[0]?.steps.map((step) => step.text)).toEqual(["look", "write"]);
+  });
+
+  test("the newest version of a plan counts, and says which step it changed", () => {
+    const [plan] = threadOf(told).plans;
+    expect(plan?.steps.map((step) => step.status)).toEqual(["done", "pending"]);
+    expect([plan?.changed, plan?.versions]).toEqual([0, 2]);
+  });
+});
+
+describe("a message beside the open turn", () => {
+  test("waits behind the round that runs, until another has read it", () => {
+    const frames = named("a message in mid-answer");
+    const waits = turnOf(upTo(frames, "solver.react.decision")).messages[0];
+    expect([waits?.text, waits?.state, waits?.after]).toEqual(["and the second?", { is: "waiting" }, 1]);
+    expect(turnOf(frames).messages[0]?.state).toEqual({ is: "read", iteration: 1 });
+  });
+
+  test("holds the answer back that had not read it", () => {
+    const { answers } = turnOf(named("a message in mid-answer"));
+    expect(answers.map((answer) => [answer.state, answer.iteration])).toEqual([
+      ["deferred", 0],
+      ["recorded", 1],
+    ]);
+  });
+
+  test("becomes the heading of the next turn, if this one has no round left", () => {
+    const [first, second] = threadOf(named("a message that opens the next turn")).turns;
+    expect(second?.prompts.map((prompt) => prompt.messageId)).toEqual(["f1"]);
+    expect(first?.messages.map((message) => message.messageId)).toEqual(["f0"]);
+  });
+
+  test("that redirects cuts the answer off, of which the part that was shown stays", () => {
+    const turn = turnOf(named("a steer"));
+    expect(turn.messages[0]?.state).toEqual({ is: "heeded", phase: "decision", finalizeRounds: 2 });
+    expect(turn.rounds.map((round) => round.interrupted)).toEqual([true, false]);
+    expect(turn.answers.map((answer) => answer.state)).toEqual(["cut", "recorded"]);
+    expect(turn.answers[0]?.text).toMatch(/^One, two, three/);
+    expect(turn.roundsMax).toBe(15);
+  });
+
+  test("that stops draws nothing, and the turn ends with the part that was shown", () => {
+    const turn = turnOf(named("a stop"));
+    expect(turn.messages).toEqual([]);
+    expect([turn.ending, turn.outcome.is === "completed" && turn.outcome.reason]).toEqual([0, "stop"]);
+    expect(turn.answers.map((answer) => answer.state)).toEqual(["cut"]);
+    expect(turn.rounds).toHaveLength(1);
+  });
+});
+
+describe("what is said outside of a turn", () => {
+  test("is kept, or handed back", () => {
+    const loose = threadOf(told).loose.map((message) => [message.kind, message.source, message.state]);
+    expect(loose).toEqual([
+      ["steer", "", { is: "dropped", reason: "nothing_to_steer" }],
+      ["alert", "weather", { is: "said" }],
+    ]);
+  });
+
+  test("the newest feedback of each origin counts, and one that was withdrawn does not", () => {
+    expect(turnOf(told).feedback).toEqual([{ origin: "machine", reaction: "ok", text: "exact" }]);
+  });
+
+  test("the conversation has the title that it was given", () => {
+    expect(threadOf(told).title).toBe("pay the bill");
+  });
+});
