@@ -1,6 +1,6 @@
 /** What stands for the browser and the server in tests of the frame: a clock, a dial, a shelf of pages. */
 
-import type { DialHandlers, Frame as WireFrame } from "../../src/client/index.ts";
+import type { DialHandlers } from "../../src/client/index.ts";
 import type { Clock } from "../../src/ui/store/clock.ts";
 
 /** A clock that goes on when it is told to. */
@@ -75,7 +75,7 @@ export class ScriptedSocket {
     this.#handlers?.open();
   }
 
-  say(frame: Partial<WireFrame> & { frame: string }): void {
+  say(frame: { readonly frame: string } & Readonly<Record<string, unknown>>): void {
     this.#handlers?.message(JSON.stringify(frame));
   }
 

@@ -56,16 +56,6 @@ export const shell = {
   readout: {
     idle: (turns: number, weighted: string) =>
       ["idle", count(turns, "turn"), weighted && `${weighted} weighted`].filter(Boolean).join(" · "),
-    starting: "starting",
-    stopping: "stopping",
-    ending: (rounds: number) => `coming to an end, ${count(rounds, "round")} left`,
-    round: (round: number, doing: string) => `round ${round} · ${doing}`,
-    approval: "waits for you",
-    program: "program",
-    answering: "answering",
-    thinking: "thinking",
-    deciding: "deciding",
-    writing: (name: string) => `writing ${name}`,
   },
   menu: {
     exportMarkdown: "Export as Markdown",

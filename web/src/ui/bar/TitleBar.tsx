@@ -10,7 +10,7 @@ import { type Route, threadOf } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
-import { readoutOf } from "./readout.ts";
+import { readoutText, runsSince } from "./readout.ts";
 
 interface BarProps {
   readonly page: Page;
@@ -91,8 +91,8 @@ function Views({ page, conversation, route }: { page: Page; conversation: Conver
 }
 
 function Readout({ conversation }: { conversation: Conversation }) {
-  const text = useSelector(conversation.store, (state) => readoutOf(state.thread, state.stopping).text);
-  const since = useSelector(conversation.store, (state) => readoutOf(state.thread, state.stopping).since);
+  const text = useSelector(conversation.store, (state) => readoutText(state.thread, state.stopping));
+  const since = useSelector(conversation.store, (state) => runsSince(state.thread));
   const link = useSelector(conversation.store, (state) => state.link.is);
   if (since === null) return <span class="readout">{text}</span>;
   return (
