@@ -7,7 +7,14 @@ export * from "./effect.ts";
 export { ClientError, type Failure } from "./failure.ts";
 export { type FeedItem, type FeedRow, type FeedRows, foldFeed, takePage, unreadN } from "./feed.ts";
 export type { Connection, Dial, DialHandlers, LinkState } from "./link.ts";
-export { MESSAGE_MAX_BYTES, type Reaction, type Request, type Said, type Verdict } from "./outgoing.ts";
+export {
+  FRAME_MAX_BYTES,
+  MESSAGE_MAX_BYTES,
+  type Reaction,
+  type Request,
+  type Said,
+  type Verdict,
+} from "./outgoing.ts";
 export { PACE, type Pace } from "./pace.ts";
 export { EXPIRED, type Folded, foldFrame, foldFrames, isPassing, resumeRequest } from "./reducer.ts";
 export { Session, type SessionOptions } from "./session.ts";

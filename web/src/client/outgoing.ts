@@ -6,6 +6,9 @@ import { ClientError } from "./failure.ts";
 /** The most bytes of a message that the server takes. */
 export const MESSAGE_MAX_BYTES = 128 * 1024;
 
+/** The most bytes of one frame that API Gateway takes. A browser sends each message in one frame, whatever its size. */
+export const FRAME_MAX_BYTES = 32 * 1024;
+
 export type Reaction = "ok" | "not_ok" | "neutral";
 export type Verdict = "approve" | "deny" | "edit";
 
@@ -86,14 +89,11 @@ export function renderRequest(conversation: string, messageId: string, said: Sai
 }
 
 /** Encode a request. Throws ClientError `message_too_large`. */
-export function encodeRequest(request: Request): string {
+export function encodeRequest(request: Request, maxBytes = MESSAGE_MAX_BYTES): string {
   const body = JSON.stringify(request);
   const bytes = countUtf8Bytes(body);
-  if (bytes > MESSAGE_MAX_BYTES) {
-    throw new ClientError(
-      "message_too_large",
-      `the message has ${bytes} bytes, at most ${MESSAGE_MAX_BYTES} can be sent`,
-    );
+  if (bytes > maxBytes) {
+    throw new ClientError("message_too_large", `the message has ${bytes} bytes, at most ${maxBytes} can be sent`);
   }
   return body;
 }

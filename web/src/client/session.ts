@@ -45,6 +45,8 @@ export interface SessionOptions {
   readonly timezone?: string;
   /** The bundle that every message names. */
   readonly bundle?: string;
+  /** The most bytes of a message: `FRAME_MAX_BYTES` where the dial cannot cut one into frames, as in a browser. */
+  readonly maxBytes?: number;
   readonly random?: Random;
   /** Takes what one frame, or what was due, came to; `state` is the state after all of it. */
   onEffects(effects: readonly Effect[], state: ClientState): void;
@@ -218,7 +220,7 @@ export class Session {
     const bundle = this.#options.bundle ?? "";
     const said = { ...given, text, timezone: given.timezone || this.#timezone, bundle };
     const noted = noteMessage(this.state, messageId, said);
-    encodeRequest(sendRequest(noted, messageId));
+    encodeRequest(sendRequest(noted, messageId), this.#options.maxBytes);
     this.state = noted;
     this.#sayAgain(messageId);
     this.#arm();

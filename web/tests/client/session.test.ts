@@ -6,6 +6,7 @@ import {
   type Effect,
   emptyState,
   type Failure,
+  FRAME_MAX_BYTES,
   type LinkState,
   PACE,
   Session,
@@ -228,6 +229,13 @@ describe("what is said", () => {
     expect(() => page.session.say(`${most}${"é".repeat(1600)}`)).toThrow(ClientError);
     expect(page.asked("send")).toBe(1);
     expect(page.session.state.unacked.size).toBe(1);
+  });
+
+  it("fits into one frame of the gateway where a dial cannot cut it", () => {
+    const page = new Page({ maxBytes: FRAME_MAX_BYTES });
+    page.session.say("x".repeat(32_000));
+    expect(() => page.session.say("x".repeat(33_000))).toThrow(ClientError);
+    expect(page.asked("send")).toBe(1);
   });
 
   it("has a question mark for half of a pair", () => {
