@@ -38,7 +38,8 @@ export function foldEffects(thread: Thread, effects: readonly Effect[]): Thread 
 function foldEffect(thread: Thread, effect: Effect): Thread {
   switch (effect.kind) {
     case "eventsApplied":
-      return foldBatch(thread, effect.n, effect.events);
+      // A client that began behind an unanswered approval is sent its batch, and those behind it, once more.
+      return effect.n > thread.cursor ? foldBatch(thread, effect.n, effect.events) : thread;
     case "textAppended":
       return changeLane(thread, effect, (lane) => appended(lane, effect));
     case "laneKnown":

@@ -5,31 +5,28 @@ import { en } from "./en";
 import { formatTime } from "./format";
 
 export function sayReadout(readout: Readout): string {
-  const { shell, turn } = en;
+  const say = en.readout;
   switch (readout.is) {
     case "idle":
-      return shell.idle;
     case "stopping":
-      return turn.stopping;
+      return say[readout.is];
     case "ending":
-      return turn.comingToAnEnd(readout.left);
+      return say.ending(readout.left);
     default:
-      return `${turn.round(readout.round)} · ${doing(readout)}`;
+      return `${say.round(readout.round)} · ${doing(readout)}`;
   }
 }
 
 function doing(readout: Exclude<Readout, { is: "idle" | "stopping" | "ending" }>): string {
-  const { turn } = en;
+  const say = en.readout;
   switch (readout.is) {
     case "writing":
-      return turn.writing(readout.name);
+      return say.writing(readout.name);
     case "calling":
       return readout.toolId;
-    case "approval":
-      return turn.waitsForYou;
     case "provider":
-      return turn.waitsForProvider(formatTime(readout.until));
+      return say.provider(formatTime(readout.until));
     default:
-      return turn[readout.is];
+      return say[readout.is];
   }
 }

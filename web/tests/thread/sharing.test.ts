@@ -144,6 +144,13 @@ describe("a stream that is void", () => {
     expect((seen?.base ?? 0) + [...(seen?.text ?? "")].length).toBe(8 + [...flood].length);
   });
 
+  test("a batch that comes once more changes nothing", () => {
+    const effects = effectsOf(named("a search that is cited"));
+    const thread = foldEffects(emptyThread("c-1"), effects);
+    const again = effects.filter((effect) => effect.kind === "eventsApplied");
+    expect(foldEffects(thread, again)).toBe(thread);
+  });
+
   test("a conversation that was replaced by another one begins anew", () => {
     const [start] = answering();
     const frame = {
