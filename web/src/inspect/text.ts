@@ -22,7 +22,7 @@ export function showHidden(text: string): string {
 /** Return the text on one line of at most so many characters; one that was cut ends in "…". */
 export function oneLine(text: string, chars: number = LINE_CHARS): string {
   const line = showHidden(text).split(/\s+/u).filter(Boolean).join(" ");
-  const points = [...line.slice(0, chars * 2)];
+  const points = [...line.slice(0, 2 * chars + 2)];
   return points.length <= chars ? line : `${points.slice(0, chars - 1).join("")}…`;
 }
 

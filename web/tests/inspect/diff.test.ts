@@ -1,0 +1,75 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { diffRows, firstChanged } from "../../src/inspect/diff_rows";
+import { diffWords, nearChanges } from "../../src/inspect/word_diff";
+import { diffNumbers, diffOf, load, NAMES } from "./load";
+
+const EVERY = NAMES.flatMap((name) => diffNumbers(load(name)).map(([n, to]) => [name, n, to] as const));
+
+describe.each(EVERY)("the difference of %s from batch %i to %i", (name, n, to) => {
+  const diff = diffOf(load(name), n, to);
+  const rows = diffRows(diff);
+
+  it("has every piece of the newer request, and those that are gone", () => {
+    const pieces = rows.flatMap((row) => (row.is === "piece" ? [row.piece] : row.is === "first" ? [] : row.pieces));
+    expect(pieces).toEqual(diff.runs.flatMap((run) => run.pieces));
+  });
+
+  it("marks the first difference behind nothing but what is the same", () => {
+    const at = rows.findIndex((row) => row.is === "first");
+    expect(at).toBeGreaterThanOrEqual(0);
+    expect(rows.slice(0, at).every((row) => row.is === "same")).toBe(true);
+    const before = rows.slice(0, at).reduce((sum, row) => sum + (row.is === "same" ? row.tokens : 0), 0);
+    expect(before).toBe(diff.first_difference?.at_tokens);
+    expect(firstChanged(rows)).toBe(rows[at + 1]?.key);
+  });
+});
+
+it("a round's request only adds to the one before, but for what is told every time", () => {
+  const rows = diffRows(diffOf(load("stage"), 24, 26));
+  const changed = rows.flatMap((row) => (row.is === "piece" && row.op === "changed" ? [row.piece.kind] : []));
+  expect(changed).toEqual(["announce"]);
+});
+
+it("a hidden block is the first that changed, with its older form beside it", () => {
+  const rows = diffRows(diffOf(load("reduced"), 11, 13));
+  const first = rows.find((row) => row.key === firstChanged(rows));
+  expect(first?.is === "piece" && [first.op, first.piece.reduced?.why, first.before?.text.includes("seal")]).toEqual([
+    "changed",
+    "hidden",
+    true,
+  ]);
+});
+
+describe("words", () => {
+  const text = fc.array(fc.constantFrom("a", "bb", " ", "\n", "ä", "𝒳", ",", "word ")).map((parts) => parts.join(""));
+  const join = (all: ReturnType<typeof diffWords>, without: string) =>
+    all
+      .filter((one) => one.is !== without)
+      .map((one) => one.text)
+      .join("");
+
+  it("without the added ones are the older text, without the removed ones the newer", () => {
+    fc.assert(
+      fc.property(text, text, (older, newer) => {
+        const all = diffWords(older, newer);
+        expect(join(all, "added")).toBe(older);
+        expect(join(all, "removed")).toBe(newer);
+      }),
+    );
+  });
+
+  it("of texts that have nothing in common end, too", () => {
+    const older = Array.from({ length: 4_000 }, (_, at) => `a${at}`).join(" ");
+    const newer = Array.from({ length: 4_000 }, (_, at) => `b${at}`).join(" ");
+    const all = diffWords(older, newer);
+    expect([join(all, "added"), join(all, "removed")]).toEqual([older, newer]);
+  });
+
+  it("far from a change are left out", () => {
+    const long = "same ".repeat(500);
+    const near = nearChanges(diffWords(`${long}one`, `${long}two`));
+    expect(near[0]?.text.length).toBeLessThan(200);
+    expect(near.slice(1).map((one) => one.text)).toEqual(["one", "two"]);
+  });
+});

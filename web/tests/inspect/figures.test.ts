@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+import { costsOf, figuresOf, readShare, sumFigures } from "../../src/inspect/figures";
+import { figuresOfRound } from "../../src/inspect/rounds";
+import { placeRounds } from "../../src/inspect/rounds_list";
+import { load, NAMES, receiptsOf, roundsOf } from "./load";
+
+describe.each(NAMES)("the figures of the conversation %s", (name) => {
+  const data = load(name);
+  const turns = costsOf(receiptsOf(data));
+
+  it("equal the usage event of each turn, summed over its calls", () => {
+    expect(turns.length).toBeGreaterThan(3);
+    for (const turn of turns) {
+      const event = data.usage[turn.whole.turnId];
+      expect(event).toBeDefined();
+      for (const figures of [sumFigures(turn.calls.map((call) => call.figures)), turn.whole.figures]) {
+        expect({
+          input_tokens: figures.plain,
+          cache_read_tokens: figures.read,
+          written: figures.written,
+          output_tokens: figures.output,
+          total_input_tokens: figures.input,
+        }).toEqual({
+          input_tokens: event?.input_tokens,
+          cache_read_tokens: event?.cache_read_tokens,
+          written: (event?.cache_write_5m_tokens ?? 0) + (event?.cache_write_1h_tokens ?? 0),
+          output_tokens: event?.output_tokens,
+          total_input_tokens: event?.total_input_tokens,
+        });
+        expect(Math.round(figures.weighted)).toBe(event?.weighted_tokens);
+      }
+    }
+  });
+
+  it("say of each turn how many rounds it had", () => {
+    const counts = turns.map((turn) => turn.calls.filter((call) => call.kind === "round").length);
+    expect(counts).toEqual(turns.map((turn) => data.usage[turn.whole.turnId]?.rounds));
+  });
+
+  it("are the same beside the rounds, whose calls were all heard", () => {
+    const calls = turns.flatMap((turn) => turn.calls.filter((call) => call.kind === "round"));
+    const placed = placeRounds(roundsOf(data));
+    expect(placed.map(figuresOfRound)).toEqual(calls.map((call) => call.figures));
+  });
+
+  it("sum up to those of the conversation", () => {
+    const whole = figuresOf(receiptsOf(data).tokens);
+    expect(sumFigures(turns.map((turn) => turn.whole.figures)).input).toBe(whole.input);
+  });
+});
+
+it("a call beside the rounds is named by what asked", () => {
+  const kinds = costsOf(receiptsOf(load("reduced"))).flatMap((turn) => turn.calls.map((call) => call.kind));
+  expect(kinds).toContain("summary");
+});
+
+it("nothing that was read has a share of nothing", () => {
+  expect(readShare(sumFigures([]))).toBe(0);
+});

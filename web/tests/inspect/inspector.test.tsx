@@ -1,0 +1,329 @@
+// @vitest-environment happy-dom
+import axe from "axe-core";
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { HttpApi } from "../../src/api";
+import Inspector from "../../src/inspect";
+import { load, roundsOf } from "./load";
+import { answering, type Recorded } from "./recorded";
+
+const stage = load("stage");
+const reduced = load("reduced");
+const turnIds = (data: Recorded) => roundsOf(data).turns.map((turn) => turn.turn_id);
+
+let host: HTMLElement;
+let addresses: string[];
+
+beforeEach(() => {
+  host = document.createElement("main");
+  document.body.append(host);
+  addresses = [];
+  vi.stubGlobal("innerWidth", 1440);
+  (window as unknown as { happyDOM: { setViewport(size: object): void } }).happyDOM.setViewport({
+    width: 1440,
+    height: 900,
+  });
+});
+
+afterEach(() => {
+  render(null, host);
+  host.remove();
+  vi.unstubAllGlobals();
+});
+
+interface Asked {
+  readonly turn: number;
+  readonly round: number;
+  readonly view?: string;
+  readonly to?: string;
+  readonly admin?: boolean;
+  readonly letters?: boolean;
+  readonly refuse?: (what: string) => Response | null;
+}
+
+/** Draw the inspector at a round (turn and round from 1), until nothing is being read any more. */
+async function open(data: Recorded, asked: Asked): Promise<void> {
+  const answer = answering(data, asked.admin);
+  vi.stubGlobal("fetch", async (address: string) => asked.refuse?.(String(address)) ?? answer(String(address)));
+  const api = new HttpApi("http://api.test", async () => "a token");
+  await act(() =>
+    render(
+      <Inspector
+        conversation={data.conversation}
+        turn={turnIds(data)[asked.turn - 1] ?? "turn_none"}
+        iteration={asked.round - 1}
+        view={asked.view ?? "request"}
+        to={asked.to ?? ""}
+        letters={asked.letters ?? true}
+        api={api}
+        navigate={(address) => addresses.push(address)}
+      />,
+      host,
+    ),
+  );
+  await settle();
+}
+
+async function settle(): Promise<void> {
+  await vi.waitFor(() => expect(host.textContent).not.toContain("Reading…"));
+  await act(async () => undefined);
+}
+
+async function click(element: Element | null | undefined): Promise<void> {
+  if (!element) throw new Error("there is nothing to click");
+  await act(() => (element as HTMLElement).click());
+  await settle();
+}
+
+function press(key: string, on: EventTarget = document.body): void {
+  act(() => {
+    on.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  });
+}
+
+const all = (selector: string) => [...host.querySelectorAll<HTMLElement>(selector)];
+const texts = (selector: string) => all(selector).map((one) => one.textContent ?? "");
+const named = (selector: string, text: string) => all(selector).find((one) => one.textContent?.includes(text));
+
+function refusal(status: number, code: string): Response {
+  const problem = { title: "No", status, code, detail: "this deployment does not show it", type: "about:blank" };
+  return new Response(JSON.stringify(problem), { status, headers: { "Content-Type": "application/problem+json" } });
+}
+
+describe("the rounds", () => {
+  it("are listed by turn, each with its tokens in words", async () => {
+    await open(stage, { turn: 4, round: 3 });
+    expect(texts(".asked-for")).toContain("Search for prompt injection and write what you find to a file cache.md");
+    const current = host.querySelector(".pick[aria-current]");
+    expect(current?.textContent).toContain("turn 4, round 3: ");
+    expect(current?.textContent).toContain("10,425 read, 185 written, 210 plain, 327 output (96%)");
+  });
+
+  it("that missed a cache say how much of it, and why", async () => {
+    await open(reduced, { turn: 2, round: 3 });
+    expect(texts(".pick .bust")).toEqual([
+      "2.5k of 4.3k read: a block was hidden",
+      "0 of 4k read: older turns were shortened",
+      "0 of 7.7k read: older turns were summed up",
+    ]);
+    expect(all(".pick .notch").length).toBe(3);
+  });
+
+  it("that were refused say so", async () => {
+    await open(reduced, { turn: 3, round: 1 });
+    expect(host.querySelector(".pick[aria-current]")?.textContent).toContain("refused");
+  });
+
+  it("are left and entered by j and k, the chat by t, unless somebody writes or has no use for letters", async () => {
+    await open(stage, { turn: 4, round: 1, view: "reply" });
+    press("j");
+    press("k");
+    press("t");
+    press("x");
+    const [, , third, fourth] = turnIds(stage);
+    const base = `/c/${stage.conversation}`;
+    expect(addresses).toEqual([
+      `${base}/timeline/${fourth}/2?view=reply`,
+      `${base}/timeline/${third}/2?view=reply`,
+      `${base}/t/${fourth}/r/1`,
+    ]);
+    const field = document.createElement("input");
+    host.append(field);
+    press("j", field);
+    field.remove();
+    await open(stage, { turn: 4, round: 1, letters: false });
+    press("j");
+    expect(addresses.length).toBe(3);
+  });
+
+  it("of which there is none here are said to be missing, beside those that there are", async () => {
+    await open(stage, { turn: 9, round: 9 });
+    expect(host.textContent).toContain("There is no such round, or it is not decided yet.");
+    expect(all(".picks summary").length).toBe(4);
+  });
+});
+
+describe("the request", () => {
+  it("shows what was read, marks, what is told every time, and that its bytes are those that were sent", async () => {
+    await open(stage, { turn: 4, round: 3 });
+    expect(host.querySelector(".strip")?.textContent).toContain("10,820 tokens in, 96% read");
+    expect(texts(".cachemark").map((text) => text.slice(0, 6))).toEqual(["mark 1", "mark 2", "mark 3", "mark 4"]);
+    expect(texts(".pill.live")).toEqual(["every time", "every time"]);
+    expect(host.querySelector(".proof")?.textContent).toContain("These are the bytes that were sent");
+  });
+
+  it("says that the system part is for admins, and since when it is the same", async () => {
+    await open(stage, { turn: 4, round: 3 });
+    const system = named(".piece", "SYSTEM");
+    expect(system?.textContent).toContain("shown to admins only");
+    expect(system?.textContent).toContain("same since turn 1");
+  });
+
+  it("folds the system part into its sections for an admin", async () => {
+    await open(stage, { turn: 1, round: 1, admin: true });
+    expect(texts(".section summary")).toContain("How you answer");
+  });
+
+  it("selects the batch of a piece, and the pieces of a batch, also in a folded turn", async () => {
+    await open(stage, { turn: 4, round: 3 });
+    await click(named(".piece .kind", "USER MESSAGE"));
+    const chosen = host.querySelector(".log .chosen");
+    expect(chosen?.textContent).toContain("prompt: Search for prompt injection");
+    expect(host.querySelector(".behind")?.textContent).toContain(`behind ${chosen?.getAttribute("data-n")}`);
+    await click(host.querySelector(".log [data-n='11'] button"));
+    const opened = named("details.folded[open]", "TURN 2");
+    expect(opened?.querySelectorAll(".piece.chosen").length).toBeGreaterThan(1);
+    await click(host.querySelector(".log [data-n='11'] button"));
+    expect(all(".chosen")).toEqual([]);
+  });
+
+  it("shows the original of a hidden block beside what the model read, until Escape", async () => {
+    await open(reduced, { turn: 2, round: 3 });
+    const piece = named(".piece.gone", "hidden from 1,641");
+    await click(piece?.querySelector(".more"));
+    const [read, original] = [...(piece?.querySelectorAll(".beside section") ?? [])].map((one) => one.textContent);
+    expect(read).toContain("seals eat fish, said over and over");
+    expect(original).toContain("The seal eats fish and swims in the river all day long.");
+    press("Escape", piece?.querySelector("[aria-expanded=true][aria-controls]") ?? document);
+    expect(piece?.querySelector(".beside")).toBeNull();
+  });
+});
+
+describe("the difference", () => {
+  it("folds what is the same, and shows words that came and went", async () => {
+    await open(stage, { turn: 4, round: 3, view: "diff" });
+    expect(host.textContent).toContain("From turn 4, round 2 to turn 4, round 3");
+    expect(texts(".folded > summary .path")[0]).toMatch(/^\d+ pieces the same$/);
+    expect(texts(".cachemark.first")[0]).toMatch(
+      /^first difference: byte [\d,]+, behind [\d,]+ tokens\. A cache ends here\.$/,
+    );
+    const announce = named("[data-op=changed]", "ANNOUNCE");
+    expect(announce?.querySelector("del")?.textContent).toBe("2");
+    expect(announce?.querySelector("ins")?.textContent).toBe("3");
+  });
+
+  it("of a round that missed its cache selects what changed first", async () => {
+    await open(reduced, { turn: 2, round: 3, view: "diff" });
+    const [selected] = all(".seen [aria-current]");
+    expect(selected?.textContent).toContain("TOOL RESULT");
+    expect(host.textContent).toContain("The cache held 4.3k tokens, and 2.5k of them were read: a block was hidden.");
+  });
+
+  it("is made with another round by choosing it", async () => {
+    await open(stage, { turn: 4, round: 3, view: "diff" });
+    const select = host.querySelector("select");
+    if (select === null) throw new Error("no choice");
+    select.value = "0";
+    await act(() => {
+      select.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+    const [first, , , fourth] = turnIds(stage);
+    expect(addresses).toEqual([`/c/${stage.conversation}/timeline/${fourth}/3?view=diff&to=${first}.1`]);
+  });
+});
+
+describe("the reply", () => {
+  it("has its thinking, its decision as a tree, its usage and the time to its first token", async () => {
+    await open(stage, { turn: 4, round: 2, view: "reply" });
+    const reply = host.querySelector(".reply")?.textContent;
+    expect(reply).toContain("Now I write cache.md.");
+    expect(reply).toContain("10,635 in (93% read), 215 out");
+    expect(reply).toMatch(/first token after\d+ ms/);
+    expect(texts(".tree summary")).toContain("actions [1]");
+  });
+
+  it("of a refused decision has its raw text and the notice", async () => {
+    await open(reduced, { turn: 3, round: 1, view: "reply" });
+    expect(host.querySelector(".reply")?.textContent).toContain("{not json");
+    expect(host.querySelector(".reply")?.textContent).toContain("no_json_candidate");
+  });
+
+  it("moves in its tree by arrows", async () => {
+    await open(stage, { turn: 4, round: 2, view: "reply" });
+    const [actions, action] = all(".tree summary");
+    actions?.focus();
+    press("ArrowRight", actions);
+    expect(document.activeElement).toBe(action);
+    press("ArrowLeft", action);
+    expect(action?.parentElement?.hasAttribute("open")).toBe(false);
+    press("ArrowLeft", action);
+    expect(document.activeElement).toBe(actions);
+  });
+});
+
+describe("the costs", () => {
+  it("are plotted, and stand in a table with the figures of the usage events", async () => {
+    await open(stage, { turn: 4, round: 3, view: "costs" });
+    expect(all(".plot svg").length).toBe(3);
+    const rows = all("tr.turn-row").map((row) => [...row.querySelectorAll("td")].map((cell) => cell.textContent));
+    const events = turnIds(stage).map((turn) => stage.usage[turn]);
+    const shown = (value: number | undefined) => (value ?? 0).toLocaleString("en");
+    expect(rows.map((cells) => [cells[0], cells[2], cells[3], cells[5]])).toEqual(
+      events.map((event) => [
+        shown(event?.cache_read_tokens),
+        shown(event?.input_tokens),
+        shown(event?.output_tokens),
+        shown(event?.weighted_tokens),
+      ]),
+    );
+  });
+});
+
+describe("the log", () => {
+  it("says what the model had seen, behind the newest batch of its request", async () => {
+    await open(stage, { turn: 4, round: 3 });
+    const saw = host.querySelector(".log .saw");
+    expect(saw?.previousElementSibling?.getAttribute("data-n")).toBe("25");
+    expect(saw?.nextElementSibling?.getAttribute("aria-current")).toBe("true");
+    expect(host.querySelector(".behind")?.textContent).toContain("epoch, claim21, 25");
+  });
+});
+
+describe("a deployment that shows nothing of it", () => {
+  it("is told in a sentence, beside the rounds and their costs", async () => {
+    const refuse = (address: string) =>
+      /requests|decisions|log\?/.test(address) ? refusal(403, "not_inspectable") : null;
+    await open(stage, { turn: 4, round: 3, refuse });
+    expect(texts("[role=alert]")).toEqual([
+      "This deployment does not show requests, replies and the log to you. Rounds and costs are yours to see.",
+      "This deployment does not show requests, replies and the log to you. Rounds and costs are yours to see.",
+    ]);
+    expect(texts(".pick").join("")).toContain("10,820");
+    await open(stage, { turn: 4, round: 3, view: "costs", refuse });
+    expect(all(".plot").length).toBe(3);
+  });
+
+  it("that is down is asked again", async () => {
+    let down = true;
+    const refuse = (address: string) => (down && address.includes("requests") ? refusal(503, "dependency") : null);
+    await open(stage, { turn: 4, round: 3, refuse });
+    down = false;
+    await click(host.querySelector("[role=alert] button"));
+    expect(all(".cachemark").length).toBe(4);
+  });
+});
+
+describe("a narrow window", () => {
+  it("has the panels as tabs", async () => {
+    (window as unknown as { happyDOM: { setViewport(size: object): void } }).happyDOM.setViewport({
+      width: 800,
+      height: 600,
+    });
+    await open(stage, { turn: 4, round: 3 });
+    expect(texts("[role=tab]")).toEqual(["Rounds", "Round", "Log"]);
+    press("ArrowRight", host.querySelector("[role=tab][aria-selected=true]") ?? document);
+    await settle();
+    expect(host.querySelector("[role=tabpanel] .log")).not.toBeNull();
+  });
+});
+
+describe.each(["request", "diff", "reply", "costs"])("the view %s", (view) => {
+  it("has nothing serious that axe finds", async () => {
+    await open(reduced, { turn: 2, round: 3, view });
+    // Colours have no size here: they are looked at in a browser.
+    const found = await axe.run(host, { rules: { "color-contrast": { enabled: false } } });
+    const serious = found.violations.filter((one) => one.impact === "serious" || one.impact === "critical");
+    expect(serious.map((one) => `${one.id}: ${one.nodes[0]?.html}`)).toEqual([]);
+  });
+});

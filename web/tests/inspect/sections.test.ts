@@ -1,0 +1,103 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { RequestView } from "../../src/api";
+import { indexOfRound, placeRounds } from "../../src/inspect/rounds_list";
+import { leftOut, type Row, requestRows, shortenedMost, systemSections } from "../../src/inspect/sections";
+import { load, NAMES, requestNumbers, requestOf, roundsOf } from "./load";
+
+function rowsOf(name: (typeof NAMES)[number], n: number): { view: RequestView; rows: readonly Row[] } {
+  const data = load(name);
+  const rounds = roundsOf(data);
+  const all = placeRounds(rounds);
+  const at = all.findIndex((one) => one.round.decided_n === n);
+  const placed = all[at];
+  if (placed === undefined) throw new Error(`no round ${n}`);
+  expect(indexOfRound(all, placed.turn.turn_id, placed.round.iteration)).toBe(at);
+  const turns = new Map(rounds.turns.map((turn, index) => [turn.turn_id, index + 1]));
+  const view = requestOf(data, n);
+  return { view, rows: requestRows(view, placed, all[at - 1] ?? null, turns) };
+}
+
+const marksOf = (rows: readonly Row[]) => rows.flatMap((row) => (row.is === "mark" ? [row] : []));
+const shownOf = (rows: readonly Row[]) =>
+  rows.flatMap((row) => (row.is === "piece" ? [row.shown] : row.is === "turn" ? row.pieces : []));
+
+const EVERY = NAMES.flatMap((name) => requestNumbers(load(name)).map((n) => [name, n] as const));
+
+describe.each(EVERY)("the request of %s at batch %i", (name, n) => {
+  const { view, rows } = rowsOf(name, n);
+
+  it("has every piece once and in order", () => {
+    expect(shownOf(rows).map((one) => one.piece)).toEqual(view.parts.flatMap((part) => part.pieces));
+  });
+
+  it("has at most four marks, each with the tokens in front of it, and nothing but what is told every time behind the last", () => {
+    const marks = marksOf(rows);
+    expect(marks.length).toBeGreaterThan(0);
+    expect(marks.length).toBeLessThanOrEqual(4);
+    const sums = view.parts.map((_, at) => view.parts.slice(0, at + 1).reduce((sum, part) => sum + part.tokens, 0));
+    expect(marks.map((mark) => mark.tokens)).toEqual(sums.filter((_, at) => view.parts[at]?.mark));
+    const behind = rows.slice(rows.findLastIndex((row) => row.is === "mark") + 1);
+    expect(behind.every((row) => row.is === "piece" && row.shown.everyTime)).toBe(true);
+  });
+});
+
+describe("marks", () => {
+  it("say what they stand behind", () => {
+    const { rows } = rowsOf("stage", 26);
+    expect(marksOf(rows).map((mark) => mark.what)).toEqual([
+      "the system part",
+      "the end of turn 3",
+      "where the request before ended",
+      "the end of the timeline",
+    ]);
+  });
+});
+
+describe("pieces", () => {
+  it("of earlier turns fold into one row a turn, those of the newest stand alone", () => {
+    const { rows } = rowsOf("stage", 26);
+    expect(rows.filter((row) => row.is === "turn").map((row) => row.is === "turn" && row.turn)).toEqual([1, 2, 3]);
+  });
+
+  it("that came since the request before are new, those told every time are not", () => {
+    const shown = shownOf(rowsOf("stage", 26).rows);
+    expect(shown.filter((one) => one.isNew).every((one) => one.cache === "written")).toBe(true);
+    expect(shown.filter((one) => one.everyTime).map((one) => one.piece.kind)).toEqual(["sources", "announce"]);
+  });
+
+  it("that were hidden, pruned or summed up say why and from how much, and the largest stand below their folded turn", () => {
+    const whys = EVERY.filter(([name]) => name === "reduced").flatMap(([name, n]) =>
+      shownOf(rowsOf(name, n).rows).flatMap((one) => one.piece.reduced?.why ?? []),
+    );
+    expect([...new Set(whys)].sort()).toEqual(["compacted", "hidden", "pruned: price", "pruned: ttl"]);
+    const { rows, view } = rowsOf("reduced", 30);
+    expect(leftOut(view)).toBeGreaterThan(4_000);
+    const [first] = rows.flatMap((row) => (row.is === "turn" ? [row] : []));
+    expect(shortenedMost(first?.pieces ?? []).map((one) => one.piece.kind)).toEqual(["result", "result"]);
+  });
+});
+
+describe("the system part", () => {
+  it("folds into its sections", () => {
+    const admin = Object.values(load("stage").admin)[0] as RequestView;
+    const text = admin.parts[0]?.pieces[0]?.text ?? "";
+    const titles = systemSections(text).map((section) => section.title);
+    expect(titles).toContain("How you answer");
+    expect(titles.some((title) => title.startsWith("[TOOLS]"))).toBe(true);
+  });
+
+  it("loses no character by that, whatever it holds", () => {
+    const lines = fc.array(fc.constantFrom("# A\n", "[TOOLS] x\n", "text\n", "\n", "## sub\n", "#", "[", "end"));
+    fc.assert(
+      fc.property(lines, (parts) => {
+        const text = parts.join("");
+        expect(
+          systemSections(text)
+            .map((section) => section.text)
+            .join(""),
+        ).toBe(text);
+      }),
+    );
+  });
+});
