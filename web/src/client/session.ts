@@ -524,7 +524,8 @@ export class Session {
   #greet(): void {
     this.listening = false;
     this.#renewal?.begin();
-    this.#pingedMs = this.#clock.nowMs();
+    // The silence of a connection that was gone says nothing about the turn.
+    this.#pingedMs = this.#heardMs = this.#clock.nowMs();
     this.#unheard = 0;
     this.#wakeDueMs = NEVER;
     this.#outbox.sayAllAgain();

@@ -161,6 +161,18 @@ describe("a lost connection", () => {
     expect(page.far.current.sent[1]).toEqual({ action: "send", conversation: C, message_id: said, text: "hello" });
   });
 
+  it("that was lost for hours does not count as silence of the turn", () => {
+    const page = new Page();
+    page.sync({ open: true, turn_id: "turn_1" });
+    page.far.refuses = 2000;
+    page.far.cut();
+    page.pass(PACE.silentS * 2000);
+    page.far.refuses = 0;
+    page.pass(MINUTE_MS);
+    expect(page.session.link.is).toBe("open");
+    expect(page.told.filter((effect) => effect.kind === "refused" && effect.frame.code === "turn_silent")).toEqual([]);
+  });
+
   it("is given up while it does not open", () => {
     const silent = new FarEnd();
     silent.settle = () => undefined;

@@ -32,7 +32,7 @@ PACE: Final = Pace(
     tries=3,
     connections=3,
     resumes=3,
-    silent_s=500.0,
+    silent_s=400.0,
     ping_every_s=25.0,
     idle_ping_every_s=60.0,
     pings=2,
@@ -194,13 +194,13 @@ SCRIPTS: Final[dict[str, dict[str, Any]]] = {
             sync(455, 3),
         ],
     },
-    "a silent turn is told": {
-        "until": 620,
+    "a silent turn is told, and its silence begins anew with each connection": {
+        "until": 820,
         "cursor": 3,
         "steps": [
             sync(1, 3, open=True, turn_id="turn_1"),
-            *(frame(at, "pong", n=3) for at in range(26, 400, 25)),
-            *(frame(at, "pong", n=3) for at in range(436, 620, 25)),
+            *(frame(at, "pong", n=3) for at in range(26, 410, 25)),
+            *(frame(at, "pong", n=3) for at in range(436, 810, 25)),
             sync(412, 3, open=True, turn_id="turn_1"),
         ],
     },

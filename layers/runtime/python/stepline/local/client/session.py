@@ -489,7 +489,9 @@ class Session:
         self.listening = self._renewing = False
         if self._credential:
             self._plan_renewal(self._credential.expires_at)
-        self._pinged_s, self._unheard = self._clock.monotonic_s(), 0
+        # The silence of a connection that was gone says nothing about the turn.
+        self._pinged_s = self._heard_s = self._clock.monotonic_s()
+        self._unheard = 0
         self._outbox.say_all_again()
         if self._known:
             self._resume()
