@@ -14,7 +14,13 @@ const mail = (more: Partial<Approval>, state: Call["state"]): Call =>
   });
 
 const waits = (one: Call): Round =>
-  round(2, "I send the totals to Ada.", { state: "acting", action: "call_tool", endedAt: null, decidedAt: at(7), calls: [one] });
+  round(2, "I send the totals to Ada.", {
+    state: "acting",
+    action: "call_tool",
+    endedAt: null,
+    decidedAt: at(7),
+    calls: [one],
+  });
 
 /** `withRound` puts a round at the end of a running turn. */
 export function approvalStates(withRound: (last: Round) => Thread): Readonly<Record<string, State>> {

@@ -20,9 +20,19 @@ const tools: readonly Call[] = [
     code: "bad_params",
     durationMs: 3,
   }),
-  call("mail.send", { params: { to: "ada@example.com" }, state: "unverified", code: "unknown_outcome", durationMs: 30_000 }),
+  call("mail.send", {
+    params: { to: "ada@example.com" },
+    state: "unverified",
+    code: "unknown_outcome",
+    durationMs: 30_000,
+  }),
   call("react.hide", { state: "skipped", code: "steered", durationMs: 0 }),
-  call("web_tools.web_fetch", { params: { urls: { items: 2 } }, state: "running", startedAt: at(7.1), durationMs: null }),
+  call("web_tools.web_fetch", {
+    params: { urls: { items: 2 } },
+    state: "running",
+    startedAt: at(7.1),
+    durationMs: null,
+  }),
   call("react.pull", { state: "written", startedAt: null, durationMs: null }),
 ];
 
@@ -46,7 +56,17 @@ const lookups: readonly Call[] = [
   call("crm.lookup", {
     params: { name: "Lovelace" },
     events: [
-      { type: "crm.match", data: { id: 4_711, name: "Ada Lovelace", orders: [{ id: 1, sum: 12.5 }, { id: 2, sum: 40 }] } },
+      {
+        type: "crm.match",
+        data: {
+          id: 4_711,
+          name: "Ada Lovelace",
+          orders: [
+            { id: 1, sum: 12.5 },
+            { id: 2, sum: 40 },
+          ],
+        },
+      },
       { type: "crm.note", data: "a customer since 1843" },
     ],
     preview: "1 customer",
@@ -75,7 +95,12 @@ const programs: Readonly<Record<string, Call>> = {
     durationMs: null,
     program: program({ state: "ready", startedAt: null, deadline: null }),
   }),
-  "program-running": call(exec, { state: "running", startedAt: at(8), durationMs: null, program: program({ startedAt: at(8) }) }),
+  "program-running": call(exec, {
+    state: "running",
+    startedAt: at(8),
+    durationMs: null,
+    program: program({ startedAt: at(8) }),
+  }),
   "program-done": call(exec, {
     durationMs: 6_400,
     paths: ["fi:turn_1.files/totals.csv", "fi:turn_1.files/totals.png", "fi:turn_1.files/notes.txt"],
@@ -110,6 +135,7 @@ function writing(aborted: string): Round {
   const text = "# Totals\n\nSix months of sales, by month.\n\n| month | total |\n|---|---|\n| 2026-01 | 2,0";
   return round(2, "I write totals.md.", {
     state: "deciding",
+    action: "",
     decidedAt: null,
     endedAt: null,
     drafts: [
@@ -122,9 +148,10 @@ function writing(aborted: string): Round {
 /** `withRound` puts a round at the end of a running turn. */
 export function callStates(withRound: (last: Round) => Thread): Readonly<Record<string, State>> {
   const now = at(12.2);
-  const ofPrograms = Object.entries(programs).map(
-    ([name, one]): [string, State] => [name, { now, thread: withRound(acting([one], "I compute the totals with a program.")) }],
-  );
+  const ofPrograms = Object.entries(programs).map(([name, one]): [string, State] => [
+    name,
+    { now, thread: withRound(acting([one], "I compute the totals with a program.")) },
+  ]);
   const failed = programs["program-error"] as Call;
   const whole = programs["program-done"] as Call;
   return {

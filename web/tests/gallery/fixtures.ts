@@ -155,10 +155,11 @@ const nowRunning = at(14.2);
 
 /** A turn whose newest round is `last`. */
 function withRound(last: ReturnType<typeof round>, more: Partial<Turn> = {}): Thread {
-  return sales({ rounds: [...salesRounds, { ...last, iteration: 2, startedAt: at(5.4) }], messages: [], ...more });
+  const shown = { ...last, iteration: 2, startedAt: at(5.4), decidedAt: last.decidedAt && at(8) };
+  return sales({ rounds: [...salesRounds, shown], messages: [], ...more });
 }
 
-const alive = { decidedAt: null, endedAt: null } as const;
+const alive = { action: "", decidedAt: null, endedAt: null } as const;
 
 const rounds: Readonly<Record<string, State>> = {
   "round-thinking": {
@@ -175,7 +176,13 @@ const rounds: Readonly<Record<string, State>> = {
   },
   "round-deciding": {
     now: at(9.2),
-    thread: withRound(round(2, "I compute the totals with a", { ...alive, state: "deciding", notes: growing("I compute the totals with a") })),
+    thread: withRound(
+      round(2, "I compute the totals with a", {
+        ...alive,
+        state: "deciding",
+        notes: growing("I compute the totals with a"),
+      }),
+    ),
   },
   "round-refused": {
     thread: withRound(
@@ -206,7 +213,9 @@ const rounds: Readonly<Record<string, State>> = {
       round(2, "", {
         ...alive,
         state: "thinking",
-        items: [{ is: "waiting", code: "model_overloaded", message: "The model's provider is overloaded.", until: at(39) }],
+        items: [
+          { is: "waiting", code: "model_overloaded", message: "The model's provider is overloaded.", until: at(39) },
+        ],
       }),
     ),
   },
@@ -218,7 +227,12 @@ const rounds: Readonly<Record<string, State>> = {
         items: [
           { is: "notice", code: "notes_missing" },
           { is: "rejected", code: "too_many_actions", toolId: "react.read", actionIndex: 2 },
-          { is: "told", toolId: "hooks.audit", type: "audit.recorded", data: { rule: "four eyes", by: ["ada", "grace"], passed: true } },
+          {
+            is: "told",
+            toolId: "hooks.audit",
+            type: "audit.recorded",
+            data: { rule: "four eyes", by: ["ada", "grace"], passed: true },
+          },
         ],
       }),
     ),
@@ -226,7 +240,11 @@ const rounds: Readonly<Record<string, State>> = {
 };
 
 function compacted(item: ReturnType<typeof compaction>): Thread {
-  const last = round(2, "I go on with what is left.", { items: [{ is: "compaction", compactionId: item.compactionId }] });
+  const last = round(2, "I go on with what is left.", {
+    ...alive,
+    state: "deciding",
+    items: [{ is: "compaction", compactionId: item.compactionId }],
+  });
   return withRound(last, { compactions: [item] });
 }
 
@@ -314,7 +332,10 @@ const answers: Readonly<Record<string, State>> = {
     thread: foundThread({
       rounds: [...searchRounds, round(2, "I add the totals in euros.")],
       messages: [{ ...added, state: { is: "read", iteration: 2 }, after: 2 }],
-      answers: [answer("The totals are below, in francs: **12,340**.", { state: "deferred" }), answer(found, { iteration: 2 })],
+      answers: [
+        answer("The totals are below, in francs: **12,340**.", { state: "deferred" }),
+        answer(found, { iteration: 2 }),
+      ],
     }),
   },
   "answer-cut": {
@@ -356,7 +377,9 @@ const ends: Readonly<Record<string, State>> = {
     open: receiptOpen,
     thread: foundThread({
       rounds: searchRounds.map((known) =>
-        known.iteration === 1 ? { ...known, bust: { reason: "hide", expectedTokens: 8_100, readTokens: 2_100 } } : known,
+        known.iteration === 1
+          ? { ...known, bust: { reason: "hide", expectedTokens: 8_100, readTokens: 2_100 } }
+          : known,
       ),
     }),
   },
@@ -399,7 +422,11 @@ const margins: Readonly<Record<string, State>> = {
     now: at(9.2),
     thread: {
       ...withRound(
-        round(2, "I lay out a plan", { ...alive, state: "deciding", planDraft: growing("Sales of six months\n\n1. Write sales.csv\n2. Compute the mon") }),
+        round(2, "I lay out a plan", {
+          ...alive,
+          state: "deciding",
+          planDraft: growing("Sales of six months\n\n1. Write sales.csv\n2. Compute the mon"),
+        }),
       ),
       plans: [],
     },
@@ -419,7 +446,9 @@ const wholes: Readonly<Record<string, State>> = {
   done: { thread: foundThread(), open: receiptOpen },
   running: { now: nowRunning, thread: sales() },
   "several-turns": {
-    thread: thread([kumquat, foundTurn, { ...kumquat, turnId: "turn_c" }, { ...foundTurn, turnId: "turn_d" }], { sources }),
+    thread: thread([kumquat, foundTurn, { ...kumquat, turnId: "turn_c" }, { ...foundTurn, turnId: "turn_d" }], {
+      sources,
+    }),
     context: { earlier: "some" },
   },
   opened: { thread: foundThread(), open: [`+${foundTurn.turnId}/0`, `+${foundTurn.turnId}/1`] },

@@ -2,6 +2,7 @@
 
 import type { Thread, Usage } from "../../thread/thread";
 import { memo } from "../turn/memo";
+import { compactionIsSaid } from "../turn/notice";
 import { cachedPercent, partsOf, segments } from "../turn/receipt";
 import { say } from "../turn/words";
 
@@ -24,7 +25,8 @@ export function measuredRequest(thread: Thread): Measured | null {
       if (round.usage) return { usage: round.usage, round: round.iteration + 1, maxTokens, afterTokens };
       for (const item of round.items) {
         if (item.is !== "compaction") continue;
-        afterTokens ??= turn.compactions.find((known) => known.compactionId === item.compactionId)?.afterTokens ?? null;
+        const done = turn.compactions.find((known) => known.compactionId === item.compactionId);
+        if (done?.ended && compactionIsSaid(done)) afterTokens ??= done.afterTokens;
       }
     }
   }
@@ -39,8 +41,7 @@ export const Gauge = memo(function Gauge({ usage, round, maxTokens, afterTokens 
   const parts = { ...partsOf(usage), out: 0 };
   const read = parts.read + parts.write + parts.plain;
   const used = afterTokens ?? read;
-  // After a compaction nobody has counted the classes yet: the bar sinks to its estimate, in one colour.
-  const shown = afterTokens === null ? parts : { read: 0, write: 0, plain: afterTokens, out: 0 };
+  const perToken = length / Math.max(maxTokens, used);
   const percent = cachedPercent(usage);
   return (
     <section data-part="context" tabIndex={-1}>
@@ -56,9 +57,14 @@ export const Gauge = memo(function Gauge({ usage, round, maxTokens, afterTokens 
         aria-label={say.gauge(used, maxTokens)}
       >
         <rect class="way" x="0" y="6" width={length} height="6" rx="1" />
-        {segments(shown, length / Math.max(maxTokens, used)).map((bar) => (
-          <rect key={bar.name} class={bar.name} x={bar.x} y="6" width={bar.width} height="6" />
-        ))}
+        {afterTokens === null ? (
+          segments(parts, perToken).map((bar) => (
+            <rect key={bar.name} class={bar.name} x={bar.x} y="6" width={bar.width} height="6" />
+          ))
+        ) : (
+          // Nobody has counted the classes since the compaction: the bar sinks to its estimate, without a colour.
+          <rect class="estimate" x="0" y="6" width={Math.round(afterTokens * perToken)} height="6" />
+        )}
         <rect class="tick" x={Math.round(length * target * 10) / 10} y="3" width="1" height="12" />
       </svg>
       <p class="aside">

@@ -69,7 +69,7 @@ function Denial({ deny, close }: { deny: (text: string) => void; close: () => vo
       />
       <div class="ask-acts">
         <button type="submit" class="act bad">
-          {text.trim() ? say.denyWith : say.deny} <kbd aria-hidden="true">⏎</kbd>
+          {text.trim() ? say.denyWith : say.deny} <kbd>⏎</kbd>
         </button>
         <button type="button" class="act" onClick={close}>
           {say.cancel}
@@ -120,7 +120,7 @@ function Editing(props: {
       </p>
       <div class="ask-acts">
         <button type="submit" class="act main" aria-disabled={"why" in parsed}>
-          {say.runEdited} <kbd aria-hidden="true">⌘⏎</kbd>
+          {say.runEdited} <kbd>⌘⏎</kbd>
         </button>
         <button type="button" class="act" onClick={props.close}>
           {say.cancel}

@@ -48,7 +48,7 @@ export function Params({ params }: { params: Readonly<Record<string, unknown>> }
   const entries = Object.entries(params);
   if (entries.length === 0) return null;
   return (
-    <dl class="params" aria-label={say.params}>
+    <dl class="params">
       {entries.map(([key, value]) => (
         <div key={key}>
           <dt>
@@ -201,7 +201,7 @@ function hasBody(call: Call): boolean {
 }
 
 function ToolCard({ turnId, call }: { turnId: string; call: Call }) {
-  const [open, setOpen] = useOpen(callKey(turnId, call.callId), true);
+  const [open, setOpen] = useOpen(callKey(turnId, call.callId), call.state !== "skipped");
   const body = hasBody(call);
   return (
     <section class={`card call ${call.state}`} data-call={call.callId} aria-label={visible(call.toolId)}>

@@ -3,7 +3,6 @@
 import { useState } from "preact/hooks";
 import { CodeBlock, visible } from "../../markdown";
 import type { Draft } from "../../thread/thread";
-import { wordsOf } from "../../words";
 import { Icon, Mark } from "./mark";
 import { memo } from "./memo";
 import { say } from "./words";
@@ -33,11 +32,7 @@ export const DraftCard = memo(function DraftCard({ draft, live }: { draft: Draft
         {grows && <span class="pill live">{say.writing}</span>}
         {aborted && <span class="pill">{say.cutOff}</span>}
       </header>
-      {aborted && (
-        <p class="why inner">
-          {wordsOf(aborted)} <code dir="ltr">{aborted}</code>
-        </p>
-      )}
+      {aborted && <p class="why inner">{say.aborted[aborted] ?? aborted}</p>}
       {shown && text && (
         <div class="write-pane">
           <div>

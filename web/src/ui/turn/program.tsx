@@ -119,14 +119,15 @@ function LogTab({ program }: { program: Program }) {
   const { base, text, whole, bytes } = program.log;
   if (!text && base === 0) return <p class="aside sub">{whole ? say.logEmpty : say.logWaits}</p>;
   return (
-    <div class="log-pane" tabIndex={0} role="group" aria-label={say.log}>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys
+    <section class="log-pane" tabIndex={0} aria-label={say.log}>
       {/* The pane is a reversed column with one child: it stays at its end while the log grows. */}
       <div>
         {base > 0 && <p class="aside">{say.earlierLog(base)}</p>}
         <pre dir="ltr">{text}</pre>
         {whole && bytes !== null && base > 0 && <p class="aside">{say.logEnd(formatBytes(bytes))}</p>}
       </div>
-    </div>
+    </section>
   );
 }
 

@@ -30,15 +30,25 @@ export function failed(round: Round): boolean {
   return round.calls.some((call) => call.state === "error" || call.state === "unverified");
 }
 
+interface LineProps {
+  round: Round;
+  live: boolean;
+  answering: boolean;
+  open: boolean;
+}
+
 /** The code, or the words, of what a round does or did. */
-function what(round: Round, live: boolean, answering: boolean): { code: string } | { word: string } {
+function what({ round, live, answering, open }: LineProps): { code: string } | { word: string } {
   if (live && round.calls.some((call) => call.state === "waiting")) return { word: say.waitsForYou };
   if (live && round.items.at(-1)?.is === "waiting") return { word: say.waitsForProvider };
-  if (round.calls.length === 1) return { code: round.calls[0]?.toolId ?? "" };
-  if (round.calls.length > 1) return { code: say.calls(round.calls.length) };
+  // The card of an opened call has its name, which may be long.
+  if (round.calls.length === 1 && !open) return { code: round.calls[0]?.toolId ?? "" };
+  if (round.calls.length > 0) return { code: say.calls(round.calls.length) };
   if (answering || round.action === "complete") return { code: say.answers };
   if (round.action === "exit") return { word: say.ends };
-  return { word: live ? say[round.state === "done" ? "acting" : round.state] : "" };
+  const draft = round.drafts.find((known) => !known.text.whole);
+  if (live && draft?.name) return { word: say.writes(visible(draft.name)) };
+  return { word: live && round.state !== "done" ? say[round.state] : "" };
 }
 
 /** How a round ended that did not end as it was to. */
@@ -51,9 +61,11 @@ function mishap(round: Round): string {
 /** How long the model and the tools took, null while that is not known. Calls that ran beside each other count once. */
 function spanOf(round: Round): { model: number | null; tools: number | null } {
   const { startedAt, decidedAt, calls } = round;
-  const model = decidedAt === null ? null : decidedAt - startedAt;
+  const model = decidedAt === null ? null : Math.max(decidedAt - startedAt, 0);
   const ran = calls.flatMap((call) =>
-    call.startedAt === null || call.durationMs === null ? [] : [{ from: call.startedAt, to: call.startedAt + call.durationMs }],
+    call.startedAt === null || call.durationMs === null
+      ? []
+      : [{ from: call.startedAt, to: call.startedAt + call.durationMs }],
   );
   if (ran.length === 0) return { model, tools: null };
   return { model, tools: Math.max(...ran.map(({ to }) => to)) - Math.min(...ran.map(({ from }) => from)) };
@@ -74,15 +86,9 @@ function spanWords(round: Round): string {
   return parts.filter(Boolean).join(", ");
 }
 
-function Line(props: {
-  round: Round;
-  live: boolean;
-  answering: boolean;
-  open: boolean;
-  setOpen: (to: boolean) => void;
-}) {
+function Line(props: LineProps & { setOpen: (to: boolean) => void }) {
   const { round, live, open, setOpen } = props;
-  const doing = what(round, live, props.answering);
+  const doing = what(props);
   const wrong = mishap(round);
   const onKeyDown = (event: KeyboardEvent) => {
     const to = event.key === "ArrowRight" ? true : event.key === "ArrowLeft" ? false : null;
@@ -210,8 +216,8 @@ function Foot({ round, turnId }: { round: Round; turnId: string }) {
     <p class="round-foot num">
       <span>{facts.join(" · ")}</span>
       {desk.context.inspect && (
-        <a href={desk.timelineHref(turnId, at)} onClick={open} aria-keyshortcuts="t">
-          {say.timeline} <kbd aria-hidden="true">t</kbd>
+        <a href={desk.timelineHref(turnId, at)} onClick={open}>
+          {say.timeline} <kbd>t</kbd>
         </a>
       )}
     </p>
@@ -266,7 +272,11 @@ export const RoundView = memo(function RoundView(props: Props) {
   const wrong = round.refused || round.declined ? "refused" : round.interrupted ? "cut" : "";
   const number = round.iteration + 1;
   return (
-    <li class={`round ${live ? "live" : "done"} ${wrong}`} data-turn={turnId} data-round={number}>
+    <li
+      class={`round ${live && round.state !== "done" ? "live" : "done"} ${wrong}`}
+      data-turn={turnId}
+      data-round={number}
+    >
       <span class="clock num">{formatSince(round.startedAt - turnStartedAt)}</span>
       <div class="body">
         <span class="node" role="img" aria-label={say.round(number)}>

@@ -147,34 +147,36 @@ export function ThreadView(props: ThreadProps) {
       <div class="thread end" ref={end.scroller} onScroll={end.onScroll}>
         <div class="roll">
           {!whole && <Earlier context={context} acts={acts} />}
-          <div role={turns.length + outbox.length > 0 ? "feed" : undefined} aria-label={say.conversation} aria-busy={runs}>
-            {turns.flatMap((turn, at) => [
-              <Loose
-                key={`loose-${turn.turnId}`}
-                messages={looseBefore(turns[at - 1]?.openedN ?? 0, turn)}
-                discarded={context.discarded}
-              />,
-              <TurnView
-                key={turn.turnId}
-                turn={turn}
-                newest={turn === last}
-                number={whole ? at + 1 : 0}
-                size={whole ? turns.length : -1}
-                outbox={turn === last && runs ? outbox : none}
-                troubles={turn === last ? context.troubles : noTroubles}
-                discarded={context.discarded}
-              />,
-            ])}
-            <Loose messages={looseBefore(last?.openedN ?? 0, undefined)} discarded={context.discarded} />
-            {!runs &&
-              outbox.map((message) => (
-                <PendingTurn
-                  key={message.messageId}
-                  message={message}
-                  trouble={context.troubles.get(message.messageId) ?? null}
-                />
-              ))}
-          </div>
+          {turns.length + outbox.length + thread.loose.length > 0 && (
+            <div role="feed" aria-label={say.conversation} aria-busy={runs}>
+              {turns.flatMap((turn, at) => [
+                <Loose
+                  key={`loose-${turn.turnId}`}
+                  messages={looseBefore(turns[at - 1]?.openedN ?? 0, turn)}
+                  discarded={context.discarded}
+                />,
+                <TurnView
+                  key={turn.turnId}
+                  turn={turn}
+                  newest={turn === last}
+                  number={whole ? at + 1 : 0}
+                  size={whole ? turns.length : -1}
+                  outbox={turn === last && runs ? outbox : none}
+                  troubles={turn === last ? context.troubles : noTroubles}
+                  discarded={context.discarded}
+                />,
+              ])}
+              <Loose messages={looseBefore(last?.openedN ?? 0, undefined)} discarded={context.discarded} />
+              {!runs &&
+                outbox.map((message) => (
+                  <PendingTurn
+                    key={message.messageId}
+                    message={message}
+                    trouble={context.troubles.get(message.messageId) ?? null}
+                  />
+                ))}
+            </div>
+          )}
         </div>
       </div>
       {end.below !== null && (

@@ -244,7 +244,7 @@ function Foot({ turn, name }: { turn: Turn; name: string }) {
 function Chips({ followups }: { followups: readonly string[] }) {
   const { acts } = useDesk();
   return (
-    <div class="chips" role="group" aria-label={say.followups}>
+    <section class="chips" aria-label={say.followups}>
       {followups.map((text) => (
         <button
           key={text}
@@ -257,7 +257,7 @@ function Chips({ followups }: { followups: readonly string[] }) {
           {text}
         </button>
       ))}
-    </div>
+    </section>
   );
 }
 

@@ -60,6 +60,7 @@ export const say = {
   thinking: "thinking",
   deciding: "deciding",
   acting: "acting",
+  writes: (name: string) => `writing ${name}`,
   answers: "answer",
   ends: "ends without an answer",
   refused: "refused",
@@ -83,7 +84,6 @@ export const say = {
   // Calls
   characters: (n: number) => count(n, "character"),
   items: (n: number) => count(n, "entry", "entries"),
-  params: "Parameters",
   result: "Result",
   state: {
     written: "to run",
@@ -128,7 +128,12 @@ export const say = {
   // Drafts
   draft: "Text",
   writing: "writing",
-  wrote: "written",
+  aborted: {
+    policy: "What follows could not count.",
+    cancelled: "It was interrupted.",
+    provider_error: "The model's provider broke off.",
+    eof: "The model stopped in the middle of it.",
+  } as Readonly<Record<string, string>>,
 
   // Approvals
   asks: "May this run?",
