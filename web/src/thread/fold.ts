@@ -63,10 +63,14 @@ function foldEffect(thread: Thread, effect: Effect): Thread {
 export function foldBatch(thread: Thread, n: number, events: readonly ClientEvent[]): Thread {
   let next = changed(thread, { cursor: Math.max(thread.cursor, n) });
   for (const event of events) next = foldEvent(next, n, event, events);
-  const open = next.turns.at(-1);
-  // Text may have come before the event that it stands behind.
-  if (!next.stream || open?.outcome.is !== "running") return next;
-  return withTurn(next, next.turns.length - 1, drawStream(open, next.stream));
+  return redrawn(next);
+}
+
+/** Draw the running stream where it belongs now: text may come before the event that it stands behind. */
+export function redrawn(thread: Thread): Thread {
+  const open = thread.turns.at(-1);
+  if (!thread.stream || open?.outcome.is !== "running") return thread;
+  return withTurn(thread, thread.turns.length - 1, drawStream(open, thread.stream));
 }
 
 function foldEvent(thread: Thread, n: number, event: ClientEvent, batch: readonly ClientEvent[]): Thread {

@@ -3,7 +3,7 @@
 import type { ClientEvent, EventFrame } from "../client";
 import { joinPieces } from "../client/wire.ts";
 import { withFiles } from "./files";
-import { emptyThread, foldBatch, foldTurn, handBack, withTurn } from "./fold";
+import { emptyThread, foldBatch, foldTurn, handBack, redrawn, withTurn } from "./fold";
 import { inOrder, messageOf, takeMessages, withMessage } from "./messages";
 import { nameOf } from "./places";
 import { withPlan } from "./plans";
@@ -12,7 +12,7 @@ import type { Source, Thread, Turn } from "./thread";
 
 /** Put the events of a page in front of a thread. The page ends where the thread begins. */
 export function prependPage(thread: Thread, frames: readonly EventFrame[]): Thread {
-  return joined(foldFrames(emptyThread(thread.conversation), frames), thread);
+  return redrawn(joined(foldFrames(emptyThread(thread.conversation), frames), thread));
 }
 
 /** Apply frames of durable events in order; a batch may come in parts. */

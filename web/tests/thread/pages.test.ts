@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { EventFrame } from "../../src/client";
-import { emptyThread, prependPage, type Thread } from "../../src/thread";
-import { everything, isDurable, reloadedOf } from "./recordings";
+import { emptyThread, foldEffects, prependPage, type Thread } from "../../src/thread";
+import { effectsOf, everything, isDurable, named, reloadedOf, threadOf } from "./recordings";
 
 /** Return what a reader sees who reads the pages between these batches, the newest first. */
 function backwards(frames: readonly EventFrame[], cuts: readonly number[]): Thread {
@@ -47,4 +47,18 @@ test("a page leaves the turns that are there as they are", () => {
   const all = prependPage(newest, frames.slice(0, cut));
   expect(all.turns.at(-1)).toBe(newest.turns.at(-1));
   expect(all.turns.length).toBeGreaterThan(newest.turns.length);
+});
+
+test("what streams stays when the beginning of its turn is read", () => {
+  const frames = named("a message in mid-answer");
+  const heard = frames.slice(0, frames.findIndex((frame) => frame.frame === "delta" && frame.lane === "answer.0") + 2);
+  const opening = heard
+    .filter(isDurable)
+    .filter((frame) => frame.n === 1)
+    .slice(0, 1);
+  const late = foldEffects(emptyThread("c-1"), effectsOf(heard, 1));
+  expect(late.turns).toEqual([]);
+  const whole = prependPage(late, opening);
+  expect(whole).toEqual(threadOf(heard));
+  expect(whole.turns[0]?.answers[0]?.text).not.toBe("");
 });

@@ -41,8 +41,9 @@ export function isDurable(frame: Frame): frame is EventFrame {
   return frame.frame === "events";
 }
 
-export function effectsOf(frames: readonly Frame[]): readonly Effect[] {
-  return foldFrames(emptyState("c-1"), frames)[1];
+/** Return the effects of frames for a client that has everything up to a batch. */
+export function effectsOf(frames: readonly Frame[], cursor = 0): readonly Effect[] {
+  return foldFrames(emptyState("c-1", cursor), frames)[1];
 }
 
 /** Return what a client sees that heard these frames. */
