@@ -22,6 +22,7 @@ from stacks.stage import Stage
 from stacks.state import StateStack
 
 _CODE: Final = Path(__file__).with_name("page_upload.py")
+_LEFT_OUT: Final = [CONFIG, ".*"]
 _TIMEOUT: Final = cdk.Duration.minutes(5)
 
 
@@ -43,9 +44,11 @@ class PageStack(cdk.Stack):
             scope, f"stepline-{stage.name}-page", description="Stepline: files of the chat page."
         )
         sources = {
-            "": s3_assets.Asset(self, "Files", path=str(files.dist), exclude=[CONFIG]),
+            "": s3_assets.Asset(self, "Files", path=str(files.dist), exclude=_LEFT_OUT),
             **{
-                f"{DASHBOARDS}{name}/": s3_assets.Asset(self, f"Dashboard{name.title()}", path=str(folder))
+                f"{DASHBOARDS}{name}/": s3_assets.Asset(
+                    self, f"Dashboard{name.title()}", path=str(folder), exclude=_LEFT_OUT
+                )
                 for name, folder in files.dashboards.items()
             },
         }

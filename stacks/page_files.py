@@ -38,7 +38,7 @@ class PageFiles:
     def plain(self) -> list[str]:
         """Return the addresses that are files and no routes, beyond those of a behaviour of their own."""
         found = {path.relative_to(self.dist).as_posix() for path in self.dist.rglob("*") if path.is_file()}
-        found = {name for name in found if not name.startswith(ASSETS)} - {INDEX, FRAME}
+        found = {name for name in found if not name.startswith((ASSETS, "."))} - {INDEX, FRAME}
         return sorted(f"/{name}" for name in {*found, CONFIG})
 
 

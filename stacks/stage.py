@@ -21,8 +21,6 @@ from stepline.ports.model import RoleChoice
 from stepline.settings import TABLE, AvScan, BundleChoice, SearchProvider
 
 LOCAL = "local"
-DEFAULT = "default"
-"""The name of the stage's own bundle among others."""
 HOST_MODES = ("process", "docker")
 """Modes that run programs beside the functions, possible on a developer's machine only."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
@@ -248,8 +246,9 @@ class Stage:
 
     @property
     def named_modules(self) -> dict[str, str]:
-        """The packages of the bundles by the names that conversations choose them by."""
-        return {DEFAULT: self.bundle, **{name: choice.module for name, choice in self.bundles.items()}}
+        """The packages of the bundles by their names; that of the stage's own is the last part of its package."""
+        further = {name: choice.module for name, choice in self.bundles.items()}
+        return {self.bundle.rpartition(".")[2]: self.bundle, **further}
 
     def origins(self, page_origin: str) -> tuple[str, ...]:
         """Return the origins that browsers may ask from: the chat page's, if there is one, and the allowed ones."""

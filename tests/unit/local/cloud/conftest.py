@@ -34,6 +34,7 @@ def prompts():
 
 @pytest.fixture
 def context(tmp_path, prompts, programs, account):
+    from stepline.local.check import passed
     from stepline.local.cloud.account import Account
     from stepline.local.cloud.deploy import Desk
     from tests.unit.local.cloud.recorded_programs import REGION, session
@@ -45,6 +46,8 @@ def context(tmp_path, prompts, programs, account):
         run=programs,
         open_account=lambda profile, region: Account(session(region or REGION), profile=profile),
         install=lambda _home, _say: None,
+        build_page=lambda _say: None,
         stands=lambda _account, _stage: False,
+        check_page=lambda _stage, _outputs: passed("page", "https://chat.example/"),
         try_turn=lambda _url, _token: "Yes.",
     )

@@ -20,6 +20,10 @@ BOOTSTRAPPED = BOOTSTRAP_PARAMETER.format("hnb659fds")
 CHOICES = ["name", "bundle", "oidc_issuer", "model_secret_arn", "exec_image", "snap_start", "model_provider"]
 
 TEMPLATES = {
+    "stepline-dev-edge": {
+        "Description": "page",
+        "Resources": {"Site": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Delete"}},
+    },
     "stepline-dev-state": {
         "Description": "logs",
         "Resources": {
@@ -28,6 +32,12 @@ TEMPLATES = {
         },
     },
     "stepline-dev-loop": {"Description": "loop", "Resources": {"Role": {"Type": "AWS::IAM::Role"}}},
+}
+
+
+NEEDS = {
+    "stepline-dev-state": ["stepline-dev-state.assets", "stepline-dev-edge"],
+    "stepline-dev-loop": ["stepline-dev-state"],
 }
 
 
@@ -81,7 +91,7 @@ def write_assembly(folder: Path) -> None:
         name: {
             "type": "aws:cloudformation:stack",
             "properties": {"templateFile": f"{name}.template.json"},
-            "dependencies": ["stepline-dev-state"] if name.endswith("loop") else [f"{name}.assets"],
+            "dependencies": NEEDS.get(name, []),
         }
         for name in sorted(TEMPLATES)
     }

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from stepline.errors import AuthError, DependencyError
+from stepline.local.check import failed, warned
 from stepline.local.cloud.deploy import UNANSWERED, deploy, find_deployment, synthesize
 from stepline.local.cloud.deployment import Deployment, load, save
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, bootstrap, order, refused
@@ -126,15 +127,25 @@ def test_choices_need_no_repetition_and_can_be_forgotten(context, programs):
 
 
 @pytest.mark.usefixtures("bootstrapped")
-@pytest.mark.parametrize("has_pool", [False, True])
-def test_who_asks_for_the_users_lets_go_of_them_before_they_go(context, programs, has_pool):
-    if has_pool:
-        programs.outputs["stepline-dev-state"]["UserPoolId"] = "eu_1"
+@pytest.mark.parametrize(
+    ("outputs", "users"),
+    [
+        ({}, ""),
+        ({"UserPoolId": "eu_1"}, " stepline-dev-ingress --exclusively "),
+        (
+            {"UserPoolId": "eu_1", "PageUrl": "https://p"},
+            " stepline-dev-ingress stepline-dev-page --exclusively ",
+        ),
+    ],
+)
+def test_who_asks_for_the_users_lets_go_of_them_before_they_go(context, programs, outputs, users):
+    programs.outputs["stepline-dev-state"] |= outputs
     deploy(order(smoke=False), context)
     programs.commands.clear()
     deploy(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
     steps = [" ".join(c) for c in programs.commands if programs.verb(c) == "deploy"]
-    assert [" stepline-dev-ingress --exclusively " in step for step in steps] == [True, False][not has_pool :]
+    assert [" --exclusively " in step for step in steps] == [True, False][not users :]
+    assert users in steps[0]
     assert " --all " in steps[-1]
 
 
@@ -265,3 +276,34 @@ def test_a_token_is_never_written_or_handed_to_a_child(context, programs):
     deploy(order(token="secret-token"), context)
     assert "secret-token" not in (context.home / "stages/dev.json").read_text()
     assert "secret-token" not in json.dumps([programs.commands, programs.environments])
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_the_page_is_built_before_the_templates_and_its_address_is_told_first(context, programs, prompts):
+    programs.outputs["stepline-dev-edge"] = {"PageUrl": "https://chat.example/", "PageHost": "d1.example"}
+    built = replace(context, build_page=lambda _say: programs.commands.append(["page", "build"]))
+    deploy(order(smoke=False), built)
+    assert programs.verbs.index("build") < programs.verbs.index("synth")
+    told = [line.split()[0] for line in prompts.lines if line.startswith(("Page", "TableName"))]
+    assert told == ["PageUrl", "PageHost", "TableName"]
+
+
+@pytest.mark.usefixtures("bootstrapped")
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        (
+            failed("page", "answers 403", "deploy again"),
+            (UNANSWERED, "its page fails: answers 403; deploy again"),
+        ),
+        (warned("page", "no record", "a DNS record"), (0, "warn: page: no record; a DNS record")),
+    ],
+)
+def test_a_page_that_fails_has_the_same_exit_code_and_one_without_a_domain_has_not(
+    context, programs, prompts, check, expected
+):
+    programs.outputs["stepline-dev-loop"] = URL
+    checked = replace(context, check_page=lambda _stage, _outputs: check)
+    code, said = expected
+    assert deploy(order(token="mine"), checked)[1] == code
+    assert said in prompts.text

@@ -51,6 +51,7 @@ def listed(logical_id, physical_id, kind):
 
 
 RESOURCES = {
+    "stepline-dev-edge": [listed("Site", "the-site", "AWS::S3::Bucket")],
     "stepline-dev-state": [
         listed("Table", "the-table", "AWS::DynamoDB::GlobalTable"),
         listed("Bucket", "the-bucket", "AWS::S3::Bucket"),
@@ -233,9 +234,9 @@ def deployed(context, bootstrapped, account, cloud):
     """Return a context with a deployed stage, whose CloudFormation answers once."""
     deploy(order(smoke=False), context)
     bucket = account.client("s3")
-    bucket.create_bucket(
-        Bucket="the-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
-    )
+    for name in ("the-bucket", "the-site"):
+        bucket.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    bucket.put_object(Bucket="the-site", Key="index.html", Body=b"1")
     bucket.put_bucket_versioning(Bucket="the-bucket", VersioningConfiguration={"Status": "Enabled"})
     for text in (b"1", b"2"):
         bucket.put_object(Bucket="the-bucket", Key="out/x", Body=text)
@@ -250,7 +251,8 @@ def deployed(context, bootstrapped, account, cloud):
             dimension=2,
             distanceMetric="cosine",
         )
-    cloud(described("stepline-dev-state"), described("stepline-dev-loop"), rounds=2, templates=True)
+    names = ("stepline-dev-edge", "stepline-dev-state", "stepline-dev-loop")
+    cloud(*map(described, names), rounds=2, templates=True)
     # Every client of a fake account is the one whose CloudFormation is a stub.
     return replace(context, open_account=lambda _profile, _region: account)
 
@@ -261,7 +263,7 @@ def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
     commands = destroy(order(), deployed, lambda name: name == "dev")
     first, second = [command for command in programs.commands if command[1] == "destroy"]
     assert first[2:4] == ["stepline-dev-loop", "--exclusively"]
-    assert second[2:4] == ["stepline-dev-state", "--exclusively"]
+    assert second[2:5] == ["stepline-dev-state", "stepline-dev-edge", "--exclusively"]
     assert commands == [
         "aws dynamodb update-table --table-name the-table --no-deletion-protection-enabled --region eu-central-1",
         "aws dynamodb delete-table --table-name the-table --region eu-central-1",
@@ -270,6 +272,8 @@ def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
     assert "will be emptied and deleted with all that was said and made in it: the-bucket" in prompts.text
     assert "Versions" not in account.client("s3").list_object_versions(Bucket="the-bucket")
     assert f"deleted with all that was said and made in it: {VECTORS}" in prompts.text
+    assert "deleted with the chat page in it: the-site" in prompts.text
+    assert "Contents" not in account.client("s3").list_objects_v2(Bucket="the-site")
     assert account.client("s3vectors").list_indexes(vectorBucketArn=VECTORS)["indexes"] == []
     assert load(deployed.home, "dev") is None
 

@@ -46,7 +46,8 @@ def test_a_bootstrap_of_another_name_stays_that(tmp_path):
 
 def test_stacks_are_read_in_the_order_in_which_they_need_each_other(tmp_path):
     write_assembly(tmp_path / "cdk.out")
-    first, second = read_plan(tmp_path / "cdk.out")
+    address, first, second = read_plan(tmp_path / "cdk.out")
+    assert (address.name, address.kept) == ("stepline-dev-edge", ())
     assert (first.name, first.resources, first.kept) == (
         "stepline-dev-state",
         2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from stepline.local.cloud.account import Account, open_account
 from stepline.local.cloud.child import RunCommand, run
 from stepline.local.cloud.deployment import Deployment, fold_choices, load, read_outputs, save, stage_folder
 from stepline.local.cloud.health import stands
+from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.readiness import (
     QUALIFIER_KEY,
     account_id,
@@ -37,6 +38,7 @@ from stepline.local.cloud.toolkit import (
     render_synth,
 )
 from stepline.local.knowledge.build_index import build_bundle
+from stepline.local.page import page_build
 from stepline.local.safe_text import one_line
 from stepline.local.stage.bundle_code import DEFAULT
 from stepline.local.stage.cdk import install_cdk
@@ -48,6 +50,9 @@ from stepline.settings import TABLE
 POOL: Final = "UserPoolId"
 """The output of a stage that has a user pool of its own."""
 
+PAGE: Final = "PageUrl"
+"""The output with the address of the chat page."""
+
 ZONES: Final = {
     "ap-northeast-1": "apne1-az1,apne1-az2",
     "cn-north-1": "cnn1-az1,cnn1-az2",
@@ -56,7 +61,7 @@ ZONES: Final = {
 """Two zones that have Fargate, by id, in regions where not all have it. Source: Fargate-Regions of the ECS guide."""
 
 UNANSWERED: Final = 3
-"""The exit code of a deployment that succeeded but whose first turn failed."""
+"""The exit code of a deployment that succeeded but whose page or first turn failed."""
 
 
 class Order(Value):
@@ -80,7 +85,9 @@ class Desk:
     run: RunCommand = run
     open_account: Callable[[str, str], Account] = open_account
     install: Callable[[Path, Progress], None] = install_cdk
+    build_page: Callable[[Progress], None] = page_build.build
     stands: Callable[[Account, str], bool] = stands
+    check_page: Callable[[str, Mapping[str, str]], Check] = check_page
     try_turn: Callable[[str, str], str] = try_turn
 
 
@@ -115,7 +122,7 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
         deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     save(desk.home, deployment)
-    for name, value in sorted(deployment.outputs.items()):
+    for name, value in sorted(deployment.outputs.items(), key=lambda output: (output[0] != PAGE, output)):
         desk.say(f"{name:20} {value}")
     return deployment, _smoke(order, deployment, account, desk) if order.smoke else 0
 
@@ -134,8 +141,10 @@ def _put_there(folder: Path, deployment: Deployment, account: Account, desk: Des
     stage, profile = deployment.stage, deployment.profile
     steps = [render_deploy(assembly, outputs, profile)]
     if POOL in deployment.outputs and not any(POOL in stack.outputs for stack in read_plan(assembly)):
-        # The pool is being removed, and CloudFormation deletes no export that another stack still imports.
-        steps.insert(0, render_deploy(assembly, outputs, profile, only=f"stepline-{stage}-ingress"))
+        # The pool is being removed, and CloudFormation deletes no export that other stacks still import.
+        users = ("ingress", "page") if PAGE in deployment.outputs else ("ingress",)
+        only = tuple(f"stepline-{stage}-{name}" for name in users)
+        steps.insert(0, render_deploy(assembly, outputs, profile, only=only))
     remedy = (
         f"the reason stands above, and in CloudFormation; when it is mended: stepline deploy --stage {stage}"
     )
@@ -182,8 +191,12 @@ def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
 
 
 def synthesize(deployment: Deployment, account: Account, desk: Desk) -> Path:
-    """Write the stage's templates and return their folder. Raises DependencyError `cloud_deploy`."""
+    """Build the page, write the stage's templates and return their folder.
+
+    Raises DependencyError `cloud_deploy`, `page_build`.
+    """
     desk.install(desk.home, desk.say)
+    desk.build_page(desk.say)
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
     shutil.rmtree(folder, ignore_errors=True)  # templates of removed stacks would stay there
     desk.say("writing the templates (cdk synth; the first time, packages are fetched too)")
@@ -284,7 +297,16 @@ def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
 
 
 def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -> int:
-    """Run one turn and return the exit code. docs/how-to/deploy.md#the-first-turn says whose token is used."""
+    """Look at the page, run one turn, and return the exit code.
+
+    docs/how-to/deploy.md#the-first-turn says whose token is used.
+    """
+    page = desk.check_page(order.stage, deployment.outputs)
+    if not page.ok:
+        desk.say(f"the stage stands, but its page fails: {page.detail}; {page.remedy}")
+        return UNANSWERED
+    if page.note:
+        desk.say(f"{page.note}: {page.name}: {page.detail}; {page.remedy}")
     url = deployment.outputs["WebSocketUrl"]
     try:
         if order.token:

@@ -12,6 +12,10 @@ from stepline.local.cloud.deployment import Deployment, forget, stage_folder
 from stepline.local.cloud.health import Resource, Stack, find_resources, find_stacks
 from stepline.local.cloud.toolkit import kept_resources, read_plan, render_destroy
 
+KEEPERS: Final = ("state", "edge")
+"""The stacks with buckets, by the ends of their names; all others write to them, or need them."""
+PAGE: Final = "-edge"
+"""The end of the name of the stack whose bucket holds the chat page."""
 BUCKET: Final = "AWS::S3::Bucket"
 VECTOR_BUCKET: Final = "AWS::S3Vectors::VectorBucket"
 DELETE_COMMANDS: Final = {
@@ -55,7 +59,8 @@ def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> li
         desk.say(f"stays: {resource.physical_id} ({resource.type})")
     emptied = _emptied(account, stacks, kept)
     for bucket in emptied:
-        desk.say(f"will be emptied and deleted with all that was said and made in it: {bucket.physical_id}")
+        content = "the chat page" if bucket.stack.endswith(PAGE) else "all that was said and made"
+        desk.say(f"will be emptied and deleted with {content} in it: {bucket.physical_id}")
     if not confirm_name(order.stage):
         raise DependencyError("nothing was destroyed", code="cloud_deploy")
     desk.install(desk.home, desk.say)
@@ -124,7 +129,7 @@ def _delete(
             f"not of this checkout's app, so they stay: {', '.join(foreign)}; delete them with"
             " aws cloudformation delete-stack --stack-name NAME"
         )
-    writers = [name for name in order if not name.endswith("-state")]
+    writers = [name for name in order if name.rpartition("-")[2] not in KEEPERS]
     again = f"the reason stands above; when it is mended: stepline destroy --stage {deployment.stage}"
     if writers:
         must(desk, render_destroy(folder, writers, deployment.profile), account, again)

@@ -11,6 +11,7 @@ from msgspec import field
 from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import Account, look
+from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.probe import check_isolation
 from stepline.model.base import Value
 
@@ -99,6 +100,7 @@ def health(account: Account, stage: str) -> list[Check]:
         lambda: check_outputs(stage, outputs),
         *([lambda: check_table(account, outputs["TableName"])] if "TableName" in outputs else []),
         *([lambda: check_machine(account, outputs["MachineArn"])] if "MachineArn" in outputs else []),
+        lambda: check_page(stage, outputs),
         lambda: check_pool(account, outputs.get("UserPoolId", "")),
         lambda: check_isolation(account, outputs, SystemClock()),
     ]

@@ -1,0 +1,80 @@
+"""Whether a deployed page is what its stage says; the boundary is the answer of an address."""
+
+import json
+
+import pytest
+
+from stepline.errors import DependencyError
+from stepline.local.cloud.page_check import Answer, check_page
+
+OUTPUTS = {
+    "PageUrl": "https://d1.cloudfront.example/",
+    "PageHost": "d1.cloudfront.example",
+    "HttpUrl": "https://api.example/",
+}
+PAGE = OUTPUTS["PageUrl"]
+POLICY = (
+    "default-src 'none'; connect-src 'self' https://api.example; frame-ancestors 'none'; trusted-types 'none'"
+)
+HEADERS = {"content-security-policy": POLICY, "strict-transport-security": "max-age=31536000"}
+NARROW = {**HEADERS, "content-security-policy": POLICY.replace(" https://api.example", "")}
+
+
+def answer(body=b"", *, status=200, **headers):
+    return Answer(status=status, headers=headers, body=body)
+
+
+def site(**changes):
+    """Return what asks a site, with other answers for `config` or `index`."""
+    answers = {
+        "config": answer(json.dumps({"http_url": OUTPUTS["HttpUrl"]}).encode()),
+        "index": answer(b"<!doctype html>", **HEADERS),
+        **changes,
+    }
+
+    def ask(url):
+        if not url.startswith(PAGE):
+            raise DependencyError(f"{url} does not answer", code="smoke_failed")
+        return answers["config" if url.endswith("/config.json") else "index"]
+
+    return ask
+
+
+def test_a_page_that_answers_with_its_policy_and_its_stage_is_fine():
+    check = check_page("dev", OUTPUTS, site())
+    assert (check.ok, check.note, check.detail) == (True, "", PAGE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"index": answer(status=403)}, "403 for index.html"),
+        ({"config": answer(status=404)}, "404 for config.json"),
+        ({"config": answer(b"<html>")}, "no config of a page"),
+        ({"config": answer(b"[]")}, "no config of a page"),
+        ({"config": answer(b'{"http_url": "https://other.example/"}')}, "names another stage"),
+        ({"index": answer()}, "lacks default-src 'none'"),
+        ({"index": answer(**NARROW)}, "lacks https://api.example"),
+        ({"index": answer(**{"content-security-policy": POLICY})}, "asks no browser for HTTPS"),
+    ],
+)
+def test_a_page_that_is_another_or_says_too_little_is_named(changes, said):
+    check = check_page("dev", OUTPUTS, site(**changes))
+    assert not check.ok
+    assert said in check.detail
+
+
+def test_a_distribution_that_does_not_answer_is_a_failure():
+    check = check_page("dev", {**OUTPUTS, "PageHost": "gone.example"}, site())
+    assert (check.ok, "does not answer" in check.detail) == (False, True)
+
+
+def test_a_domain_that_leads_nowhere_yet_names_the_record_and_fails_nothing():
+    check = check_page("dev", {**OUTPUTS, "PageUrl": "https://chat.example/"}, site())
+    assert (check.ok, check.note) == (True, "warn")
+    assert check.remedy == "a DNS record: chat.example CNAME d1.cloudfront.example"
+
+
+def test_a_stage_of_an_earlier_release_has_no_page_and_hears_how_to_have_one():
+    check = check_page("dev", {})
+    assert (check.ok, check.note, check.remedy) == (True, "warn", "stepline deploy --stage dev")
