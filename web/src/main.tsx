@@ -82,6 +82,7 @@ function open(config: PageConfig, auth: AuthSession): void {
       },
       random: (bytes) => crypto.getRandomValues(bytes),
       signIn: (returnRoute) => void leave(returnRoute),
+      debug: new URLSearchParams(location.search).has("debug"),
     },
     shell.notice.unknownRoute,
   );

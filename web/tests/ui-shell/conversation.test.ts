@@ -29,6 +29,7 @@ function services(): Services {
     measure: async () => ({ sha256: "", mime: "" }),
     post: async () => undefined,
     unreadN: () => 0,
+    said: () => undefined,
     hearFeed: (effect) => feed.push(effect.frame.frame),
   };
 }

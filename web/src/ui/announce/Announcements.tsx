@@ -2,6 +2,9 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { wordsOf } from "../../words/index.ts";
+import { shell } from "../app/words.ts";
+import { reasonWords } from "../attachments/AttachmentList.tsx";
+import type { PendingFile } from "../attachments/attachments.ts";
 import { browserClock } from "../store/clock.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
@@ -24,15 +27,30 @@ export function Announcements({ page }: { page: Page }) {
   const refused = useSelector(conversation.store, (state) =>
     [...state.troubles.values()].findLast((one) => !one.trying),
   );
+  const phase = useSelector(conversation.store, (state) => state.phase);
+  const { items } = useStore(conversation.composer.attachments.store);
+  const file = items.findLast((item) => item.state === "refused" || item.state === "expired");
   const shown = refused ?? alert;
+  const words =
+    phase === "missing"
+      ? shell.thread.notFound
+      : phase === "failed"
+        ? shell.thread.failed
+        : file
+          ? fileWords(file)
+          : "";
   return (
     <>
       <div class="vh" role="status" dir="auto">
         {spoken}
       </div>
       <div class="vh" role="alert">
-        {shown ? wordsOf(shown.code, shown.message) : ""}
+        {shown ? wordsOf(shown.code, shown.message) : words}
       </div>
     </>
   );
+}
+
+function fileWords(file: PendingFile): string {
+  return `${file.name}: ${reasonWords(file)}`;
 }

@@ -1,16 +1,19 @@
 /** The page of a signed-in user: list, bar, thread or another view, composer, and what lies over them. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { wordsOf } from "../../words/index.ts";
 import { Announcements } from "../announce/Announcements.tsx";
 import { TitleBar, useTitle } from "../bar/TitleBar.tsx";
 import { Composer, FIELD } from "../composer/Composer.tsx";
 import { ConnectionBanner } from "../connection/ConnectionBanner.tsx";
 import { ConversationStrip, Conversations } from "../list/ConversationRows.tsx";
+import { formatRoute } from "../route.ts";
 import { SearchPage } from "../search/SearchPage.tsx";
 import { applyTheme } from "../settings/settings.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
 import { makeActs } from "./acts.ts";
+import { Guard } from "./Guard.tsx";
 import { useWidth } from "./layout.ts";
 import { BundleView, Inspection } from "./lazy.tsx";
 import { KeysSheet, Sheet } from "./sheet.tsx";
@@ -37,22 +40,22 @@ export function App({ page }: { page: Page }) {
   const column = width !== "wide" ? "none" : inspects ? "strip" : empty ? "none" : "rows";
   return (
     <>
-      <a class="skip" href={`#${FIELD}`}>
-        {shell.thread.field}
-      </a>
+      <SkipLinks />
       <div class={`app ${width} ${{ none: "single", strip: "inspecting", rows: "" }[column]}`}>
         {column === "rows" && <Conversations page={page} />}
         {column === "strip" && <ConversationStrip page={page} openList={views.list} />}
         <main class="desk">
           <TitleBar page={page} openList={views.list} openMargin={views.margin} openKeys={views.keys} />
           <Lines page={page} />
-          <View
-            page={page}
-            acts={acts}
-            hasField={column === "rows"}
-            marginOpen={over === "margin"}
-            closeMargin={close}
-          />
+          <Guard place={formatRoute(route)}>
+            <View
+              page={page}
+              acts={acts}
+              hasField={column === "rows"}
+              marginOpen={over === "margin"}
+              closeMargin={close}
+            />
+          </Guard>
         </main>
       </div>
       {over === "list" && (
@@ -68,6 +71,26 @@ export function App({ page }: { page: Page }) {
         />
       )}
       <Announcements page={page} />
+    </>
+  );
+}
+
+function SkipLinks() {
+  const toAnswer = (event: MouseEvent) => {
+    event.preventDefault();
+    const answer = [...document.querySelectorAll<HTMLElement>(".thread .say")].at(-1);
+    if (!answer) return;
+    answer.tabIndex = -1;
+    answer.focus();
+  };
+  return (
+    <>
+      <a class="skip" href={`#${FIELD}`}>
+        {shell.thread.field}
+      </a>
+      <a class="skip" href={`#${FIELD}`} onClick={toAnswer}>
+        {shell.thread.answer}
+      </a>
     </>
   );
 }
@@ -110,7 +133,6 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
             conversation={conversation}
             uploads={page.config.uploads}
             signedOut={signedOut || refused}
-            onSent={() => page.settle()}
           />
         </footer>
       )}
@@ -123,11 +145,19 @@ function Lines({ page }: { page: Page }) {
   const notice = useStore(page.notice);
   const conversation = useStore(page.current);
   const signedOut = useStore(page.signedOut);
+  const alert = useSelector(conversation.store, (state) => state.alert);
+  const unknown = useSelector(conversation.store, (state) => state.thread.unknown);
   const meanwhile = useSelector(conversation.store, (state) => state.meanwhile);
   return (
     <div class="lines">
       <ConnectionBanner page={page} conversation={conversation} signedOut={signedOut} />
       {notice && <Line text={notice} onDismiss={() => page.notice.set("")} />}
+      {alert && (
+        <Line text={wordsOf(alert.code, alert.message)} onDismiss={() => conversation.store.update({ alert: null })} />
+      )}
+      {page.debug && unknown.size > 0 && (
+        <p class="banner">{[...unknown].map(([name, count]) => `${name} ×${count}`).join(" · ")}</p>
+      )}
       {meanwhile > 0 && (
         <Line
           text={shell.connection.meanwhile(meanwhile)}

@@ -26,6 +26,7 @@ interface PaneProps {
 
 /** So near to its end a thread counts as read. */
 const END_PX = 48;
+const LOOK_MS = 250;
 
 export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }: PaneProps) {
   const phase = useSelector(conversation.store, (state) => state.phase);
@@ -43,7 +44,7 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
   const path = route.is === "thread" ? route.file : "";
   const file = path ? <OpenFile page={page} conversation={conversation} path={path} /> : null;
   return (
-    <div class="sheet" ref={pane}>
+    <div class={file && width === "wide" ? "sheet reading" : "sheet"} ref={pane}>
       <ThreadView thread={thread} acts={acts} context={context} />
       {width === "wide" && (
         <Margin thread={thread} acts={acts} context={context}>
@@ -116,24 +117,30 @@ function useTarget(conversation: Conversation, route: Route): Target | null {
 function useReadMark(page: Page, conversation: Conversation) {
   const pane = useRef<HTMLDivElement>(null);
   const active = useSelector(page.list.store, (state) => state.feed.get(conversation.name)?.activeN ?? 0);
-  const thread = useSelector(conversation.store, (state) => state.thread);
-  useEffect(() => {
-    const look = () => {
+  const running = useSelector(conversation.store, (state) => state.running);
+  const phase = useSelector(conversation.store, (state) => state.phase);
+  const look = useMemo(
+    () => () => {
       const scroller = pane.current?.querySelector(".thread");
       if (!scroller || document.visibilityState !== "visible" || Math.abs(scroller.scrollTop) > END_PX) return;
       page.list.markRead(conversation.name, conversation.cursor);
-    };
+    },
+    [page, conversation],
+  );
+  useEffect(() => {
     // The place that the address names is brought into view by the next picture.
-    const timer = setTimeout(look, 250);
+    const timer = setTimeout(look, LOOK_MS);
+    return () => clearTimeout(timer);
+  }, [look, active, running, phase]);
+  useEffect(() => {
+    // Scrolling does not bubble, and the scroller comes with the first turn.
     document.addEventListener("visibilitychange", look);
-    pane.current?.addEventListener("scroll", look, { capture: true, passive: true });
-    const element = pane.current;
+    document.addEventListener("scroll", look, { capture: true, passive: true });
     return () => {
-      clearTimeout(timer);
       document.removeEventListener("visibilitychange", look);
-      element?.removeEventListener("scroll", look, { capture: true });
+      document.removeEventListener("scroll", look, { capture: true });
     };
-  }, [page, conversation, active, thread]);
+  }, [look]);
   return pane;
 }
 
@@ -161,7 +168,7 @@ function unknownFile(path: string): FileRow {
 function Missing({ page }: { page: Page }) {
   return (
     <div class="sheet">
-      <div class="blank" role="alert">
+      <div class="blank">
         <p>{shell.thread.notFound}</p>
         <button type="button" class="act" onClick={() => page.begin()}>
           {shell.thread.begin}
@@ -174,7 +181,7 @@ function Missing({ page }: { page: Page }) {
 function Failed({ conversation }: { conversation: Conversation }) {
   return (
     <div class="sheet">
-      <div class="blank" role="alert">
+      <div class="blank">
         <p>{shell.thread.failed}</p>
         <button type="button" class="act" onClick={() => void conversation.load()}>
           {shell.thread.retry}

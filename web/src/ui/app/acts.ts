@@ -8,10 +8,7 @@ import type { Page } from "../store/page.ts";
 export function makeActs(page: Page, conversation: Conversation): Acts {
   const { name } = conversation;
   return {
-    send: (text) => {
-      conversation.say(text);
-      page.settle();
-    },
+    send: (text) => conversation.say(text),
     steer: (text) => conversation.steer(text),
     stop: () => conversation.stop(),
     sendAgain: (message) => conversation.sayAgain(message),

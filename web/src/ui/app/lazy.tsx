@@ -5,12 +5,15 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { BundleFrame } from "../../preview/index.ts";
 import { parseRoute, type Route } from "../route.ts";
 import type { Page } from "../store/page.ts";
+import { useStore } from "../store/store.ts";
 
 interface InspectorProps {
   readonly conversation: string;
   readonly turn: string;
   readonly iteration: number;
   readonly view: string;
+  readonly to: string;
+  readonly letters: boolean;
   readonly api: Page["api"];
   readonly navigate: (address: string) => void;
 }
@@ -24,6 +27,7 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
       shown = false;
     };
   }, []);
+  const { letters } = useStore(page.settings);
   const navigate = useMemo(
     () => (address: string) => {
       const [path = "", query = ""] = address.split("?");
@@ -33,13 +37,15 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
     [page],
   );
   if (!Inspector) return <div class="sheet" aria-busy="true" />;
-  const { conversation, turnId, iteration, view } = route;
+  const { conversation, turnId, iteration, view, to } = route;
   return (
     <Inspector
       conversation={conversation}
       turn={turnId}
       iteration={iteration}
       view={view}
+      to={to}
+      letters={letters}
       api={page.api}
       navigate={navigate}
     />

@@ -1,5 +1,6 @@
 /** The files of the message that is being written, each with what becomes of it. */
 
+import { visible } from "../../markdown/index.ts";
 import { formatBytes, wordsOf } from "../../words/index.ts";
 import { Icon } from "../app/icons.tsx";
 import { shell } from "../app/words.ts";
@@ -28,7 +29,7 @@ function FileChip({ item, attachments }: { item: PendingFile; attachments: Attac
     <li class={`upload ${item.state}`}>
       <Icon name="file" />
       <bdi class="name" title={item.name}>
-        {item.name}
+        {visible(item.name)}
       </bdi>
       <span class="num">{formatBytes(item.sizeBytes)}</span>
       <span class={`num state ${failed ? "bad" : ""}`}>{stateWords(item)}</span>
@@ -62,7 +63,7 @@ function stateWords(item: PendingFile): string {
   return item.state === "refused" || item.state === "expired" ? item.state : states[item.state];
 }
 
-function reasonWords(item: PendingFile): string {
+export function reasonWords(item: PendingFile): string {
   // A rule of the verdict says more than that some rule refused the file.
   const codes = item.reasons.length ? item.reasons : [item.code];
   return codes.map((code) => wordsOf(code, item.message)).join(" ");

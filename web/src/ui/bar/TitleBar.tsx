@@ -1,6 +1,7 @@
 /** The title bar: the conversation's name, its views, what runs now, and the menu. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { visible } from "../../markdown/index.ts";
 import { formatClock, wordsOf } from "../../words/index.ts";
 import { Icon } from "../app/icons.tsx";
 import { Link } from "../app/Link.tsx";
@@ -36,7 +37,9 @@ export function TitleBar({ page, openList, openMargin, openKeys }: BarProps) {
         <Rename page={page} conversation={conversation} title={title} onDone={() => setRenaming(false)} />
       ) : (
         <h1>
-          <bdi>{route.is === "search" ? shell.search.results : title}</bdi>
+          <bdi key={title} class="fades">
+            {visible(route.is === "search" ? shell.search.results : title)}
+          </bdi>
         </h1>
       )}
       {begun && <Views page={page} conversation={conversation} route={route} />}

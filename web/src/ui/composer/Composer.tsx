@@ -15,18 +15,17 @@ interface ComposerProps {
   readonly conversation: Conversation;
   readonly uploads: boolean;
   readonly signedOut: boolean;
-  /** Called behind each message that is sent. */
-  readonly onSent: () => void;
 }
 
 /** The field's id, which skip links and keys lead to. */
 export const FIELD = "composer-field";
 export const STOP = "composer-stop";
+const HINT = "composer-hint";
 
 const { composer: words } = shell;
 const COMMAND = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘⏎" : "Ctrl⏎";
 
-export function Composer({ conversation, uploads, signedOut, onSent }: ComposerProps) {
+export function Composer({ conversation, uploads, signedOut }: ComposerProps) {
   const { composer } = conversation;
   const draft = useStore(composer.draft);
   const { items } = useStore(composer.attachments.store);
@@ -48,14 +47,12 @@ export function Composer({ conversation, uploads, signedOut, onSent }: ComposerP
   const main = () => {
     if (!offer.canMain || draft.waits) return;
     composer.submit();
-    onSent();
   };
   const redirect = () => {
     if (!offer.redirect) return main();
     if (!offer.canRedirect) return;
     conversation.steer(draft.text);
     composer.clear();
-    onSent();
   };
   return (
     <form
@@ -88,9 +85,6 @@ export function Composer({ conversation, uploads, signedOut, onSent }: ComposerP
         )}
       </div>
       <Hint text={hintOf({ draft, items, offer, blockedUntil, nowMs, armed, uploads })} />
-      <span class="vh" role="status">
-        {armed ? words.again : ""}
-      </span>
     </form>
   );
 }
@@ -189,6 +183,7 @@ function StopButton({ offer, onStop, setArmed }: StopProps) {
       id={STOP}
       class="act stop"
       aria-disabled={offer.stop === "stopping"}
+      aria-describedby={HINT}
       onClick={onStop}
       onFocus={() => setArmed(true)}
       onBlur={() => setArmed(false)}
@@ -224,7 +219,11 @@ function hintOf({ draft, offer, blockedUntil, nowMs, armed, uploads }: HintParts
 }
 
 function Hint({ text }: { text: string }) {
-  return text ? <p class="hint">{text}</p> : null;
+  return (
+    <p id={HINT} class="hint">
+      {text}
+    </p>
+  );
 }
 
 /** Return until when nothing can be sent, and the time: it ticks as long as that lasts. */

@@ -1,6 +1,7 @@
 /** The list of conversations, by day. */
 
 import { useEffect, useState } from "preact/hooks";
+import { visible } from "../../markdown/index.ts";
 import { formatTime } from "../../words/index.ts";
 import { Icon, Mark } from "../app/icons.tsx";
 import { Link } from "../app/Link.tsx";
@@ -93,7 +94,7 @@ function Row({ page, row, day, current }: RowProps) {
   const state = own || row.state;
   return (
     <Link page={page} route={threadOf(row.conversation)} current={current} class={row.unread ? "unread" : ""}>
-      <bdi>{title || words.untitled}</bdi>
+      <bdi>{visible(title) || words.untitled}</bdi>
       {state === "in_progress" ? (
         <span class="lamp live" role="img" aria-label={words.running} title={words.running} />
       ) : state === "error" ? (

@@ -2,6 +2,7 @@
 
 import { useEffect } from "preact/hooks";
 import type { SearchItem } from "../../api/index.ts";
+import { visible } from "../../markdown/index.ts";
 import { Link } from "../app/Link.tsx";
 import { shell } from "../app/words.ts";
 import { matchTitles } from "../list/rows.ts";
@@ -33,7 +34,7 @@ export function SearchPage({ page, query, field }: { page: Page; query: string; 
           <h2 class="label">{words.titles}</h2>
           {titles.map((row) => (
             <Link key={row.conversation} page={page} route={threadOf(row.conversation)} class="title">
-              <bdi>{row.title || shell.list.untitled}</bdi>
+              <bdi>{visible(row.title) || shell.list.untitled}</bdi>
             </Link>
           ))}
         </div>
@@ -42,7 +43,7 @@ export function SearchPage({ page, query, field }: { page: Page; query: string; 
         <div key={group.conversation}>
           <h2>
             <Link page={page} route={threadOf(group.conversation)}>
-              <bdi>{names.get(group.conversation) || shell.list.untitled}</bdi>
+              <bdi>{visible(names.get(group.conversation) ?? "") || shell.list.untitled}</bdi>
             </Link>
           </h2>
           {group.items.map((item, at) => (
@@ -50,6 +51,7 @@ export function SearchPage({ page, query, field }: { page: Page; query: string; 
           ))}
         </div>
       ))}
+      {found.phase === "asking" && <p class="empty late">{words.asking}</p>}
       {nothing && <p class="empty">{words.none(asked)}</p>}
       {found.phase === "failed" && <p class="empty">{words.failed}</p>}
       {found.behind && <p class="empty">{words.behind}</p>}

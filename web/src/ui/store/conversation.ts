@@ -75,6 +75,8 @@ export interface Services {
   post(grant: UploadGrant, file: File, signal: AbortSignal, progress: (part: number) => void): Promise<void>;
   /** Return the first batch of a conversation that the user has not read, 0 for none. */
   unreadN(conversation: string): number;
+  /** A message was given to the session: a new conversation has begun. */
+  said(conversation: string): void;
   /** Take a frame of the feed of all conversations. */
   hearFeed(effect: Effect & { kind: "feedHeard" }): void;
 }
@@ -225,6 +227,7 @@ export class Conversation {
     this.sending.note({ messageId, kind, text, attachments }, uploads);
     if (this.store.value.phase === "new") this.store.update({ phase: "ready" });
     this.store.update({ meanwhile: 0 });
+    this.#services.said(this.name);
   }
 
   #begin(page: EventPage): void {
@@ -332,6 +335,7 @@ export class Conversation {
       case "synced":
         if (this.#endedMeanwhile) this.store.update({ meanwhile: this.#endedMeanwhile });
         this.#endedMeanwhile = null;
+        this.store.update({ alert: null });
         return;
       case "refused":
         if (!effect.frame.message_id) this.#noteRefusal(effect.frame.code, effect.frame.message);

@@ -24,11 +24,13 @@ export interface PageParts {
   readonly config: PageConfig;
   readonly auth: AuthSession;
   readonly api: HttpApi;
-  readonly services: Omit<Services, "hearFeed" | "unreadN">;
+  readonly services: Omit<Services, "hearFeed" | "unreadN" | "said">;
   readonly settings: Store<Settings>;
   readonly history: History;
   random(bytes: Uint8Array<ArrayBuffer>): void;
   signIn(returnRoute: string): void;
+  /** Show what the page does not know of the server's events. */
+  readonly debug: boolean;
 }
 
 export class Page {
@@ -43,6 +45,7 @@ export class Page {
   readonly current: Store<Conversation>;
   /** A line about the page itself, "" for none. */
   readonly notice = new Store("");
+  readonly debug: boolean;
   readonly signedOut = new Store(false);
   readonly #parts: PageParts;
   readonly #services: Services;
@@ -58,11 +61,13 @@ export class Page {
     this.auth = parts.auth;
     this.api = parts.api;
     this.settings = parts.settings;
+    this.debug = parts.debug;
     this.list = new ConversationList(parts.api, parts.services.clock);
     this.search = new Search(parts.api, parts.services.clock);
     this.#services = {
       ...parts.services,
       hearFeed: (effect) => this.list.hear(effect.frame),
+      said: (name) => this.#settle(name),
       unreadN: (name) => this.list.unreadN(name),
     };
     this.#fresh = nameConversation(parts.random);
@@ -136,17 +141,16 @@ export class Page {
     this.#show(this.#readRoute(""));
   }
 
-  /** Take the first message of a new conversation: it has an address now. */
-  settle(): void {
-    const conversation = this.current.value;
-    if (this.route.value.is !== "new") return;
-    this.#fresh = nameConversation(this.#parts.random);
-    this.go(threadOf(conversation.name), true);
-  }
-
   /** Look at all connections again: the machine was asleep, or is online again. */
   wake(): void {
     for (const conversation of this.#conversations.values()) conversation.wake();
+  }
+
+  /** Give a conversation that has begun its address. */
+  #settle(name: string): void {
+    if (name !== this.#fresh) return;
+    this.#fresh = nameConversation(this.#parts.random);
+    if (this.route.value.is === "new") this.go(threadOf(name), true);
   }
 
   #show(route: Route): void {
