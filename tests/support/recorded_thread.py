@@ -219,7 +219,7 @@ def told() -> LogBuilder:
     about = {"thinking": ("First.", "Then."), "thinking_ms": ((10, 250),), "rounds_left": 13, "model": "m-1"}
     log.act(*calls, notes="I look.", notices=notices, bust=bust, usage=usage, **about)
     row = {"sid": 1, "title": "One", "url": "https://example.com/1", "text": "a page", "status": "success"}
-    failed = {"url": "https://example.com/2", "status": "error", "error": "timeout"}
+    failed = {"url": "https://example.com/2", "status": "timeout", "error": "the page did not come"}
     pages = {
         "execution_id": log.call(),
         "objective": "o",

@@ -167,6 +167,7 @@ export interface SearchResult {
   readonly snippet: string;
 }
 
+/** A row for each address: `status` is `success`, or the code of what went wrong, and `error` says it. */
 export interface FetchView {
   readonly objective: string;
   readonly results: readonly (SearchResult & { readonly status: string; readonly error: string })[];

@@ -124,7 +124,7 @@ describe("a call", () => {
     const [call] = callsOf(turnOf(told));
     expect(call?.fetched?.results.map((row) => [row.status, row.error])).toEqual([
       ["success", ""],
-      ["error", "timeout"],
+      ["timeout", "the page did not come"],
     ]);
     expect(threadOf(told).sources.get(1)?.snippet).toBe("a page");
   });
