@@ -166,7 +166,7 @@ export interface Segment {
 const SCALES_MS = [5_000, 15_000, 60_000, 300_000];
 
 /** Return the time that the width of a turn's traces stands for: it grows in steps, so that it rarely moves. */
-export function traceScale(turn: Turn, now: number): number {
+export function traceScale(turn: Pick<Turn, "startedAt" | "endedAt">, now: number): number {
   const elapsed = (turn.endedAt ?? now) - turn.startedAt;
   const step = SCALES_MS.find((scale) => elapsed <= scale);
   if (step) return step;
@@ -175,8 +175,11 @@ export function traceScale(turn: Turn, now: number): number {
   return scale;
 }
 
+/** The beginning of a turn is all that a trace needs of it: a round is not drawn anew when its turn is another object. */
+type Begun = Pick<Turn, "startedAt">;
+
 /** Return what a round did when: the model, then its calls. */
-export function traceOf(turn: Turn, round: Round, now: number): readonly Segment[] {
+export function traceOf(turn: Begun, round: Round, now: number): readonly Segment[] {
   if (round.endedAt === null) return segmentsOf(turn, round, now);
   const known = traces.get(round);
   if (known) return known;
@@ -187,7 +190,7 @@ export function traceOf(turn: Turn, round: Round, now: number): readonly Segment
 
 const traces = new WeakMap<Round, readonly Segment[]>();
 
-function segmentsOf(turn: Turn, round: Round, now: number): readonly Segment[] {
+function segmentsOf(turn: Begun, round: Round, now: number): readonly Segment[] {
   const since = (at: number) => Math.max(0, at - turn.startedAt);
   const decided = round.decidedAt ?? round.endedAt;
   const model: Segment = {
