@@ -23,7 +23,7 @@ const tools: readonly Call[] = [
   call("mail.send", {
     params: { to: "ada@example.com" },
     state: "unverified",
-    code: "unknown_outcome",
+    code: "unverified",
     durationMs: 30_000,
   }),
   call("react.hide", { state: "skipped", code: "steered", durationMs: 0 }),
@@ -118,11 +118,11 @@ const programs: Readonly<Record<string, Call>> = {
   }),
   "program-error": call(exec, {
     state: "error",
-    code: "program_timeout",
+    code: "timeout",
     durationMs: 600_000,
     program: program({
       state: "error",
-      errorCode: "program_timeout",
+      errorCode: "timeout",
       execMs: 600_000,
       log: { base: 81_204, text: `${"row 1234 done\n".repeat(40)}KilledByDeadline`, whole: true, bytes: 146_740 },
     }),

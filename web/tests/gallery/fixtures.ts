@@ -189,7 +189,7 @@ const rounds: Readonly<Record<string, State>> = {
       round(2, "I write the file.", {
         refused: true,
         action: "call_tool",
-        items: [{ is: "rejected", code: "unknown_tool", toolId: "react.wriet", actionIndex: null }],
+        items: [{ is: "rejected", code: "unknown_tool_id", toolId: "react.wriet", actionIndex: null }],
       }),
     ),
   },
@@ -225,8 +225,8 @@ const rounds: Readonly<Record<string, State>> = {
         action: "call_tool",
         calls: [],
         items: [
-          { is: "notice", code: "notes_missing" },
-          { is: "rejected", code: "too_many_actions", toolId: "react.read", actionIndex: 2 },
+          { is: "notice", code: "final_answer_with_notes" },
+          { is: "rejected", code: "multi_action_bundle_too_many_actions", toolId: "react.read", actionIndex: 2 },
           {
             is: "told",
             toolId: "hooks.audit",

@@ -6,7 +6,6 @@ import { Margin } from "../../src/ui/margin/index.ts";
 import { ThreadView } from "../../src/ui/turn/index.ts";
 import { acts, contextOf } from "./context.ts";
 import { type State, states } from "./fixtures.ts";
-import "../../src/ui/tokens.css";
 
 function Page({ state }: { state: State }) {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set(state.open));

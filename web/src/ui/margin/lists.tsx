@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { visible } from "../../markdown";
+import { sourcesOf } from "../../thread/select";
 import type { FileRow, Source, Thread } from "../../thread/thread";
 import { formatBytes } from "../../words/format";
 import { PathLink, plainClick } from "../turn/bits";
@@ -14,6 +15,7 @@ import { memo } from "../turn/memo";
 import { say } from "../turn/words";
 
 const shown = 8;
+const none: readonly Source[] = [];
 
 function More({ all, setAll, count }: { all: boolean; setAll: (to: boolean) => void; count: number }) {
   return (
@@ -37,10 +39,13 @@ function SourceRow({ source, on }: { source: Source; on: boolean }) {
   );
 }
 
-/** The sources to show first: what the newest answer cites, else what was found last. */
+/** The sources to show first: those of the newest turn that found or cites some. */
 export function firstSources(thread: Thread): readonly Source[] {
-  const cited = thread.turns.at(-1)?.citations ?? [];
-  return cited.length > 0 ? cited : [...thread.sources.values()].slice(-shown);
+  for (const turn of thread.turns.toReversed()) {
+    const sources = sourcesOf(thread, turn);
+    if (sources.length > 0) return sources;
+  }
+  return none;
 }
 
 export const Sources = memo(function Sources(props: { first: readonly Source[]; sources: Thread["sources"] }) {

@@ -1,11 +1,11 @@
 /** What stands beside the thread: plan, sources, files, and how full the context is. */
 
 import type { ComponentChildren } from "preact";
-import { useMemo } from "preact/hooks";
+import { contextOf, planDraft } from "../../thread/select";
 import { DeskContext } from "../turn/desk";
 import { type ThreadProps, useDeskOf } from "../turn/thread-view";
 import { say } from "../turn/words";
-import { Gauge, measuredRequest } from "./gauge";
+import { countedRound, Gauge } from "./gauge";
 import { Files, firstSources, promisedFiles, Sources } from "./lists";
 import { PlanTracker } from "./plan";
 
@@ -14,13 +14,12 @@ export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
   const { thread, children } = props;
   const desk = useDeskOf(props);
   const last = thread.turns.at(-1);
-  const measured = measuredRequest(thread);
-  const first = useMemo(() => firstSources(thread), [thread.sources, last?.citations]);
+  const used = contextOf(thread);
+  const first = firstSources(thread);
   const promised = promisedFiles(thread);
-  const draft = last?.rounds.at(-1)?.planDraft ?? null;
   const running = last?.outcome.is === "running";
   const planned = running || thread.plans.some((known) => known.current && known.open);
-  const plan = <PlanTracker plans={thread.plans} draft={draft} running={running} />;
+  const plan = <PlanTracker plans={thread.plans} draft={planDraft(thread)} running={running} />;
   return (
     <DeskContext.Provider value={desk}>
       <aside class="margin" aria-label={say.thisTurn}>
@@ -30,7 +29,7 @@ export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
         <Sources first={first} sources={thread.sources} />
         <Files files={thread.files} promised={promised} />
         {!planned && plan}
-        {measured && <Gauge {...measured} />}
+        {used && <Gauge context={used} round={countedRound(thread)} />}
       </aside>
     </DeskContext.Provider>
   );

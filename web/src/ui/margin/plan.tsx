@@ -43,7 +43,7 @@ export const PlanTracker = memo(function PlanTracker(props: {
   running: boolean;
 }) {
   const { plans, draft, running } = props;
-  const current = plans.findLast((plan) => plan.current) ?? null;
+  const current = plans.findLast((plan) => plan.current);
   const others = plans.filter((plan) => plan !== current);
   if (plans.length === 0 && !draft) return null;
   return (

@@ -85,7 +85,8 @@ export function SourceTitle({ title, url }: { title: string; url: string }) {
 function Hit({ hit, children }: { hit: SearchResult; children?: preact.ComponentChildren }) {
   return (
     <li>
-      <span class="cite" aria-label={say.source(hit.sid)}>
+      <span class="cite">
+        <span class="vh">{say.sourceNumber}</span>
         {hit.sid}
       </span>
       <div>
@@ -129,7 +130,11 @@ function FetchedPages({ view }: { view: FetchView }) {
       <ol class="hits">
         {view.results.map((hit) => (
           <Hit key={hit.url} hit={hit}>
-            <span class={`pill ${hit.error ? "bad" : ""}`}>{hit.error ? wordsOf(hit.error) : hit.status}</span>
+            {hit.error ? (
+              <span class="pill bad">{wordsOf(hit.error)}</span>
+            ) : (
+              hit.status !== "ok" && <span class="pill">{visible(hit.status)}</span>
+            )}
           </Hit>
         ))}
       </ol>

@@ -1,42 +1,34 @@
 /** The receipt of a turn: what each round read, wrote and cost, in tokens. */
 
+import { type TokenStack, tokenStack } from "../../thread/select";
 import type { Bust, Round, Receipt as Total, Usage } from "../../thread/thread";
 import { formatMs, formatNumber } from "../../words/format";
 import { say } from "./words";
 
-export interface Parts {
-  readonly read: number;
-  readonly write: number;
-  readonly plain: number;
-  readonly out: number;
-}
-
-export function partsOf(usage: Usage): Parts {
-  return {
-    read: usage.cacheReadTokens,
-    write: usage.cacheWrite5mTokens + usage.cacheWrite1hTokens,
-    plain: usage.inputTokens,
-    out: usage.outputTokens,
-  };
-}
-
-const names = ["read", "write", "plain", "out"] as const;
-const total = (parts: Parts): number => parts.read + parts.write + parts.plain + parts.out;
+/** The four classes in their order, each with the class of its colour. */
+const classes = [
+  ["read", "read"],
+  ["written", "write"],
+  ["plain", "plain"],
+  ["output", "out"],
+] as const;
+const total = (parts: TokenStack): number => parts.read + parts.written + parts.plain + parts.output;
 const tenth = (n: number): number => Math.round(n * 10) / 10;
 
 export interface Segment {
-  readonly name: (typeof names)[number];
+  /** The class of its colour. */
+  readonly name: (typeof classes)[number][1];
   readonly x: number;
   readonly width: number;
 }
 
 /** The bars of one line of a length, with a gap of one between them; what is not there has none. */
-export function segments(parts: Parts, perToken: number): readonly Segment[] {
+export function segments(parts: TokenStack, perToken: number): readonly Segment[] {
   let x = 0;
   const bars: Segment[] = [];
-  for (const name of names) {
-    if (parts[name] === 0) continue;
-    const width = Math.max(parts[name] * perToken - 1, 1);
+  for (const [part, name] of classes) {
+    if (parts[part] === 0) continue;
+    const width = Math.max(parts[part] * perToken - 1, 1);
     bars.push({ name, x: tenth(x), width: tenth(width) });
     x += width + 1;
   }
@@ -45,7 +37,7 @@ export function segments(parts: Parts, perToken: number): readonly Segment[] {
 
 const barLength = 400;
 
-function Stack({ parts, perToken, bust }: { parts: Parts; perToken: number; bust: Bust | null }) {
+function Stack({ parts, perToken, bust }: { parts: TokenStack; perToken: number; bust: Bust | null }) {
   const notch = bust && Math.min(bust.expectedTokens * perToken, barLength - 2);
   return (
     <svg class="stack" viewBox={`0 0 ${barLength} 10`} preserveAspectRatio="none" aria-hidden="true">
@@ -59,14 +51,14 @@ function Stack({ parts, perToken, bust }: { parts: Parts; perToken: number; bust
 
 function RoundRow({ round, perToken }: { round: Round; perToken: number }) {
   const { usage, bust } = round;
-  const parts = usage && partsOf(usage);
+  const parts = usage && tokenStack(usage);
   return (
     <>
       <tr>
         <td>{round.iteration + 1}</td>
         <td class="graph">{parts && <Stack parts={parts} perToken={perToken} bust={bust} />}</td>
         {parts ? (
-          names.map((name) => (
+          classes.map(([name]) => (
             <td key={name}>
               {usage.estimated && `${say.about} `}
               {formatNumber(parts[name])}
@@ -89,9 +81,8 @@ function RoundRow({ round, perToken }: { round: Round; perToken: number }) {
 }
 
 /** How much of what was read came from the cache, of a hundred; null if nothing was read. */
-export function cachedPercent(usage: Usage): number | null {
-  const { read, write, plain } = partsOf(usage);
-  const input = read + write + plain;
+export function cachedPercent({ read, written, plain }: TokenStack): number | null {
+  const input = read + written + plain;
   return input === 0 ? null : Math.round((read / input) * 100);
 }
 
@@ -108,8 +99,8 @@ export function receiptLine(receipt: Total): string {
 }
 
 function Totals({ receipt, usage }: { receipt: Total; usage: Usage }) {
-  const parts = partsOf(usage);
-  const percent = cachedPercent(usage);
+  const parts = tokenStack(usage);
+  const percent = cachedPercent(parts);
   const about = usage.estimated ? `${say.about} ` : "";
   return (
     <tfoot>
@@ -120,7 +111,7 @@ function Totals({ receipt, usage }: { receipt: Total; usage: Usage }) {
           {say.weighted(receipt.weightedTokens)}
           {percent !== null && ` · ${say.cached(percent)}`}
         </td>
-        {names.map((name) => (
+        {classes.map(([name]) => (
           <td key={name}>{formatNumber(parts[name])}</td>
         ))}
       </tr>
@@ -129,7 +120,7 @@ function Totals({ receipt, usage }: { receipt: Total; usage: Usage }) {
 }
 
 export function ReceiptTable({ label, receipt, rounds }: { label: string; receipt: Total; rounds: readonly Round[] }) {
-  const largest = Math.max(...rounds.map((round) => (round.usage ? total(partsOf(round.usage)) : 0)), 1);
+  const largest = Math.max(...rounds.map((round) => (round.usage ? total(tokenStack(round.usage)) : 0)), 1);
   const hours = rounds.some((round) => (round.usage?.cacheWrite1hTokens ?? 0) > 0);
   return (
     <section class="receipt" aria-label={say.receipt(label)}>
@@ -156,7 +147,7 @@ export function ReceiptTable({ label, receipt, rounds }: { label: string; receip
         {([say.keyRead, hours ? say.keyWriteHour : say.keyWrite, say.keyPlain, say.keyOutput] as const).map(
           (key, at) => (
             <span key={key}>
-              <i class={names[at]} />
+              <i class={classes[at]?.[1]} />
               {key}
             </span>
           ),

@@ -1,24 +1,9 @@
 /** The 96 px of a round: where the model wrote, where a tool ran, and where it is now, to the scale of the turn. */
 
-import type { Call, Round, Turn } from "../../thread/thread";
+import type { Call, Round } from "../../thread/thread";
 import { useNow } from "./desk";
 
 const width = 96;
-const steps = [5_000, 15_000, 60_000, 300_000];
-
-/** The length of time that the whole width stands for: it grows in steps, so that it rarely moves. */
-export function traceScale(elapsedMs: number): number {
-  const step = steps.find((ms) => elapsedMs <= ms);
-  if (step !== undefined) return step;
-  return Math.ceil(elapsedMs / 300_000) * 300_000;
-}
-
-/** The scale of a turn: exact once it has ended, so that its last bar reaches the end. */
-export function turnScale(turn: Turn, now: number): number {
-  if (turn.endedAt !== null) return Math.max(turn.endedAt - turn.startedAt, 1);
-  return traceScale(now - turn.startedAt);
-}
-
 export interface Bar {
   readonly is: "model" | "run" | "now";
   readonly x: number;

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { visible } from "../../markdown";
+import { traceScale } from "../../thread/select";
 import type { Message, Outcome, Receipt, Round, Turn } from "../../thread/thread";
 import { wordsOf } from "../../words";
 import { formatMs, formatTime } from "../../words/format";
@@ -15,7 +16,6 @@ import { MessageLine, Prompt, unreadBy } from "./message";
 import { Compactions } from "./notice";
 import { ReceiptTable, receiptLine } from "./receipt";
 import { failed, RoundView } from "./round";
-import { turnScale } from "./trace";
 import { say } from "./words";
 
 export interface TurnProps {
@@ -108,7 +108,7 @@ function DeferredAt({ turn, round }: { turn: Turn; round: Round }) {
 
 function Rail(props: RailProps) {
   const { turn, running, outbox, troubles } = props;
-  const scaleMs = turnScale(turn, useNow(running));
+  const scaleMs = traceScale(turn, useNow(running));
   const answer = finalAnswer(turn);
   return (
     <ol class="rounds">

@@ -184,7 +184,7 @@ export const say = {
   unresolved: (sids: readonly number[]) =>
     `No source has ${sids.length === 1 ? "number" : "the numbers"} ${sids.join(", ")}.`,
   footnotes: "Sources",
-  source: (sid: number) => `Source ${sid}`,
+  sourceNumber: "Source ",
 
   // The end of a turn
   reasons: {
