@@ -1,6 +1,5 @@
 /** Selectors: what the title bar, the margin, the receipts and the traces say of a thread. Pure; the same state gives the same object. */
 
-import { openRound } from "./rounds";
 import type { Call, Growing, Plan, Round, Source, Thread, Turn, Usage } from "./thread";
 
 // --- the title bar
@@ -81,11 +80,6 @@ export function sourcesOf(thread: Thread, turn: Turn): readonly Source[] {
   const known = numbersOf(turn);
   return sourcesBy(thread.sources)(known);
 }
-
-/** Return the numbers of the sources that a turn cites. */
-export const citedSids = remembered(
-  (turn: Turn): ReadonlySet<number> => new Set(turn.citations.map((source) => source.sid)),
-);
 
 const numbersOf = remembered((turn: Turn): readonly number[] => {
   const rows = turn.rounds.flatMap((round) =>
@@ -206,11 +200,6 @@ function segmentsOf(turn: Begun, round: Round, now: number): readonly Segment[] 
     return [{ is: runs ? "now" : "tool", from: since(call.startedAt), to: since(end) }];
   });
   return [model, ...calls].map((one) => ({ ...one, to: Math.max(one.from, one.to) }));
-}
-
-/** Return true while something of the turn moves by the clock alone. */
-export function isMoving(turn: Turn): boolean {
-  return turn.outcome.is === "running" && (openRound(turn) !== undefined || turn.rounds.at(-1)?.state === "acting");
 }
 
 /** Return the function with its results kept as long as their arguments are. */
