@@ -16,7 +16,6 @@ const READING = { is: "reading" } as const;
 export function useAnswer<Value>(key: string | null, ask: () => Promise<Value>): Answer<Value> {
   const [state, setState] = useState<{ key: string | null; answer: Answer<Value> }>({ key: null, answer: READING });
   const [attempt, setAttempt] = useState(0);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key says what is asked
   useEffect(() => {
     if (key === null) return;
     let gone = false;

@@ -142,7 +142,8 @@ function Plot({ title, most, note = "", bars, chosen, draw }: PlotProps) {
         {title} <span class="num">{most}</span>
         {note && <small>{note}</small>}
       </figcaption>
-      <div class="ground">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long conversation's plot scrolls, and the keyboard must do it, too */}
+      <section class="ground" aria-label={title} tabIndex={0}>
         <svg width={width} height={HEIGHT + FOOT} viewBox={`0 0 ${width} ${HEIGHT + FOOT}`} aria-hidden="true">
           {[0.5, HEIGHT / 2, HEIGHT - 0.5].map((y) => (
             <line key={y} class="grid" x1="0" x2={width} y1={y} y2={y} />
@@ -156,7 +157,7 @@ function Plot({ title, most, note = "", bars, chosen, draw }: PlotProps) {
             </text>
           ))}
         </svg>
-      </div>
+      </section>
     </figure>
   );
 }

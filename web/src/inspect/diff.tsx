@@ -126,7 +126,6 @@ function FoldedRow({ row, marked, context }: FoldedProps) {
       </summary>
       {open &&
         row.pieces.map((piece, at) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a run never move, and may be alike
           <div class={`piece ${edge}`} key={at} data-op={gone ? "removed" : "same"}>
             <span class="num">{formatNumber(piece.tokens)}</span>
             <i aria-hidden="true" />
@@ -210,9 +209,7 @@ function WordsOf({ older, newer }: { older: string; newer: string }) {
     <pre dir="auto">
       {all.map((one, at) => {
         const text = showHidden(one.text);
-        // biome-ignore lint/suspicious/noArrayIndexKey: words have nothing else to tell them apart, and never move
         if (one.is === "added") return <ins key={at}>{text}</ins>;
-        // biome-ignore lint/suspicious/noArrayIndexKey: as above
         if (one.is === "removed") return <del key={at}>{text}</del>;
         return text;
       })}

@@ -50,12 +50,14 @@ export default function Inspector(props: InspectorProps) {
   const [readings, setReadings] = useState(0);
   const newest = useAnswer(`${conversation} ${readings}`, () => source.rounds());
   const rounds = useKept(conversation, newest);
+  const refresh = () => setReadings(readings + 1);
+  if (rounds.is === "read") {
+    return <Bench key={conversation} {...props} source={source} rounds={rounds.value} refresh={refresh} />;
+  }
   return (
-    <Shown answer={rounds}>
-      {(value) => (
-        <Bench key={conversation} {...props} source={source} rounds={value} refresh={() => setReadings(readings + 1)} />
-      )}
-    </Shown>
+    <div class="bench alone">
+      <Shown answer={rounds}>{() => null}</Shown>
+    </div>
   );
 }
 
@@ -96,8 +98,13 @@ function Bench({ source, rounds, refresh, ...props }: BenchProps) {
     systemSince: (current && turns.get(systemSince(book, current.round.decided_n))) ?? null,
   };
   const middle = { ...props, source, all, index, current, view, to, context, rounds, turns };
+  // In a narrow window a round that was picked is what one wants to see next.
+  const pick = (address: string) => {
+    setPanel("middle");
+    navigate(address);
+  };
   const panels: Readonly<Record<Panel, ComponentChildren>> = {
-    rounds: <RoundsPanel {...{ conversation, rounds, all, current, view, book, navigate, refresh }} />,
+    rounds: <RoundsPanel {...{ conversation, rounds, all, current, view, book, refresh }} navigate={pick} />,
     middle: <Middle {...middle} />,
     log: refused ?? (current && <LogPanel {...{ book, current, selected, select }} readPage={readPage.page} />),
   };

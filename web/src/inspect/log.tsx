@@ -90,7 +90,6 @@ function BatchRow({ batch, current, chosen, select }: BatchProps) {
         <span class="num">{batch.n}</span>
         <span class="lines">
           {lines.map((line, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: lines of a batch never move
             <span key={index} class={line.startsWith("  ") || index > 0 ? "more-of" : undefined} dir="auto">
               {line.trimStart()}
             </span>

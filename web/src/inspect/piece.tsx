@@ -161,7 +161,6 @@ function Originals({ found }: { found: BlocksView }) {
   return (
     <>
       {found.blocks.map((block, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: blocks at one path have nothing else to tell them apart
         <div key={at}>
           {block.text ? <FoldedText text={block.text} /> : <p>{w.binary(block.mime, block.size_bytes)}</p>}
         </div>

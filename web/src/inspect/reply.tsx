@@ -25,7 +25,6 @@ export function ReplyPanel({ reply }: { readonly reply: Reply }) {
       {reply.thinking.length > 0 && (
         <Part title={w.thinking}>
           {reply.thinking.map((thought, at) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: thoughts have nothing else to tell them apart, and never move
             <div key={at} class="thought">
               {thought.end_ms > 0 && <p class="num">{w.span(formatMs(thought.begin_ms), formatMs(thought.end_ms))}</p>}
               <FoldedText text={thought.text} />
