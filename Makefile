@@ -5,17 +5,24 @@ READY := .venv/.ready
 # Processes that run tests side by side; more than cores, for many wait for containers.
 WORKERS ?= 4
 TOOLS := .venv/.tools
+PAGE_PACKAGES := web/node_modules/.package-lock.json
+# What `make chat` does about the page beside its prompt.
+OPEN ?= --open
 # Stage prod with all its stacks; the key's secret need not exist.
 SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf
-export PATH := $(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
+export PATH := $(BIN):$(CURDIR)/node_modules/.bin:$(CURDIR)/web/node_modules/.bin:$(PATH)
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-chat: up  ## start what is needed and talk to the agent
-	@stepline chat
+chat: up  ## start what is needed and talk to the agent; `make chat OPEN=` leaves the browser alone
+	@stepline chat $(OPEN)
 
-test: exec-env $(TOOLS)  ## unit, contract, handlers, stacks, and one turn end to end
+page: up  ## print the address of the chat page, and open it where there is a desktop
+	@stepline page
+
+test: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, the page, and one turn end to end
+	cd web && vitest run
 	pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
 	@stepline up </dev/null
 	pytest -q -m "emulator and smoke" tests/e2e
@@ -24,7 +31,8 @@ soak: up exec-env $(TOOLS)  ## what a landing samples, at length: properties, ex
 	STEPLINE_SOAK=1 pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
 	STEPLINE_SOAK=1 pytest -q -m "emulator or enforced" tests/e2e
 
-check: $(TOOLS)  ## format, lint, import rules, types, pages, and the templates by AWS's rules
+check: $(TOOLS) $(PAGE_PACKAGES)  ## format, lint, import rules, types, pages, and the templates by AWS's rules
+	cd web && biome ci . && tsc --noEmit
 	ruff format --check .
 	ruff check .
 	lint-imports
@@ -48,7 +56,7 @@ bench: up $(TOOLS)  ## measure, and write bench/results.json
 docs: $(TOOLS)  ## write the generated pages of the documentation
 	@python -m docs.build
 
-synth: $(TOOLS) node_modules/.package-lock.json  ## write the CloudFormation of stage prod to cdk.out and check it
+synth: $(TOOLS) node_modules/.package-lock.json web  ## write the CloudFormation of stage prod to cdk.out and check it
 	rm -rf cdk.out
 	cdk synth --quiet --strict -c stage=prod -c nag=true -c bytecode=false $(foreach value,$(SYNTH),-c $(value))
 	cfn-lint --config-file stacks/cfnlint.yaml
@@ -56,6 +64,12 @@ synth: $(TOOLS) node_modules/.package-lock.json  ## write the CloudFormation of 
 # Not part of `synth`: 290 MB and more packages than all of this project has, so it is fetched apart, when it is asked for.
 checkov: synth  ## check the same templates by checkov's rules, in an environment of its own
 	uvx checkov==3.3.30 --config-file stacks/checkov.yaml
+
+web: $(READY)  ## build the chat page, unless it is built of these sources
+	@python -m stepline.local.page.page_build
+
+web-test: $(PAGE_PACKAGES)  ## types, lint and tests of the chat page
+	cd web && tsc --noEmit && biome ci . && vitest run
 
 exec-env: $(READY)  ## install the packages of the agent's programs, and build their image if Docker answers
 	@python -m stepline.local.stage.program_environment
@@ -72,7 +86,7 @@ down: $(READY)  ## stop the emulator; conversations are kept
 clean:  ## stop everything and delete what was built or said here
 	@test ! -x $(BIN)/stepline || stepline down </dev/null
 	@test ! -x $(BIN)/stepline || python -m stepline.local.stage.program_environment clean
-	rm -rf .stepline cdk.out node_modules layers/deps/python layers/memory/python layers/mcp/python bench/results.json
+	rm -rf .stepline cdk.out node_modules web/node_modules web/dist layers/deps/python layers/memory/python layers/mcp/python bench/results.json
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
 
 lock: $(TOOLS)  ## resolve the dependencies anew
@@ -102,12 +116,15 @@ $(READY): requirements-local.lock pyproject.toml
 	@touch $(READY)
 
 $(TOOLS): $(READY) requirements.lock
-	@echo "installing what tests and checks need (200 MB, about 10 s)"
+	@echo "installing what tests and checks need (360 MB, about 10 s)"
 	$(INSTALL) requirements.lock
 	@touch $(TOOLS)
 
 node_modules/.package-lock.json: package-lock.json $(READY)
 	npm ci --no-audit --no-fund
 
-.PHONY: help chat test check e2e iam matrix bench docs synth checkov exec-env image up down clean lock
+$(PAGE_PACKAGES): web/package-lock.json | $(READY)
+	@python -m stepline.local.page.page_build install
+
+.PHONY: help chat page web web-test test check e2e iam matrix bench docs synth checkov exec-env image up down clean lock
 .DEFAULT_GOAL := help

@@ -16,15 +16,16 @@ def test_a_start_that_fails_leaves_no_process_behind(tmp_path, monkeypatch):
     # An index built in our own checkout would change, under other tests, what a deployment depends on.
     monkeypatch.setattr(bundle_code, "CHECKOUT_BUNDLES", {})
     home, said = tmp_path / "home", []
-    services = [Service(name, home) for name in ("issuer", "model", "emulator")]
+    services = [Service(name, home) for name in ("page", "issuer", "model", "emulator")]
     try:
         with pytest.raises(DependencyError):
             lifecycle.up(said.append, home)
         assert [line.split(" on ")[0] for line in said] == [
+            "starting the chat page",
             "starting the token issuer",
             "starting the scripted model",
         ]
-        assert [service.running for service in services] == [False, False, False]
+        assert [service.running for service in services] == [False] * 4
     finally:
         for service in services:
             service.stop(timeout_s=3)

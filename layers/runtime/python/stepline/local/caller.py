@@ -35,7 +35,7 @@ class Caller:
 
     `home` stores the last conversation. `token` makes a token for each connection. `api_url` is the HTTP API's; if
     `renews`, it exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage. `bundle` is
-    the one that every message names, "" for none.
+    the one that every message names, "" for none. `page_url` is the origin of the chat page, "" if that is not known.
     """
 
     url: str
@@ -46,6 +46,7 @@ class Caller:
     renews: bool = True
     local: bool = False
     bundle: str = ""
+    page_url: str = ""
 
 
 def find_stage() -> LocalStage:
@@ -94,6 +95,7 @@ def find_caller(
         api_url=local.api_url,
         local=True,
         bundle=bundle,
+        page_url=local.page_url,
     )
 
 

@@ -121,7 +121,26 @@ def status(as_json: bool) -> None:
             for name, module in found.stage.bundles.items():
                 click.echo(f"{'':10} {module}, as {name}")
         click.echo(f"{'socket':10} {found.stage.socket_url if found.stage else 'nothing is deployed'}")
+        if found.stage and found.stage.page_url:
+            click.echo(f"{'address':10} {found.stage.page_url}/")
     sys.exit(0 if found.up else 1)
+
+
+@main.command()
+@json_option
+def page(as_json: bool) -> None:
+    """Print the chat page's address, and open it.
+
+    It is opened where there is a desktop: not from a pipe, in CI, or over SSH.
+    """
+    from stepline.local.caller import find_stage
+    from stepline.local.desktop import open_address
+    from stepline.local.terminal.json_lines import render_json
+
+    address = f"{find_stage().page_url}/"
+    click.echo(render_json({"page": address}) if as_json else address)
+    if not as_json:
+        open_address(address)
 
 
 @main.command()
@@ -163,6 +182,7 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
 @user_option
 @stage_option
 @token_option
+@click.option("--open", "opens", is_flag=True, help="Open the chat page as well, where there is a desktop.")
 @json_option
 def chat(
     *,
@@ -172,6 +192,7 @@ def chat(
     user: str,
     stage: str,
     token_command: str,
+    opens: bool,
     as_json: bool,
 ) -> None:
     """Talk to the agent, on a terminal or from a pipe.
@@ -194,6 +215,12 @@ def chat(
         conversation = conversation or new_conversation()
     elif conversation:
         check_exists(caller, conversation)
+    if caller.page_url and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+        from stepline.local.desktop import open_address
+
+        progress(f"the chat page is at {caller.page_url}/")
+        if opens:
+            open_address(f"{caller.page_url}/")
     sys.exit(run_chat(caller, conversation, as_json=as_json))
 
 

@@ -85,7 +85,7 @@ class PageBuild:
 
 
 class StageFacts:
-    """What the page is told of its stage, as `stepline up` left it in the stage's folder."""
+    """Facts that the page is told of its stage, as `stepline up` left it in the stage's folder."""
 
     def __init__(self, home: Path, web: Path = WEB) -> None:
         """Read nothing yet: the stage may be deployed later, and again."""

@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec.structs import replace
-
 from stepline.errors import DependencyError
 from stepline.local.stage.deployed import (
     ACCOUNT,
@@ -75,12 +73,8 @@ def deploy(
         **chosen,
     }
     fingerprint = digest(context)
-    if (
-        known is not None
-        and known.fingerprint == fingerprint
-        and known.model_url == model_url
-        and _deployed(known)
-    ):
+    unchanged = known is not None and (known.fingerprint, known.model_url) == (fingerprint, model_url)
+    if known is not None and unchanged and _deployed(known):
         return known
     install_cdk(home, progress)
     cdk = partial(_cdk, home, endpoint)
@@ -108,7 +102,7 @@ def deploy(
     )
     for name in [*dropped, *drop_stale(formation, assembly)]:
         progress(f"deleted the stack {name}, which the app no longer has")
-    stage = replace(_read_stage(outputs, endpoint, issuer_url, model_url, fingerprint), page_url=page_url)
+    stage = _read_stage(outputs, endpoint, context, model_url, fingerprint)
     repair(stage, assembly)
     Fingerprint(home / _INPUTS_FILE).take(inputs)
     return stage
@@ -154,12 +148,13 @@ def install_cdk(home: Path, progress: Progress) -> None:
 
 
 def _read_stage(
-    outputs: Path, endpoint: str, issuer_url: str, model_url: str, fingerprint: str
+    outputs: Path, endpoint: str, context: Mapping[str, str], model_url: str, fingerprint: str
 ) -> LocalStage:
     values = {key: value for stack in read_json(outputs).values() for key, value in stack.items()}
     return LocalStage(
         endpoint=endpoint,
-        issuer_url=issuer_url,
+        issuer_url=context["oidc_issuer"],
+        page_url=context["allowed_origins"],
         socket_url=values["WebSocketUrl"],
         api_url=values["HttpUrl"],
         table=values["TableName"],

@@ -47,7 +47,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Grant:
-    """What a code or a refresh token was given for: `session` names a session that must not have ended."""
+    """The sign-in that a code or a refresh token was given for: `session` names a session that must not have ended."""
 
     session: str
     user: str
