@@ -87,6 +87,8 @@ function Bench({ source, rounds, refresh, ...props }: BenchProps) {
   const { book, refused, readPage } = useLogBook(source, rounds, current ? pagesOf(current) : []);
   useKeys({ ...props, view, all, index });
 
+  const since = useMemo(() => (current ? systemSince(book, current.round.decided_n) : ""), [book, current]);
+
   const select = (n: number) => {
     setSelected(n === selected ? null : n);
     readPage(n);
@@ -95,7 +97,7 @@ function Bench({ source, rounds, refresh, ...props }: BenchProps) {
     source,
     selected,
     select,
-    systemSince: (current && turns.get(systemSince(book, current.round.decided_n))) ?? null,
+    systemSince: turns.get(since) ?? null,
   };
   const middle = { ...props, source, all, index, current, view, to, context, rounds, turns };
   // In a narrow window a round that was picked is what one wants to see next.
@@ -302,28 +304,24 @@ interface KeysOf extends InspectorProps {
   readonly index: number;
 }
 
-/** `j` and `k` go to the next and the previous round, `t` to the chat at the same round. */
+/**
+ * `j` and `k` go to the next and the previous round, `t` to the chat at the same round.
+ *
+ * They are taken on their way down, before the page's own keys: there `j` and `k` are turns.
+ */
 function useKeys({ conversation, turn, iteration, view, all, index, navigate, letters = true }: KeysOf): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
-      if (
-        !letters ||
-        event.defaultPrevented ||
-        event.ctrlKey ||
-        event.metaKey ||
-        event.altKey ||
-        takesText(event.target)
-      )
-        return;
+      if (!letters || event.ctrlKey || event.metaKey || event.altKey || takesText(event.target)) return;
       const by = { j: 1, k: -1 }[event.key];
       const next = by && all[index + by];
-      if (event.key === "t") navigate(`/c/${conversation}/t/${turn}/r/${iteration + 1}`);
-      else if (next) navigate(addressOf(conversation, next, view));
-      else if (!by) return;
+      if ((!by && event.key !== "t") || document.querySelector("dialog[open]")) return;
       event.preventDefault();
+      if (!by) navigate(`/c/${conversation}/t/${turn}/r/${iteration + 1}`);
+      else if (next) navigate(addressOf(conversation, next, view));
     };
-    document.addEventListener("keydown", press);
-    return () => document.removeEventListener("keydown", press);
+    document.addEventListener("keydown", press, { capture: true });
+    return () => document.removeEventListener("keydown", press, { capture: true });
   }, [conversation, turn, iteration, view, all, index, navigate, letters]);
 }
 

@@ -24,7 +24,7 @@ const w = words.rounds;
 
 export function RoundsPanel({ rounds, all, current, book, refresh, ...links }: RoundsProps) {
   const [toggled, setToggled] = useState<ReadonlyMap<string, boolean>>(new Map());
-  const most = Math.max(1, ...all.map((one) => totalOf(figuresOfRound(one))));
+  const most = all.reduce((highest, one) => Math.max(highest, totalOf(figuresOfRound(one))), 1);
   const remember = (turnId: string, open: boolean) => setToggled(new Map(toggled).set(turnId, open));
   return (
     <>
@@ -95,7 +95,7 @@ function Turn({ turn, number, placed, current, most, book, open, onToggle, ...li
           {!open && <span class="vh">{figureWords(figures)}</span>}
         </summary>
         <ol>
-          {placed.map((one) => (
+          {(open ? placed : []).map((one) => (
             <Round
               key={one.round.decided_n}
               {...links}
