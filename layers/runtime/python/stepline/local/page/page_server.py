@@ -117,6 +117,7 @@ class PageHandler(BaseHTTPRequestHandler):
     """One request; a subclass sets the rest."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are written apart, and the body would wait for an answer
     timeout = 30
     build: ClassVar[PageBuild]
     facts: ClassVar[StageFacts]

@@ -80,6 +80,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
     """One request; a subclass sets `site`."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are written apart, and the body would wait for an answer
     timeout = 30
     site: ClassVar[Site]
 
