@@ -201,6 +201,7 @@ def stopped_stage(monkeypatch):
         ["export", "c1"],
         ["conversations"],
         ["token"],
+        ["page"],
         ["event-source"],
     ],
 )
@@ -209,6 +210,34 @@ def test_a_stage_that_does_not_run_is_named_with_the_command_that_starts_it(word
     result = CliRunner().invoke(main, words, input="")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "error: not_running: the local stage is not running: `stepline up` starts it\n"
+
+
+PAGE = "http://127.0.0.1:4569"
+
+
+@pytest.fixture
+def stage_with_page(monkeypatch):
+    """A stage that runs, as far as that is looked at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        names = ("issuer_url", "socket_url", "table", "bucket", "machine_arn", "model_url", "fingerprint")
+        known = LocalStage(endpoint=url, page_url=PAGE, **dict.fromkeys(names, url))
+        monkeypatch.setattr(caller, "load", lambda: known)
+        yield known
+
+
+@pytest.mark.usefixtures("stage_with_page")
+def test_the_pages_address_is_printed_and_nothing_is_opened_from_a_pipe():
+    assert CliRunner().invoke(main, ["page"]).stdout == f"{PAGE}/\n"
+    assert json.loads(CliRunner().invoke(main, ["page", "--json"]).stdout) == {"page": f"{PAGE}/"}
+
+
+def test_the_status_names_the_pages_address(stage_with_page, monkeypatch):
+    found = lifecycle.Status(services={"page": True}, stage=stage_with_page)
+    monkeypatch.setattr(lifecycle, "status", lambda: found)
+    lines = CliRunner().invoke(main, ["status"]).stdout.splitlines()
+    assert f"{'page':10} running" in lines
+    assert f"{'address':10} {PAGE}/" in lines
 
 
 def test_a_given_user_is_taken_as_given():
