@@ -88,7 +88,7 @@ export function FoldedText({ text }: { readonly text: string }) {
     <>
       <pre dir="auto">{whole ? showHidden(text.replace(/^\n+|\n+$/g, "")) : `${cut.shown}${cut.whole ? "" : "…"}`}</pre>
       {!cut.whole && (
-        <button type="button" class="more" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+        <button type="button" class="unfold" aria-expanded={whole} onClick={() => setWhole(!whole)}>
           {whole ? words.request.showLess : words.request.showAll(cut.lines, cut.bytes)}
         </button>
       )}

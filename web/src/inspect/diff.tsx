@@ -96,7 +96,7 @@ function RowOf({ row, marked, context }: RowProps) {
       return <ChangedRow row={row} marked={marked} context={context} />;
     case "first":
       return (
-        <p class="cachemark first">
+        <p class="cachemark differs">
           <span />
           <span>{w.first(formatNumber(row.at.at_byte), formatNumber(row.at.at_tokens))}</span>
         </p>
@@ -120,7 +120,7 @@ function FoldedRow({ row, marked, context }: FoldedProps) {
         <span class="num">{formatNumber(row.tokens)}</span>
         <i aria-hidden="true" />
         <span class="top">
-          <span class="path">{gone ? w.gone(row.pieces.length) : w.same(row.pieces.length)}</span>
+          <span class="place">{gone ? w.gone(row.pieces.length) : w.same(row.pieces.length)}</span>
           {gone && <span class="pill bad">{w.ops.removed}</span>}
         </span>
       </summary>
@@ -152,7 +152,7 @@ function Top({ piece, context, op = "" }: { piece: PieceView; context: PieceCont
   return (
     <p class="top">
       <Kind piece={piece} chosen={piece.n > 0 && piece.n === context.selected} select={context.select} />
-      <span class="path" dir="ltr" title={showHidden(piece.path)}>
+      <span class="place" dir="ltr" title={showHidden(piece.path)}>
         {showHidden(piece.path)}
       </span>
       {op && <span class={`pill ${op === "added" ? "ok" : op === "removed" ? "bad" : "accent"}`}>{w.ops[op]}</span>}
@@ -197,7 +197,7 @@ function Change({ piece, before, op }: { piece: PieceView; before: PieceView | n
   }
   if (shown) return <WordsOf older={before.text} newer={piece.text} />;
   return (
-    <button type="button" class="more" onClick={() => setShown(true)}>
+    <button type="button" class="unfold" onClick={() => setShown(true)}>
       {w.long(bytes)}
     </button>
   );

@@ -39,7 +39,7 @@ export function LogPanel({ book, current, selected, select, readPage }: LogProps
       </h2>
       <div class="scroll">
         {first > 0 && (
-          <button type="button" class="more wide" onClick={() => readPage(first - 1)}>
+          <button type="button" class="unfold wide" onClick={() => readPage(first - 1)}>
             {w.earlier}
           </button>
         )}
@@ -63,7 +63,7 @@ export function LogPanel({ book, current, selected, select, readPage }: LogProps
           ])}
         </ol>
         {book.last !== last && (
-          <button type="button" class="more wide" onClick={() => readPage(last + 1)}>
+          <button type="button" class="unfold wide" onClick={() => readPage(last + 1)}>
             {w.later}
           </button>
         )}
@@ -88,7 +88,7 @@ function BatchRow({ batch, current, chosen, select }: BatchProps) {
     <li aria-current={current ? "true" : undefined} class={chosen ? "chosen" : undefined} data-n={batch.n}>
       <button type="button" aria-pressed={chosen} onClick={() => select(batch.n)}>
         <span class="num">{batch.n}</span>
-        <span class="lines">
+        <span class="entry-lines">
           {lines.map((line, index) => (
             <span key={index} class={line.startsWith("  ") || index > 0 ? "more-of" : undefined} dir="auto">
               {line.trimStart()}

@@ -46,7 +46,7 @@ export function PieceRow({ shown, context, inFold = false }: PieceProps) {
         <p class="top">
           <Kind piece={piece} chosen={chosen} select={context.select} />
           <span class="vh">{w[cache]}</span>
-          <span class="path" dir="ltr" title={showHidden(piece.path)}>
+          <span class="place" dir="ltr" title={showHidden(piece.path)}>
             {pathWords(piece)}
           </span>
           {piece.reduced && <ReducedPill piece={piece} reduced={piece.reduced} />}
@@ -63,7 +63,7 @@ export function PieceRow({ shown, context, inFold = false }: PieceProps) {
             {piece.reduced.path && (
               <button
                 type="button"
-                class="more"
+                class="unfold"
                 aria-expanded={opened}
                 aria-controls={opened ? original : undefined}
                 onClick={() => setOpened(!opened)}

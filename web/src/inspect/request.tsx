@@ -98,7 +98,7 @@ function TurnRow({ row, context }: { row: Row & { is: "turn" }; context: PieceCo
           <span class="top">
             <code>{w.group(row.turn)}</code>
             <span class="vh">{w[row.cache]}</span>
-            <span class="path">{w.groupOf(row.rounds, row.pieces.length)}</span>
+            <span class="place">{w.groupOf(row.rounds, row.pieces.length)}</span>
             {reduced && <span class="pill">{w.shortened(reduced.why, formatNumber(reduced.from))}</span>}
           </span>
         </summary>

@@ -51,7 +51,7 @@ export function RoundsPanel({ rounds, all, current, book, refresh, ...links }: R
       </ol>
       <p class="remark">
         {w.keys}{" "}
-        <button type="button" class="more" onClick={refresh}>
+        <button type="button" class="unfold" onClick={refresh}>
           {w.refresh}
         </button>
       </p>
@@ -83,7 +83,7 @@ function Turn({ turn, number, placed, current, most, book, open, onToggle, ...li
         open={open}
         onToggle={(event) => event.currentTarget.open !== open && onToggle(turn.turn_id, event.currentTarget.open)}
       >
-        <summary class="head">
+        <summary class="turn-head">
           <span class="num">{number}</span>
           <span class="asked-for" dir="auto">
             {prompt}

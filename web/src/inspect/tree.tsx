@@ -35,7 +35,7 @@ function Branch({ value, depth }: { readonly value: object; readonly depth: numb
           {isBranch(item) ? (
             <details open={depth < 3}>
               <summary>
-                <code>{showHidden(key)}</code> <span class="gist">{gist(item)}</span>
+                <code>{showHidden(key)}</code> <span class="value-gist">{gist(item)}</span>
               </summary>
               <Branch value={item} depth={depth + 1} />
             </details>
@@ -46,7 +46,7 @@ function Branch({ value, depth }: { readonly value: object; readonly depth: numb
           )}
         </li>
       ))}
-      {items.length > ITEMS && <li class="gist">{`… [${items.length}]`}</li>}
+      {items.length > ITEMS && <li class="value-gist">{`… [${items.length}]`}</li>}
     </ul>
   );
 }

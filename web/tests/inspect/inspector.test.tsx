@@ -179,7 +179,7 @@ describe("the request", () => {
   it("shows the original of a hidden block beside what the model read, until Escape", async () => {
     await open(reduced, { turn: 2, round: 3 });
     const piece = named(".piece.gone", "hidden from 1,641");
-    await click(piece?.querySelector(".more"));
+    await click(piece?.querySelector(".unfold"));
     const [read, original] = [...(piece?.querySelectorAll(".beside section") ?? [])].map((one) => one.textContent);
     expect(read).toContain("seals eat fish, said over and over");
     expect(original).toContain("The seal eats fish and swims in the river all day long.");
@@ -192,8 +192,8 @@ describe("the difference", () => {
   it("folds what is the same, and shows words that came and went", async () => {
     await open(stage, { turn: 4, round: 3, view: "diff" });
     expect(host.textContent).toContain("From turn 4, round 2 to turn 4, round 3");
-    expect(texts(".folded > summary .path")[0]).toMatch(/^\d+ pieces the same$/);
-    expect(texts(".cachemark.first")[0]).toMatch(
+    expect(texts(".folded > summary .place")[0]).toMatch(/^\d+ pieces the same$/);
+    expect(texts(".cachemark.differs")[0]).toMatch(
       /^first difference: byte [\d,]+, behind [\d,]+ tokens\. A cache ends here\.$/,
     );
     const announce = named("[data-op=changed]", "ANNOUNCE");

@@ -5,6 +5,9 @@ import { useEffect, useState } from "preact/hooks";
 import { HttpApi, type Rounds } from "../../../src/api";
 import Inspector from "../../../src/inspect";
 import "../../../src/ui/tokens.css";
+// The page has these, too: a name that both use shows here.
+import "../../../src/ui/app/shell.css";
+import "../../../src/ui/turn/turn.css";
 import { answering, parseRecorded } from "../recorded";
 
 const asked = new URLSearchParams(location.search);
