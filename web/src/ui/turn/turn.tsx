@@ -51,7 +51,7 @@ function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen:
     turn.endedAt !== null && formatMs(receipt?.elapsedMs ?? turn.endedAt - turn.startedAt),
     receipt && receipt.toolsMs > 0 && say.inTools(formatMs(receipt.toolsMs)),
     receipt?.usage && say.weighted(receipt.weightedTokens),
-  ].filter(Boolean);
+  ].filter((fact) => typeof fact === "string");
   return (
     <div class="fold">
       <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
@@ -61,7 +61,12 @@ function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen:
           {tools > 0 && `, ${say.tools(tools)}`}
           {broken > 0 && `, ${say.failedRounds(broken)}`}
         </span>
-        <span class="num">{facts.join(" · ")}</span>
+        {facts.map((fact, at) => (
+          <span key={fact} class="num fact">
+            {at > 0 && "· "}
+            {fact}
+          </span>
+        ))}
         {reason && <span class="pill">{reason}</span>}
       </button>
     </div>
@@ -164,6 +169,9 @@ function Broken({ turn, outcome }: { turn: Turn; outcome: Extract<Outcome, { is:
   const left = Math.ceil((from - now) / 1000);
   if (left <= 0 && !over) setOver(true);
   const again = outcome.retryable || againCodes.has(outcome.code);
+  const sendAgain = () => {
+    for (const message of turn.prompts) acts.sendAgain(message);
+  };
   return (
     <div class="trouble broken">
       <p>
@@ -175,7 +183,7 @@ function Broken({ turn, outcome }: { turn: Turn; outcome: Extract<Outcome, { is:
       {outcome.code === "context_limit" && <p class="aside">{say.newConversation}</p>}
       {again && turn.prompts.length > 0 && (
         <div class="ask-acts">
-          <button type="button" class="act" disabled={left > 0} onClick={() => turn.prompts.forEach(acts.sendAgain)}>
+          <button type="button" class="act" disabled={left > 0} onClick={sendAgain}>
             {left > 0 ? say.sendAgainIn(formatMs(left * 1000)) : say.sendAgain}
           </button>
         </div>

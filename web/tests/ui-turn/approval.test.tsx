@@ -1,0 +1,104 @@
+// @vitest-environment happy-dom
+import { expect, test } from "vitest";
+import { parseParams } from "../../src/ui/turn/approval.tsx";
+import { show, textOf } from "./shown.tsx";
+
+const callOf = (shown: ReturnType<typeof show>) => shown.one(".ask").dataset.call;
+
+test("a request says what would run, with what, why it asks and until when", () => {
+  const ask = textOf(show("approval-asked").one(".ask"));
+  expect(ask).toContain("May this run?mail.sendwaits for you");
+  expect(ask).toContain("toada@example.com");
+  expect(ask).toContain("It asks each time.An answer counts until 09:24, 9 min 18 s from now.");
+});
+
+test("a request for a program shows the program, and offers no editing", () => {
+  const shown = show("approval-program");
+  expect(textOf(shown.one(".ask .code"))).toContain("import pandas as pd");
+  expect(shown.text).toContain("Parameters of a program cannot be edited.");
+  expect(shown.has("Edit")).toBe(false);
+  expect(shown.all(".program")).toEqual([]);
+});
+
+test("approving takes one press, and is on its way then", async () => {
+  const shown = show("approval-asked");
+  shown.press(shown.button("Approve"));
+  expect(shown.told).toEqual([["approve", callOf(shown)]]);
+  expect(shown.text).toContain("sending your answer…");
+  await shown.settle();
+  expect(shown.has("Approve")).toBe(false);
+});
+
+test("an answer that is refused says why, and can be given again", async () => {
+  const shown = show("approval-asked");
+  shown.refusals.push("approval_not_pending");
+  shown.press(shown.button("Approve"));
+  await shown.settle();
+  expect(textOf(shown.one(".ask [role=alert]"))).toContain("approval_not_pending");
+  expect(shown.has("Approve")).toBe(true);
+});
+
+test("denying goes by keyboard: the field has the focus, Enter sends its words", () => {
+  const shown = show("approval-asked");
+  shown.press(shown.button("Deny"));
+  const field = shown.one("textarea");
+  expect(document.activeElement).toBe(field);
+  shown.type(field, "Not before Monday.");
+  shown.key(field, "Enter", { shiftKey: true });
+  expect(shown.told).toEqual([]);
+  shown.key(field, "Enter");
+  expect(shown.told).toEqual([["deny", callOf(shown), "Not before Monday."]]);
+});
+
+test("denying needs no words, and Escape takes it back without reaching the page", () => {
+  const shown = show("approval-asked");
+  let escaped = 0;
+  document.addEventListener("keydown", () => {
+    escaped += 1;
+  });
+  shown.press(shown.button("Deny"));
+  shown.key(shown.one("textarea"), "Escape");
+  expect(escaped).toBe(0);
+  expect(shown.all("textarea")).toEqual([]);
+  shown.press(shown.button("Deny"));
+  shown.key(shown.one("textarea"), "Enter");
+  expect(shown.told).toEqual([["deny", callOf(shown), ""]]);
+});
+
+test("editing begins with the parameters, says what is no JSON, and sends what is", () => {
+  const shown = show("approval-asked");
+  shown.press(shown.button("Edit"));
+  const field = shown.one("textarea") as HTMLTextAreaElement;
+  expect(JSON.parse(field.value)).toMatchObject({ to: "ada@example.com" });
+  shown.type(field, '{"to": ');
+  expect(field.getAttribute("aria-invalid")).toBe("true");
+  expect(textOf(shown.one(`#${CSS.escape(field.getAttribute("aria-describedby") ?? "")}`))).toContain(
+    "This is no JSON yet",
+  );
+  shown.key(field, "Enter", { ctrlKey: true });
+  expect(shown.told).toEqual([]);
+  shown.type(field, '{"to": "grace@example.com"}');
+  expect(field.getAttribute("aria-invalid")).toBe("false");
+  shown.key(field, "Enter", { ctrlKey: true });
+  expect(shown.told).toEqual([["edit", callOf(shown), { to: "grace@example.com" }]]);
+});
+
+test.each(["[]", "null", "1", '"x"'])("parameters are an object, not %s", (text) => {
+  expect(parseParams(text)).toEqual({ why: "This must be an object: {…}" });
+});
+
+test("when its time is over a request says so, and cannot be answered", () => {
+  const shown = show("approval-late");
+  expect(shown.text).toContain("Its time is over.");
+  expect(shown.button("Approve").disabled).toBe(true);
+});
+
+test("a settled request says its verdict in words", () => {
+  expect(show("approval-settled").all(".verdict").map(textOf)).toEqual([
+    "approved",
+    "edited, and run with other parameters",
+    "denied Told to the agent: Not before Monday.".replace("denied ", "denied"),
+    "not answered in time, so it was not run",
+    "withdrawn: something else came instead",
+  ]);
+});

@@ -1,0 +1,103 @@
+// @vitest-environment happy-dom
+import { expect, test } from "vitest";
+import { type Shown, show, textOf } from "./shown.tsx";
+
+const card = (shown: Shown, label: string) => shown.one(`section[aria-label="${label}"]`);
+
+test.each([
+  ["react.read", "done", "12 ms"],
+  ["react.write", "failed", "The parameters do not fit the tool. bad_params"],
+  ["mail.send", "may have happened", "unverified"],
+  ["react.hide", "not run", "not run"],
+  ["web_tools.web_fetch", "running", "5.0 s"],
+  ["react.pull", "to run", "to run"],
+])("the card of %s is marked %s and says %s", (tool, mark, words) => {
+  const shown = show("tools");
+  expect(card(shown, tool).querySelector(".mark")?.getAttribute("aria-label")).toBe(mark);
+  expect(textOf(card(shown, tool))).toContain(words);
+});
+
+test("parameters are words; what was left out is told by its size", () => {
+  const shown = show("tools");
+  expect(textOf(card(shown, "react.write"))).toContain("content112 characters");
+  expect(textOf(card(shown, "react.read"))).toContain("filter3 entries");
+});
+
+test("a path is a link that opens the preview, and a new tab where the reader wants one", () => {
+  const shown = show("tools");
+  const link = card(shown, "react.read").querySelector("a") as HTMLAnchorElement;
+  expect(link.getAttribute("href")).toBe("/c/chat-gallery/f/fi%3Aturn_1.files/plan.md");
+  shown.press(link, { ctrlKey: true });
+  expect(shown.told).toEqual([]);
+  shown.press(link);
+  expect(shown.told).toEqual([["openFile", "fi:turn_1.files/plan.md"]]);
+});
+
+test("a search says how many results it has for what, each with number, title, host and beginning", () => {
+  const found = textOf(card(show("tools-results"), "web_tools.web_search"));
+  expect(found).toContain("2 results for prompt caching");
+  expect(found).toContain("Source 1Prompt caching of language modelsexample.com…keep the computed state");
+});
+
+test("a fetch says which page failed, and why", () => {
+  expect(textOf(card(show("tools-results"), "web_tools.web_fetch"))).toContain("It did not come to an end in time.");
+});
+
+test("an event of a tool is one line, with its data behind it", () => {
+  const [line] = card(show("tools-results"), "crm.lookup").querySelectorAll(".events details");
+  expect(textOf(line?.querySelector("summary") as Element)).toBe("crm.match id, name, orders");
+  expect(textOf(line as Element)).toContain("name Ada Lovelace");
+});
+
+test.each([
+  ["program-writing", "writing"],
+  ["program-ready", "about to run"],
+  ["program-running", "running"],
+  ["program-error", "failed"],
+])("%s says %s", (state, words) => {
+  expect(textOf(show(state).one(".program .pill"))).toBe(words);
+});
+
+test("a running program says how long it may run, a finished one how long it ran", () => {
+  expect(textOf(show("running").one(".program header .num"))).toBe("4.0 s of 600 s");
+  expect(textOf(show("program-done").one(".program header .num"))).toBe("6.1 s");
+});
+
+test("the tabs of a program are moved by arrows, and one panel is shown", () => {
+  const shown = show("program-done");
+  const tabs = () => shown.all("[role=tab]");
+  expect(tabs().map(textOf)).toEqual(["Program11", "Log3", "Files2/3"]);
+  shown.key(tabs()[0] as Element, "ArrowRight");
+  expect(tabs().map((tab) => tab.getAttribute("aria-selected"))).toEqual(["false", "true", "false"]);
+  expect(tabs().map((tab) => tab.tabIndex)).toEqual([-1, 0, -1]);
+  expect(document.activeElement).toBe(tabs()[1]);
+  expect(textOf(shown.one("[role=tabpanel]"))).toContain("184 rows");
+  shown.key(tabs()[1] as Element, "End");
+  expect(shown.one("[role=tabpanel]").getAttribute("aria-labelledby")).toBe(tabs()[2]?.id);
+});
+
+test("promised files are grey until they are written, and internal ones are marked", () => {
+  const shown = show("program-files");
+  const rows = shown.all(".files-tab li").map((row) => [row.className, textOf(row)]);
+  expect(rows).toEqual([
+    ["", "totals.csvA line a month."],
+    ["", "totals.pngOne bar a month."],
+    ["soon", "cache.jsoninternal"],
+  ]);
+  expect(textOf(shown.one(".files-tab"))).toContain("notes.txt");
+});
+
+test("a log says that its beginning is kept nowhere, and how long it was", () => {
+  const log = textOf(show("program-log").one("[role=tabpanel]"));
+  expect(log).toContain("81,204 earlier characters are kept nowhere");
+  expect(log).toContain("143 KB in all");
+});
+
+test("a text that is written is open while it grows; one that was cut off says why and is dimmed", () => {
+  const growing = show("draft-growing");
+  expect(textOf(card(growing, "totals.md"))).toContain("writing");
+  expect(textOf(card(growing, "plan.md"))).toBe("plan.md63 characters");
+  const cut = card(show("draft-cut"), "totals.md");
+  expect(cut.className).toContain("aborted");
+  expect(textOf(cut)).toContain("cut offIt was interrupted.");
+});

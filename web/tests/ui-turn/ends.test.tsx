@@ -1,0 +1,190 @@
+// @vitest-environment happy-dom
+import { act } from "preact/test-utils";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Turn } from "../../src/thread/thread.ts";
+import { segments } from "../../src/ui/turn/receipt.tsx";
+import { traceBars } from "../../src/ui/turn/trace.tsx";
+import { at } from "../gallery/build.ts";
+import { type Shown, show, textOf } from "./shown.tsx";
+
+const pressed = (shown: Shown, name: string) => shown.button(name).getAttribute("aria-pressed");
+const turnId = (shown: Shown) => shown.thread.turns.at(-1)?.turnId;
+
+afterEach(() => vi.useRealTimers());
+
+test("an answer that streams has a caret; a recorded one has none", () => {
+  expect(show("answer-streaming").all(".say.growing .md.growing").length).toBe(1);
+  expect(show("done").all(".growing")).toEqual([]);
+});
+
+test("an answer that was held back stands above, numbered, with what it could not read", () => {
+  const shown = show("answer-deferred");
+  const held = textOf(shown.one(".deferred"));
+  expect(held).toContain("Answer 1, written before it could read: Give the totals in euros, too.");
+  expect(held).toContain("12,340");
+  expect(textOf(shown.all(".turn > .say").at(-1) as HTMLElement)).toContain("Answer 2");
+});
+
+test("an answer that was stopped says that it was cut off, and the foot says stopped", () => {
+  const shown = show("answer-cut");
+  expect(textOf(shown.one(".say"))).toContain("cut off here");
+  expect(textOf(shown.one(".say"))).toContain("No source has number 7.");
+  expect(textOf(shown.one(".foot"))).toContain("stopped");
+});
+
+test.each([
+  ["end-steer", "after a redirect"],
+  ["end-rounds", "rounds used up"],
+])("the foot of %s says %s", (state, words) => {
+  expect(textOf(show(state).one(".foot"))).toContain(words);
+});
+
+test("a turn that broke says why with its code, dims what had streamed, and can be sent again", () => {
+  const shown = show("end-error");
+  expect(textOf(shown.one(".broken"))).toContain("step_failed");
+  expect(shown.one(".say").className).toContain("dimmed");
+  shown.press(shown.button("Send again"));
+  expect(shown.told).toEqual([["sendAgain", shown.thread.turns[0]?.prompts[0]]]);
+});
+
+test("a turn that is to wait for the provider can be sent again only then", () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  let now = at(5);
+  const shown = show("end-error-wait", { context: { now: () => now } });
+  const again = shown.button("Send again");
+  expect([again.disabled, textOf(again)]).toEqual([true, "Send again in 9.0 s"]);
+  now = at(14);
+  act(() => void vi.advanceTimersByTime(1000));
+  expect([again.disabled, textOf(again)]).toEqual([false, "Send again"]);
+});
+
+test("what sending again cannot help does not offer it", () => {
+  expect(show("end-error-refused").has("Send again")).toBe(false);
+  const context = show("end-error-context");
+  expect(context.has("Send again")).toBe(false);
+  expect(context.text).toContain("Begin a new conversation");
+});
+
+test("a followup fills the field on a click, and is sent with Shift", () => {
+  const shown = show("done");
+  shown.press(shown.button("Make a plan with three steps"));
+  shown.press(shown.button("Write what you found"), { shiftKey: true });
+  expect(shown.told).toEqual([
+    ["fillComposer", "Make a plan with three steps"],
+    ["send", "Write what you found to cache.md"],
+  ]);
+});
+
+test("only the newest answer has followups", () => {
+  expect(show("several-turns").all(".chips").length).toBe(1);
+});
+
+test("a receipt is one line, and opened a row a round with its sums", () => {
+  const shown = show("citation-card");
+  expect(shown.all(".receipt")).toEqual([]);
+  shown.press(shown.button("3.2 s · 2 rounds · 9.5k weighted"));
+  const rows = shown.all(".receipt tr").map((row) => [...row.children].map(textOf));
+  expect(rows).toEqual([
+    ["#", "", "read", "written", "plain", "output"],
+    ["1", "", "5,044", "716", "402", "168"],
+    ["2", "", "5,760", "2,214", "431", "612"],
+    ["", "9.5k weighted · 74 % cached", "10,804", "2,930", "833", "780"],
+  ]);
+});
+
+test("a receipt says what the cache lost, and which numbers are estimates", () => {
+  expect(show("receipt-bust").text).toContain("2.1k of 8.1k read: a block was hidden");
+  const estimated = show("receipt-estimated");
+  expect(textOf(estimated.one(".receipt-line"))).toContain("about 9.5k weighted");
+  expect(textOf(estimated.one(".receipt"))).toContain("A call was cut off before the provider counted it.");
+});
+
+test("a stacked bar has a segment a class with a gap of one between them, and none for nothing", () => {
+  expect(segments({ read: 50, written: 0, plain: 25, output: 10 }, 2)).toEqual([
+    { name: "read", x: 0, width: 99 },
+    { name: "plain", x: 100, width: 49 },
+    { name: "out", x: 150, width: 19 },
+  ]);
+});
+
+test("a bar of a trace is never too short to see, and stays in its frame", () => {
+  expect(
+    traceBars(
+      [
+        { is: "model", from: 0, to: 5_000 },
+        { is: "tool", from: 9_999, to: 10_000 },
+      ],
+      10_000,
+    ),
+  ).toEqual([
+    { is: "model", x: 0, width: 48 },
+    { is: "tool", x: 94, width: 2 },
+  ]);
+});
+
+test("a rating is sent at once, and asks for a line that is optional", async () => {
+  const shown = show("done");
+  shown.press(shown.button("Bad answer"));
+  await shown.settle();
+  expect(pressed(shown, "Bad answer")).toBe("true");
+  expect(shown.text).toContain("Thank you, kept.");
+  const field = shown.one(".why-line input");
+  expect(field.getAttribute("maxlength")).toBe("1000");
+  shown.type(field, " Too long. ");
+  shown.press(shown.button("Send"));
+  expect(shown.told).toEqual([
+    ["rate", turnId(shown), "not_ok", ""],
+    ["rate", turnId(shown), "not_ok", "Too long."],
+  ]);
+});
+
+test("the same rating once more takes it back; another one replaces it", async () => {
+  const shown = show("feedback-up");
+  expect([pressed(shown, "Good answer"), pressed(shown, "Bad answer")]).toEqual(["true", "false"]);
+  shown.press(shown.button("Bad answer"));
+  await shown.settle();
+  expect([pressed(shown, "Good answer"), pressed(shown, "Bad answer")]).toEqual(["false", "true"]);
+  shown.press(shown.button("Bad answer"));
+  await shown.settle();
+  expect(pressed(shown, "Bad answer")).toBe("false");
+  expect(shown.text).toContain("Taken back.");
+  expect(shown.told.at(-1)).toEqual(["rate", turnId(shown), null, ""]);
+});
+
+test("what stands is shown with its words, and a machine's rating as such", () => {
+  const foot = textOf(show("feedback-said").one(".foot"));
+  expect(foot).toContain("Too long, and the second quote is beside the point.");
+  expect(foot).toContain("rated by machine: Good answer");
+});
+
+test("a rating that is refused says why; one that comes too early is kept, and sent again", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const refused = show("done");
+  refused.refusals.push("turn_not_found");
+  refused.press(refused.button("Good answer"));
+  await refused.settle();
+  expect(pressed(refused, "Good answer")).toBe("false");
+  expect(refused.one(".feedback-said").className).toContain("bad");
+
+  const early = show("done");
+  early.refusals.push("turn_open", "turn_open");
+  early.press(early.button("Good answer"));
+  await early.settle();
+  expect(early.text).toContain("Kept here, and sent when the turn has ended.");
+  for (let times = 0; times < 2; times += 1) {
+    act(() => void vi.advanceTimersByTime(3000));
+    await early.settle();
+  }
+  expect(early.told.length).toBe(3);
+  expect(early.text).toContain("Thank you, kept.");
+});
+
+test("a rating of another device is shown when it comes", async () => {
+  const shown = show("done");
+  shown.press(shown.button("Good answer"));
+  await shown.settle();
+  const [turn] = shown.thread.turns;
+  const feedback = [{ origin: "user", reaction: "not_ok", text: "" }] as const;
+  shown.draw({}, { ...shown.thread, turns: [{ ...(turn as Turn), feedback }] });
+  expect([pressed(shown, "Good answer"), pressed(shown, "Bad answer")]).toEqual(["false", "true"]);
+});

@@ -1,0 +1,139 @@
+// @vitest-environment happy-dom
+import { act } from "preact/test-utils";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Round, Turn } from "../../src/thread/thread.ts";
+import { at, call, done, grown, round, thread, turn } from "../gallery/build.ts";
+import { Shown } from "./shown.tsx";
+
+const isOpen = (shown: Shown, number: number) =>
+  shown.one(`[data-round="${number}"] .line`).getAttribute("aria-expanded") === "true";
+const line = (shown: Shown, number: number) => shown.one(`[data-round="${number}"] .line`);
+const first = round(0, "I read the file.", { calls: [call("react.read")] });
+const second = round(1, "I think about it.", { state: "thinking", decidedAt: null, endedAt: null });
+
+afterEach(() => vi.useRealTimers());
+
+test("a round is open while it is the last of a turn that runs, and folds when the next one begins", () => {
+  const open = turn("Hello", [first]);
+  const shown = new Shown({ thread: thread([open]) });
+  expect(isOpen(shown, 1)).toBe(true);
+  shown.draw({}, thread([{ ...open, rounds: [first, second] }]));
+  expect([isOpen(shown, 1), isOpen(shown, 2)]).toEqual([false, true]);
+});
+
+test("a round that the reader opened stays open", () => {
+  const open = turn("Hello", [first, second]);
+  const shown = new Shown({ thread: thread([open]) });
+  shown.press(line(shown, 1));
+  shown.draw({}, thread([{ ...open, rounds: [first, { ...second, state: "done" }, { ...second, iteration: 2 }] }]));
+  expect([isOpen(shown, 1), isOpen(shown, 2), isOpen(shown, 3)]).toEqual([true, false, true]);
+});
+
+test("a live round that the reader closed stays closed when it has ended", () => {
+  const open = turn("Hello", [first]);
+  const shown = new Shown({ thread: thread([open]) });
+  shown.press(line(shown, 1));
+  expect(isOpen(shown, 1)).toBe(false);
+  shown.draw({}, thread([{ ...open, rounds: [first, second] }]));
+  expect(isOpen(shown, 1)).toBe(false);
+  shown.press(line(shown, 1));
+  expect(isOpen(shown, 1)).toBe(true);
+});
+
+test("arrows open and close a round", () => {
+  const shown = new Shown({ thread: thread([turn("Hello", [first])]) });
+  shown.key(line(shown, 1), "ArrowLeft");
+  expect(isOpen(shown, 1)).toBe(false);
+  shown.key(line(shown, 1), "ArrowRight");
+  expect(isOpen(shown, 1)).toBe(true);
+});
+
+test.each(["error", "unverified"] as const)("a call that is %s keeps its round open", (state) => {
+  const broken = round(0, "I write it.", { calls: [call("react.write", { state, code: "bad_params" })] });
+  const shown = new Shown({ thread: thread([turn("Hello", [broken, second])]) });
+  expect(isOpen(shown, 1)).toBe(true);
+});
+
+test("a turn that is done and not the newest folds its rounds to one line, and opens on a click", () => {
+  const old = done("Hello", [first, round(1, "I answer.")], "Hello.");
+  const newest = done("Again", [round(0, "I answer.")], "Again.");
+  const shown = new Shown({ thread: thread([old, newest]) });
+  const [fold] = shown.all(".fold button");
+  expect(shown.all(".fold").length).toBe(1);
+  expect(fold?.textContent).toContain("2 rounds, 1 tool");
+  expect(shown.all(`[data-turn="${old.turnId}"]`)).toEqual([]);
+  shown.press(fold as HTMLElement);
+  expect(shown.all(`[data-turn="${old.turnId}"]`).length).toBe(2);
+});
+
+test("an address opens its turn, its round and its call", () => {
+  const asked = call("react.hide", { state: "skipped", code: "steered" });
+  const old = done("Hello", [round(0, "I hide it.", { calls: [asked] })], "Hello.");
+  const shown = new Shown({
+    thread: thread([old, done("Again", [round(0, "I answer.")], "Again.")]),
+    context: { target: { turnId: old.turnId, iteration: 0, callId: asked.callId } },
+  });
+  expect(shown.one(`[data-call="${asked.callId}"]`).textContent).toContain("Not run:");
+});
+
+/** The same round, which counts how often it is drawn. */
+function counted(plain: Round): { round: Round; drawn: () => number } {
+  let times = 0;
+  const notes = () => {
+    times += 1;
+    return plain.notes;
+  };
+  return { round: Object.defineProperty({ ...plain }, "notes", { get: notes, enumerable: true }), drawn: () => times };
+}
+
+const base = turn("Hello", [], { turnId: "turn_1" });
+
+function growingTurn(rounds: readonly Round[], text: string): Turn {
+  return { ...base, rounds: [...rounds, { ...second, thinking: grown(text) }] };
+}
+
+test("a delta draws no round again but its own, and no other turn", () => {
+  const old = counted(first);
+  const before = counted(first);
+  const oldTurn = done("Before", [old.round], "Before.");
+  const shown = new Shown({
+    thread: thread([oldTurn, growingTurn([before.round], "I")]),
+    open: [`+${oldTurn.turnId}`],
+  });
+  const drawn = [old.drawn(), before.drawn()];
+  expect(drawn[1]).toBeGreaterThan(0);
+  for (const text of ["I th", "I think", "I think of it"]) {
+    shown.draw({}, thread([oldTurn, growingTurn([before.round], text)]));
+  }
+  expect(shown.text).toContain("I think of it");
+  expect([old.drawn(), before.drawn()]).toEqual(drawn);
+});
+
+test("opening a round draws no other round again", () => {
+  const still = counted(first);
+  const shown = new Shown({ thread: thread([growingTurn([still.round, { ...first, iteration: 1 }], "I")]) });
+  const drawn = still.drawn();
+  shown.press(line(shown, 2));
+  expect(isOpen(shown, 2)).toBe(true);
+  expect(still.drawn()).toBe(drawn);
+});
+
+test("a clock ticks in what runs, and draws no round that has ended", () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  const still = counted(first);
+  let now = at(4);
+  const running = round(1, "I compute.", {
+    state: "acting",
+    endedAt: null,
+    startedAt: at(2),
+    calls: [call("web_tools.web_fetch", { state: "running", startedAt: at(2.9), durationMs: null })],
+  });
+  const open = { ...turn("Hello", [still.round, running]), startedAt: at(0) };
+  const shown = new Shown({ thread: thread([open]), context: { now: () => now } });
+  const drawn = still.drawn();
+  expect(shown.one(".card .num").textContent).toBe("1.0 s");
+  now = at(4.9);
+  act(() => void vi.advanceTimersByTime(1000));
+  expect(shown.one(".card .num").textContent).toBe("2.0 s");
+  expect(still.drawn()).toBe(drawn);
+});

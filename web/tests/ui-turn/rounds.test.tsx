@@ -1,0 +1,145 @@
+// @vitest-environment happy-dom
+import { expect, test } from "vitest";
+import type { Turn } from "../../src/thread/thread.ts";
+import { at, call, done, type message, round, thread, turn } from "../gallery/build.ts";
+import { Shown, show, textOf } from "./shown.tsx";
+
+/** What the line of the last round says. */
+const lastLine = (shown: Shown) => textOf(shown.all(".round[data-round] .head").at(-1) as HTMLElement);
+const lastNode = (shown: Shown) => shown.all(".round[data-round]").at(-1)?.className;
+
+test.each([
+  ["round-thinking", "thinking"],
+  ["round-deciding", "deciding"],
+  ["round-refused", "refused"],
+  ["round-cut", "cut off"],
+  ["round-waits-for-provider", "waits for the provider"],
+  ["approval-asked", "waits for you"],
+  ["draft-growing", "writing totals.md"],
+  ["running", "1 call"],
+])("%s says %s in its line", (state, words) => {
+  expect(lastLine(show(state))).toContain(words);
+});
+
+test("a round says its note, its tool and the time of it", () => {
+  const shown = show("done");
+  expect(shown.all(".round .head").map(textOf)).toEqual([
+    "I search for prompt caching.web_tools.web_search6 ms",
+    "Everything asked for is settled; I answer.answer1.9 s",
+  ]);
+  expect(shown.all(".round > .clock").map(textOf)).toEqual(["0.0 s", "1.3 s"]);
+});
+
+test("only what goes on now is live, and a turn that has ended has nothing live", () => {
+  expect(lastNode(show("running"))).toContain("live");
+  expect(lastNode(show("round-refused"))).not.toContain("live");
+  expect(show("done").all(".live")).toEqual([]);
+});
+
+test("an opened round says how long the model and the tools took, and leads to the timeline", () => {
+  const shown = show("opened");
+  const foot = shown.one(".round-foot");
+  expect(textOf(foot)).toContain("1.2 s in the model, 6 ms in tools · 14 rounds left");
+  shown.press(foot.querySelector("a") as HTMLElement);
+  expect(shown.told).toEqual([["openTimeline", shown.thread.turns[0]?.turnId, 0]]);
+});
+
+test("a reader who may not inspect sees no way to the timeline", () => {
+  const shown = show("opened", { context: { inspect: false } });
+  expect(shown.all(".round-foot a")).toEqual([]);
+});
+
+test("thinking shows its end, and all of it on a click", () => {
+  const shown = show("round-thinking");
+  expect(shown.all(".think .last").length).toBe(1);
+  shown.press(shown.button("Show all of the thinking"));
+  expect(shown.all(".think .last").length).toBe(0);
+});
+
+test("what the provider lets wait goes on at a time, and says so", () => {
+  expect(show("round-waits-for-provider").text).toContain("goes on at 09:14, in 30.0 s");
+  expect(show("round-waits-for-provider", { now: at(50) }).text).toContain("went on at 09:14");
+});
+
+test("a restart is told with its number, unless it came at once and only once", () => {
+  expect(show("round-restarted").text).toContain("Began again (2nd attempt)");
+  const soon = round(0, "", { state: "thinking", items: [{ is: "restarted", attempt: 1, at: at(2) }] });
+  expect(new Shown({ thread: thread([turn("Hello", [soon])]) }).text).not.toContain("Began again");
+});
+
+test("rejected actions, remarks and hooks are told in the opened round, and a dot tells of them in the folded one", () => {
+  const shown = show("round-remarks");
+  expect(shown.text).toContain("Action 2 was not run: The round already had as many actions as it may have.");
+  expect(shown.text).toContain("audit.recorded");
+  const folded = round(0, "I go on.", { items: [{ is: "notice", code: "final_answer_with_notes" }] });
+  const quiet = new Shown({ thread: thread([done("Hello", [folded], "Hello.")]) });
+  expect(quiet.one(".dot").getAttribute("aria-label")).toBe("with a remark");
+});
+
+test("a compaction is a line on the rail with its sizes; one that changed nothing is told in its round alone", () => {
+  expect(show("compaction-running").text).toContain("Summing up older turns…");
+  expect(textOf(show("compaction-done").one(".round.quiet"))).toContain("81k → 43k tokens, 4 turns in a summary");
+  const nothing = show("compaction-nothing");
+  expect(nothing.all(".round.quiet")).toEqual([]);
+  expect(nothing.text).toContain("Nothing was summed up");
+});
+
+test("messages of a running turn say how they stand", () => {
+  const pill = (state: string) => textOf(show(state).all(".round:not([data-round]) .pill").at(-1) as HTMLElement);
+  expect(pill("message-adding")).toBe("sending");
+  expect(pill("message-waits")).toBe("waits for round 4");
+  expect(pill("message-read")).toBe("read in round 3");
+  expect(pill("message-interrupting")).toBe("interrupting…");
+  expect(pill("message-heeded")).toBe("interrupted the tools; an answer within 2 rounds");
+});
+
+test("a message that was heeded before the turn was told to go on says that it goes on", () => {
+  const shown = show("message-heeded");
+  const [first, open] = shown.thread.turns;
+  shown.draw({}, { ...shown.thread, turns: [first as Turn, { ...(open as Turn), ending: null }] });
+  expect(shown.text).toContain("interrupted the tools; goes on");
+});
+
+test("a message that is handed back can be sent now, or discarded, and is offered no more then", () => {
+  const shown = show("message-handed-back");
+  const handed = shown.thread.turns[0]?.messages[0];
+  expect(shown.text).toContain("Not used: the answer stood already.");
+  shown.press(shown.button("Send now"));
+  shown.press(shown.button("Discard"));
+  expect(shown.told).toEqual([
+    ["sendAgain", handed],
+    ["discard", handed?.messageId],
+  ]);
+  shown.draw({ discarded: new Set([handed?.messageId ?? ""]) });
+  expect(shown.has("Send now")).toBe(false);
+});
+
+test("a message that opens a turn is drawn before the log has it, and once", () => {
+  const shown = show("message-sending");
+  const sent = shown.context.outbox[0] as ReturnType<typeof message>;
+  expect(textOf(shown.all("article").at(-1) as HTMLElement)).toContain("And what does it cost?sending");
+  const next = turn("", [], { prompts: [{ ...sent, n: 99 }] });
+  shown.draw({}, { ...shown.thread, turns: [...shown.thread.turns, next] });
+  expect(shown.text.split("And what does it cost?").length).toBe(2);
+  expect(shown.text).not.toContain("sending");
+});
+
+test("a message that is refused says why, and can be sent again", () => {
+  expect(show("message-trying").text).toContain("not sent yet, trying");
+  const shown = show("message-refused");
+  expect(textOf(shown.one("[role=alert]"))).toContain("Another message has this id. message_id_taken");
+  shown.press(shown.button("Send again"));
+  expect(shown.told).toEqual([["sendAgain", shown.context.outbox[0]]]);
+});
+
+test("a prompt says who sent it, what kind it is and what came with it", () => {
+  const shown = show("message-kinds");
+  expect(textOf(shown.one(".prompts"))).toContain("formby booking");
+  expect(textOf(shown.one(".attached"))).toContain("offer.pdf180 KB");
+});
+
+test("calls that ran beside each other count once in the time of their round", () => {
+  const beside = [call("a", { startedAt: at(1), durationMs: 400 }), call("b", { startedAt: at(1.1), durationMs: 400 })];
+  const shown = new Shown({ thread: thread([done("Both", [round(0, "I do both.", { calls: beside })], "Done.")]) });
+  expect(textOf(shown.one(".round .time"))).toBe("500 ms");
+});
