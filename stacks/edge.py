@@ -56,6 +56,8 @@ class EdgeStack(cdk.Stack):
         )
         self.distribution = self._distribute(stage)
         domain = stage.page_domain or self.distribution.distribution_domain_name
+        # Kept with a domain of its own, too: while it is chosen, the stacks behind this one still have the former origin.
+        self.export_value(self.distribution.distribution_domain_name)
         self.origin = f"https://{domain}"
         cdk.CfnOutput(self, "PageUrl", value=f"{self.origin}/")
         cdk.CfnOutput(self, "PageHost", value=self.distribution.distribution_domain_name)

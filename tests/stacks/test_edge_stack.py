@@ -1,6 +1,7 @@
 """The address of the chat page: who reaches the bucket, what answers which address, with which headers."""
 
 import json
+import re
 
 import pytest
 
@@ -134,6 +135,10 @@ def test_a_domain_of_ones_own_is_what_everything_knows_and_speaks_tls_1_2(tmp_pa
     outputs = named.documents()["edge"]["Outputs"]
     assert outputs["PageUrl"]["Value"] == "https://chat.example.com/"
     assert "DomainName" in str(outputs["PageHost"]["Value"])
+    exports = json.dumps(named.documents()["edge"]["Outputs"])
+    assert re.search(r"ExportsOutputFnGetAttDistribution\w+DomainName", exports), (
+        "the former origin is still asked for"
+    )
     (client,) = named.resources("AWS::Cognito::UserPoolClient").values()
     assert client["CallbackURLs"] == ["https://chat.example.com/callback"]
     (bucket,) = named.resources("AWS::S3::Bucket").values()
