@@ -97,6 +97,12 @@ function watchBrowser(page: Page): void {
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "visible") page.wake();
   });
+  // A file that misses the thread must not take the page's place.
+  for (const kind of ["dragover", "drop"] as const) {
+    addEventListener(kind, (event) => {
+      if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+    });
+  }
   addEventListener("beforeunload", (event) => {
     if (page.holds) event.preventDefault();
   });

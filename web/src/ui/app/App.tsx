@@ -7,7 +7,7 @@ import { TitleBar, useTitle } from "../bar/TitleBar.tsx";
 import { Composer, FIELD } from "../composer/Composer.tsx";
 import { ConnectionBanner } from "../connection/ConnectionBanner.tsx";
 import { ConversationStrip, Conversations } from "../list/ConversationRows.tsx";
-import { formatRoute } from "../route.ts";
+import { formatRoute, type Route } from "../route.ts";
 import { SearchPage } from "../search/SearchPage.tsx";
 import { applyTheme } from "../settings/settings.ts";
 import type { Page } from "../store/page.ts";
@@ -34,6 +34,7 @@ export function App({ page }: { page: Page }) {
   useEffect(() => applyTheme(document.documentElement, settings.theme), [settings.theme]);
   useEffect(() => setOver("none"), [route]);
   useWindowTitle(page);
+  useFieldOfNew(route);
   const close = () => setOver("none");
   const views = { list: () => setOver("list"), margin: () => setOver("margin"), keys: () => setOver("keys") };
   const inspects = route.is === "timeline";
@@ -84,14 +85,14 @@ function SkipLinks() {
     answer.focus();
   };
   return (
-    <>
+    <nav aria-label={shell.thread.skip}>
       <a class="skip" href={`#${FIELD}`}>
         {shell.thread.field}
       </a>
       <a class="skip" href={`#${FIELD}`} onClick={toAnswer}>
         {shell.thread.answer}
       </a>
-    </>
+    </nav>
   );
 }
 
@@ -177,6 +178,13 @@ function Line({ text, onDismiss }: { text: string; onDismiss: () => void }) {
       </button>
     </p>
   );
+}
+
+/** A new conversation begins in the field. */
+function useFieldOfNew(route: Route): void {
+  useEffect(() => {
+    if (route.is === "new") document.getElementById(FIELD)?.focus();
+  }, [route]);
 }
 
 function useWindowTitle(page: Page): void {

@@ -116,6 +116,6 @@ function switchView(page: Page): void {
 /** Put the focus on a section of the margin, which is opened where it is no column. */
 function showSection(section: "plan" | "files" | "sources", setOver: (over: Over) => void): void {
   const find = () => document.querySelector<HTMLElement>(`.margin [data-part="${section}"]`);
-  if (!find()) setOver("margin");
+  if (!document.querySelector(".margin")) setOver("margin");
   requestAnimationFrame(() => find()?.focus());
 }

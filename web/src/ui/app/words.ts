@@ -136,6 +136,7 @@ export const shell = {
     broken: "This cannot be shown: the page made a mistake. Nothing is lost; load it again.",
     retry: "Try again",
     begin: "Begin a new one",
+    skip: "Skip links",
     answer: "Skip to the answer",
     field: "Skip to the field",
     conversation: "Conversation",

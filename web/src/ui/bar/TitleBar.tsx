@@ -99,8 +99,9 @@ function Readout({ conversation }: { conversation: Conversation }) {
   const link = useSelector(conversation.store, (state) => state.link.is);
   if (since === null) return <span class="readout">{text}</span>;
   return (
-    <span class={`readout live ${link === "lost" ? "dim" : ""}`}>
-      <span class="lamp live" />
+    // Amber is what is known to go on now.
+    <span class={link === "lost" ? "readout" : "readout live"}>
+      <span class={link === "lost" ? "lamp" : "lamp live"} />
       <span class="doing">{text}</span>
       <span aria-hidden="true">·</span>
       <RunningClock conversation={conversation} since={since} />

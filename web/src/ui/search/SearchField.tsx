@@ -1,5 +1,6 @@
 /** The field of the search, which leads to its page. */
 
+import { useEffect, useRef } from "preact/hooks";
 import { Icon } from "../app/icons.tsx";
 import { shell } from "../app/words.ts";
 import type { Page } from "../store/page.ts";
@@ -7,13 +8,26 @@ import { useStore } from "../store/store.ts";
 
 export const SEARCH = "search-field";
 
-export function SearchField({ page }: { page: Page }) {
+/** `takesFocus`: it has come in place of the field in which the reader has begun to type. */
+export function SearchField({ page, takesFocus = false }: { page: Page; takesFocus?: boolean }) {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (!takesFocus) return;
+    // The sheet that had the other field gives the focus back first.
+    const frame = requestAnimationFrame(() => {
+      const element = field.current;
+      element?.focus();
+      element?.setSelectionRange(element.value.length, element.value.length);
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [takesFocus]);
   const route = useStore(page.route);
   const query = route.is === "search" ? route.query : "";
   return (
     <search class="find">
       <Icon name="find" />
       <input
+        ref={field}
         id={SEARCH}
         type="search"
         placeholder={shell.search.label}

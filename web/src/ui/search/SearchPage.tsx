@@ -27,7 +27,7 @@ export function SearchPage({ page, query, field }: { page: Page; query: string; 
   const nothing = found.phase === "ready" && titles.length === 0 && groups.length === 0;
   return (
     <section class="hits" aria-label={words.results} aria-busy={found.phase === "asking"}>
-      {field && <SearchField page={page} />}
+      {field && <SearchField page={page} takesFocus />}
       {!asked && <p class="empty">{words.ask}</p>}
       {titles.length > 0 && (
         <div>

@@ -1,0 +1,137 @@
+// @vitest-environment happy-dom
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Composer } from "../../src/ui/composer/Composer.tsx";
+import { Conversation, type Services } from "../../src/ui/store/conversation.ts";
+import { ending, opening, ScriptedClock, ScriptedSocket } from "./scripted.ts";
+
+let root: HTMLElement;
+let socket: ScriptedSocket;
+let conversation: Conversation;
+
+function services(): Services {
+  const nothing = () => Promise.reject(new Error("nothing there"));
+  return {
+    clock: new ScriptedClock(Date.now()),
+    dial: socket.dial,
+    credential: { expiresAtS: () => Number.POSITIVE_INFINITY, ticket: async () => "t" },
+    timezone: "",
+    frame: (run) => run(),
+    api: { readEvents: nothing, beginUpload: nothing, getUpload: nothing },
+    measure: nothing,
+    post: nothing,
+    unreadN: () => 0,
+    said: () => undefined,
+    hearFeed: () => undefined,
+  };
+}
+
+function draw(signedOut = false): void {
+  act(() => render(<Composer conversation={conversation} uploads signedOut={signedOut} />, root));
+}
+
+const buttons = () =>
+  [...root.querySelectorAll("button")]
+    .filter((button) => button.textContent)
+    .map((button) => [button.firstChild?.textContent || button.childNodes[1]?.textContent, button.disabled]);
+
+function press(key: string, more: KeyboardEventInit = {}): void {
+  const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more });
+  act(() => void root.querySelector("textarea")?.dispatchEvent(event));
+}
+
+function write(text: string): void {
+  act(() => conversation.composer.write(text));
+}
+
+beforeEach(() => {
+  root = document.createElement("div");
+  document.body.append(root);
+  socket = new ScriptedSocket();
+  conversation = new Conversation("chat-one", services(), true);
+  conversation.attend();
+  socket.accept();
+});
+
+afterEach(() => {
+  act(() => render(null, root));
+  root.remove();
+});
+
+describe("the composer", () => {
+  it("offers to send once something is written", () => {
+    draw();
+    expect(buttons()).toEqual([["Send", true]]);
+    write("go");
+    expect(buttons()).toEqual([["Send", false]]);
+  });
+
+  it("sends by Enter, and is empty behind it", () => {
+    draw();
+    write("go");
+    press("Enter");
+    expect(socket.asked("send")).toMatchObject([{ text: "go" }]);
+    expect(root.querySelector("textarea")?.value).toBe("");
+  });
+
+  it("offers three acts while a turn runs, and one behind it", () => {
+    draw();
+    act(() => socket.say(opening("m1", "go")));
+    write("more");
+    expect(buttons()).toEqual([
+      ["Stop", false],
+      ["Redirect", false],
+      ["Add", false],
+    ]);
+    act(() => socket.say(ending(2, "Done.")));
+    expect(buttons()).toEqual([["Send", false]]);
+  });
+
+  it("redirects by Ctrl Enter, and stops by its button", () => {
+    draw();
+    act(() => socket.say(opening("m1", "go")));
+    write("shorter");
+    press("Enter", { ctrlKey: true });
+    expect(socket.asked("event")).toMatchObject([{ kind: "steer", payload: { text: "shorter" } }]);
+    act(() => root.querySelector<HTMLButtonElement>("button.stop")?.click());
+    expect(socket.asked("event").at(-1)).toMatchObject({ kind: "stop" });
+    expect(root.querySelector("button.stop")?.textContent).toContain("Stopping…");
+  });
+
+  it("brings the last message back into an empty field", () => {
+    draw();
+    write("go");
+    press("Enter");
+    press("ArrowUp");
+    expect(root.querySelector("textarea")?.value).toBe("go");
+  });
+
+  it("says how long the server takes nothing", () => {
+    draw();
+    write("go");
+    press("Enter");
+    const messageId = String(socket.asked("send")[0]?.message_id);
+    const refusal = { frame: "error", code: "rate_limited", message: "", message_id: messageId };
+    act(() => socket.say({ ...refusal, conversation: "chat-one", retry_after_s: 40, retryable: true }));
+    write("again");
+    expect(root.querySelector(".hint")?.textContent).toMatch(/^again in (39|40) s$/);
+    expect(buttons()).toEqual([["Send", true]]);
+  });
+
+  it("says what is left of a long message", () => {
+    draw();
+    write("a".repeat(29_000));
+    expect(root.querySelector(".hint")?.textContent).toMatch(/left$/);
+    write("a".repeat(40_000));
+    expect(root.querySelector(".hint")?.textContent).toMatch(/too long: goes as message.txt$/);
+  });
+
+  it("keeps the draft, and sends nothing, when nobody is signed in", () => {
+    draw(true);
+    write("go");
+    press("Enter");
+    expect(socket.asked("send")).toEqual([]);
+    expect(root.querySelector("textarea")?.value).toBe("go");
+  });
+});

@@ -1,0 +1,12 @@
+import { expect, it } from "vitest";
+import { emptyState, foldFrames, parseFrame } from "../../src/client/index.ts";
+import { emptyThread, foldEffects } from "../../src/thread/index.ts";
+import { renderMarkdown } from "../../src/ui/menu/export.ts";
+import { ending, opening } from "./scripted.ts";
+
+it("a conversation as Markdown has its prompts as headings and its answers as they are", () => {
+  const frames = [opening("m1", "Go\nnow"), ending(2, "Done **well**.")].map(parseFrame).filter((one) => one !== null);
+  const [, effects] = foldFrames(emptyState("chat-one"), frames);
+  const text = renderMarkdown("A title", foldEffects(emptyThread("chat-one"), effects));
+  expect(text).toBe("# A title\n\n## Go now\n\n*2026-11-25T09:00:00.000Z*\n\nDone **well**.\n");
+});
