@@ -1,7 +1,7 @@
 /** What stands beside the thread: plan, sources, files, and how full the context is. */
 
 import type { ComponentChildren } from "preact";
-import { contextOf, planDraft } from "../../thread/select";
+import { contextOf, currentPlan, planDraft } from "../../thread/select";
 import { DeskContext } from "../turn/desk";
 import { type ThreadProps, useDeskOf } from "../turn/thread-view";
 import { say } from "../turn/words";
@@ -18,8 +18,9 @@ export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
   const first = firstSources(thread);
   const promised = promisedFiles(thread);
   const running = last?.outcome.is === "running";
-  const planned = running || thread.plans.some((known) => known.current && known.open);
-  const plan = <PlanTracker plans={thread.plans} draft={planDraft(thread)} running={running} />;
+  const current = currentPlan(thread);
+  const planned = running || current?.open === true;
+  const plan = <PlanTracker plans={thread.plans} current={current} draft={planDraft(thread)} running={running} />;
   return (
     <DeskContext.Provider value={desk}>
       <aside class="margin" aria-label={say.thisTurn}>

@@ -39,11 +39,11 @@ function PlanDraft({ draft }: { draft: Growing }) {
 
 export const PlanTracker = memo(function PlanTracker(props: {
   plans: readonly Plan[];
+  current: Plan | undefined;
   draft: Growing | null;
   running: boolean;
 }) {
-  const { plans, draft, running } = props;
-  const current = plans.findLast((plan) => plan.current);
+  const { plans, current, draft, running } = props;
   const others = plans.filter((plan) => plan !== current);
   if (plans.length === 0 && !draft) return null;
   return (

@@ -1,8 +1,8 @@
 /** One call of a tool: its parameters, how it stands, what came of it. A call that runs a program is a program card. */
 
-import { visible } from "../../markdown";
+import { parsePath, visible } from "../../markdown";
 import type { Call, FetchView, SearchResult, SearchView } from "../../thread/thread";
-import { wordsOf } from "../../words";
+import { wordsOfCall } from "../../words";
 import { formatMs } from "../../words/format";
 import { Approval } from "./approval";
 import { Elapsed, LongText, PathLink } from "./bits";
@@ -33,7 +33,13 @@ export function CallTime({ call }: { call: Call }) {
 
 /** A parameter: a string as it is, a body that was left out as its size. */
 function Param({ value }: { value: unknown }) {
-  if (typeof value === "string") return <span dir="auto">{value}</span>;
+  const desk = useDesk();
+  if (typeof value === "string") {
+    // A content that was written elsewhere stands here by its path, behind "ref:".
+    const path = parsePath(value.replace(/^ref:/, ""), desk.context.conversation);
+    if (path) return <PathLink path={path} whole />;
+    return <span dir="auto">{value}</span>;
+  }
   if (typeof value === "object" && value !== null) {
     const keys = Object.keys(value);
     const { chars, items } = value as { chars?: unknown; items?: unknown };
@@ -131,7 +137,7 @@ function FetchedPages({ view }: { view: FetchView }) {
         {view.results.map((hit) => (
           <Hit key={hit.url} hit={hit}>
             {hit.error ? (
-              <span class="pill bad">{wordsOf(hit.error)}</span>
+              <span class="pill bad">{wordsOfCall(hit.error)}</span>
             ) : (
               hit.status !== "ok" && <span class="pill">{visible(hit.status)}</span>
             )}
@@ -164,7 +170,7 @@ export function Why({ code, state }: { code: string; state: Call["state"] }) {
   if (!code) return null;
   return (
     <p class={`why ${state === "error" ? "bad" : ""}`}>
-      {wordsOf(code)} <code dir="ltr">{code}</code>
+      {wordsOfCall(code)} <code dir="ltr">{code}</code>
     </p>
   );
 }

@@ -296,6 +296,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
             trouble={troubles.get(message.messageId) ?? null}
           />
         ))}
+        {turn.prompts.length === 0 && <h2 class="said gist">{say.saidEarlier}</h2>}
       </div>
       {folds && <FoldLine turn={turn} open={open} setOpen={setOpen} />}
       {(open || !folds) && <Rail {...props} running={running} />}

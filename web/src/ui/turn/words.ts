@@ -26,6 +26,7 @@ export const say = {
 
   // Messages
   by: (source: string) => `by ${source}`,
+  saidEarlier: "Said before what is shown here",
   sending: "sending",
   notSent: "not sent yet, trying",
   waitsFor: (round: number) => `waits for round ${round}`,
