@@ -1,7 +1,7 @@
 /** Small parts of several panels: a link, a bar by cache class, a text that is folded. */
 
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import type { MissedCache } from "../api";
 import type { Figures } from "./figures";
 import { cutText, showHidden } from "./text";
@@ -82,7 +82,7 @@ export function Stack({ figures, most, output = true, bust = null }: StackProps)
 /** A text as it is, cut to its first lines until a reader wants it whole. */
 export function FoldedText({ text }: { readonly text: string }) {
   const [whole, setWhole] = useState(false);
-  const cut = cutText(text);
+  const cut = useMemo(() => cutText(text), [text]);
   if (!cut.shown && cut.whole) return null;
   return (
     <>

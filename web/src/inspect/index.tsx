@@ -6,11 +6,13 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import type { Tokens } from "../api";
+import { formatNumber, formatPercent } from "../words/format";
 import { type Answer, Shown, useAnswer } from "./answer";
 import { Link, Stack } from "./bits";
 import { CostsPanel } from "./costs";
 import { DiffPanel, OtherRound } from "./diff";
-import { readShare } from "./figures";
+import { type Figures, readShare } from "./figures";
 import "./inspect.css";
 import { LogPanel, pagesOf } from "./log";
 import { systemSince } from "./log_book";
@@ -227,12 +229,7 @@ function Strip({ conversation, current, view, navigate }: At<MiddleProps>) {
     <header class="strip">
       <h2 class="readout">{place}</h2>
       <p class="read-of">
-        <b>{figures.input.toLocaleString("en")}</b>{" "}
-        <span class="num">
-          {round.usage && !round.usage.estimated
-            ? words.request.tokensIn(words.percent(readShare(figures)))
-            : words.request.notCounted}
-        </span>
+        {round.usage && <b>{formatNumber(figures.input)}</b>} <span class="num">{readWords(round.usage, figures)}</span>
       </p>
       <Stack figures={figures} most={figures.input} output={false} />
       <nav class="views" aria-label={words.viewsLabel}>
@@ -244,6 +241,11 @@ function Strip({ conversation, current, view, navigate }: At<MiddleProps>) {
       </nav>
     </header>
   );
+}
+
+function readWords(usage: Tokens | null, figures: Figures): string {
+  if (usage === null) return words.rounds.notCounted;
+  return usage.estimated ? words.request.notCounted : words.request.tokensIn(formatPercent(readShare(figures)));
 }
 
 function RequestOf({ source, current, all, index, turns, context }: At<MiddleProps>) {

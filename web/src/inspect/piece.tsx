@@ -36,10 +36,22 @@ export function PieceRow({ shown, context, inFold = false }: PieceProps) {
   const { piece, cache, everyTime, isNew } = shown;
   const [opened, setOpened] = useState(false);
   const original = useId();
+  const toggle = useRef<HTMLButtonElement>(null);
   const chosen = piece.n > 0 && piece.n === context.selected;
   const edge = piece.reduced ? "gone" : EDGES[cache];
+  const closeOnEscape = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || !opened) return;
+    event.preventDefault();
+    setOpened(false);
+    toggle.current?.focus();
+  };
   return (
-    <div class={`piece ${edge} ${chosen ? "chosen" : ""} ${inFold ? "in-fold" : ""}`} data-n={piece.n}>
+    // biome-ignore lint/a11y/noStaticElementInteractions: Escape closes what a button within it has opened
+    <div
+      onKeyDown={closeOnEscape}
+      class={`piece ${edge} ${chosen ? "chosen" : ""} ${inFold ? "in-fold" : ""}`}
+      data-n={piece.n}
+    >
       <span class="num">{formatNumber(piece.tokens)}</span>
       <i aria-hidden="true" />
       <div>
@@ -64,14 +76,10 @@ export function PieceRow({ shown, context, inFold = false }: PieceProps) {
               <button
                 type="button"
                 class="unfold"
+                ref={toggle}
                 aria-expanded={opened}
                 aria-controls={opened ? original : undefined}
                 onClick={() => setOpened(!opened)}
-                onKeyDown={(event) => {
-                  if (event.key !== "Escape" || !opened) return;
-                  event.preventDefault();
-                  setOpened(false);
-                }}
               >
                 {opened ? w.hideOriginal : w.original}
               </button>

@@ -1,6 +1,6 @@
 /** Words of the inspector, in English. Plain strings, and functions of the numbers and names in them. */
 
-import { formatBytes, formatNumber, formatPercent } from "../words/format";
+import { formatBytes, formatNumber } from "../words/format";
 
 function count(n: number, one: string, many = `${one}s`): string {
   return `${formatNumber(n)} ${n === 1 ? one : many}`;
@@ -296,5 +296,4 @@ export const words = {
   tabsLabel: "Panels",
   loading: "Reading…",
   retry: "Try again",
-  percent: formatPercent,
 };
