@@ -1,7 +1,7 @@
 /**
  * Code with numbered lines: plain while it grows, coloured when it is whole.
  *
- * Colours come from highlight.js's tokens, in a chunk of its own that the first coloured block loads. Beyond 200 KB there are no
+ * Colours come from highlight.js's tokens, in a chunk of its own that the first coloured block loads. Beyond 100 KB there are no
  * colours, and beyond 400 KB no lines either: it is one text then.
  */
 
@@ -10,7 +10,7 @@ import type { PaintedLine } from "./highlight.ts";
 import { visibleOrder } from "./visible.ts";
 import { say } from "./words.ts";
 
-const COLOUR_MAX_CHARS = 200_000;
+const COLOUR_MAX_CHARS = 100_000;
 const LINES_MAX_CHARS = 400_000;
 const COPIED_MS = 2_000;
 

@@ -5,12 +5,19 @@ import bash from "highlight.js/lib/languages/bash";
 import css from "highlight.js/lib/languages/css";
 import javascript from "highlight.js/lib/languages/javascript";
 import json from "highlight.js/lib/languages/json";
-import markdown from "highlight.js/lib/languages/markdown";
 import python from "highlight.js/lib/languages/python";
 import sql from "highlight.js/lib/languages/sql";
 import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
+
+/**
+ * Patterns of the languages take time that is quadratic in one line, or in a run of blanks. Beyond these there are no colours.
+ *
+ * Markdown is not among the languages: its patterns took two minutes for 20 KB of `[a](`.
+ */
+const LINE_MAX_CHARS = 1_000;
+const TOO_MUCH = new RegExp(`[^\\n]{${LINE_MAX_CHARS}}|\\s{${LINE_MAX_CHARS}}`);
 
 /** What the language itself says, what stands for itself, and what is said beside the code. */
 export type Tone = "" | "word" | "value" | "aside";
@@ -21,7 +28,7 @@ export interface Painted {
 }
 export type PaintedLine = readonly Painted[];
 
-const LANGUAGES = { bash, css, javascript, json, markdown, python, sql, typescript, xml, yaml };
+const LANGUAGES = { bash, css, javascript, json, python, sql, typescript, xml, yaml };
 
 const TONES: Readonly<Record<string, Tone>> = {
   keyword: "word",
@@ -85,9 +92,9 @@ for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(
 // The type of the option knows the methods above, and not that another emitter of the same kind is what comes in.
 hljs.configure({ __emitter: Collector as never });
 
-/** Return the lines of code with their tones; null for a language that is not known, or that fails on this code. */
+/** Return the lines of code with their tones; null for a language that is not known, and for code that is too much. */
 export function paint(code: string, language: string): PaintedLine[] | null {
-  if (!hljs.getLanguage(language)) return null;
+  if (!hljs.getLanguage(language) || TOO_MUCH.test(code)) return null;
   const result = hljs.highlight(code, { language, ignoreIllegals: true });
   if (result.errorRaised) return null;
   const { pieces } = result._emitter as unknown as Collector;
