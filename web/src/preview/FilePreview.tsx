@@ -179,4 +179,4 @@ export class FilePreview extends Component<Props, State> {
 }
 
 /** The language in which the source of a kind is coloured. */
-const SOURCES: Readonly<Record<string, string>> = { markdown: "markdown", html: "xml" };
+const SOURCES: Readonly<Record<string, string>> = { html: "xml" };

@@ -1,0 +1,141 @@
+// @vitest-environment happy-dom
+import { h, render } from "preact";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { FilePreview } from "../../src/preview/index.ts";
+import { kindOf } from "../../src/preview/kind.ts";
+import type { FileRow } from "../../src/thread/thread.ts";
+import { contextOf } from "../markdown/drawing.ts";
+
+const PATH = "fi:turn_1.outputs/file";
+const roots: HTMLElement[] = [];
+
+afterEach(() => {
+  for (const root of roots.splice(0)) render(null, root);
+  vi.unstubAllGlobals();
+});
+
+function fileOf(filename: string, mime: string, sizeBytes = 100): FileRow {
+  return { path: PATH, filename, mime, sizeBytes, sha256: "0", callId: "", turnId: "turn_1", times: 1 };
+}
+
+/** Show a file whose bytes are these. */
+async function show(file: FileRow, bytes: string | null) {
+  const fetched = vi.fn(async () => (bytes === null ? new Response("", { status: 403 }) : new Response(bytes)));
+  vi.stubGlobal("fetch", fetched);
+  const open = vi.fn(async () => ({
+    url: "https://files.example/x",
+    expires_in_s: 60,
+    mime: file.mime,
+    size_bytes: file.sizeBytes,
+    sha256: "0",
+  }));
+  const onClose = vi.fn();
+  const root = document.createElement("div");
+  roots.push(root);
+  render(h(FilePreview, { file, open, onClose, context: contextOf() }), root);
+  await vi.waitFor(() => expect(root.textContent).not.toContain("Loading"));
+  return { root, open, fetched, onClose };
+}
+
+describe("a file's preview", () => {
+  it("of a text shows its lines", async () => {
+    const { root, open } = await show(fileOf("a.py", "text/x-python"), "import os\nprint(1)");
+    expect(Array.from(root.querySelectorAll("pre > span"), (line) => line.textContent)).toEqual([
+      "import os",
+      "print(1)",
+    ]);
+    expect(open).toHaveBeenCalledWith(PATH, "inline");
+  });
+
+  it("of Markdown shows its elements, and its source on request", async () => {
+    const { root } = await show(fileOf("a.md", "text/markdown"), "# Title\n\n<script>x</script>");
+    expect(root.querySelector("h3")?.textContent).toBe("Title");
+    expect(root.querySelector("script")).toBeNull();
+    const source = Array.from(root.querySelectorAll("button")).find((button) => button.textContent === "Source");
+    source?.click();
+    await vi.waitFor(() => expect(root.querySelector("pre")?.textContent).toContain("# Title"));
+  });
+
+  it("of a table shows 200 rows, and all on request", async () => {
+    const rows = Array.from({ length: 1_500 }, (_, i) => `${i},<b>${i}</b>,=1+1`).join("\n");
+    const { root } = await show(fileOf("a.csv", "text/csv"), `n,html,formula\n${rows}`);
+    expect(root.querySelectorAll("tbody tr")).toHaveLength(200);
+    expect(root.querySelector("b")).toBeNull();
+    const all = Array.from(root.querySelectorAll("button")).find(
+      (button) => button.textContent === "Show all 1,500 rows",
+    );
+    all?.click();
+    await vi.waitFor(() => expect(root.querySelectorAll("tbody tr")).toHaveLength(1_500));
+  });
+
+  it("of a picture is an image of a blob", async () => {
+    const { root } = await show(fileOf("a\u202egnp.svg", "image/svg+xml"), "<svg onload=alert(1)></svg>");
+    const image = root.querySelector("img");
+    expect(image?.src).toMatch(/^blob:/);
+    expect(image?.alt).toBe("a‹U+202E›gnp.svg");
+    expect(root.querySelector("svg")).toBeNull();
+  });
+
+  it("of HTML is a frame without rights", async () => {
+    const { root } = await show(fileOf("a.html", "text/html"), "<script>x</script>");
+    const frame = root.querySelector("iframe");
+    expect(frame?.getAttribute("src")).toBe("/frame.html");
+    expect(frame?.getAttribute("sandbox")).toBe("allow-scripts");
+    expect(frame?.getAttribute("srcdoc")).toBeNull();
+    expect(root.querySelector("script")).toBeNull();
+  });
+
+  it.each([
+    ["a.pdf", "application/pdf", 100, "PDF files are downloaded"],
+    ["a.zip", "application/zip", 100, "no preview"],
+    ["a.txt", "text/plain", 50_000_000, "Too large"],
+    ["a.png", "image/png", 50_000_000, "Too large"],
+    ["a.exe", "application/octet-stream", 100, "no preview"],
+  ])("of %s is not fetched", async (name, mime, size, words) => {
+    const { root, fetched, open } = await show(fileOf(name, mime, size), "x");
+    expect(root.textContent).toContain(words);
+    expect(fetched).not.toHaveBeenCalled();
+    expect(open).not.toHaveBeenCalled();
+  });
+
+  it("that fails says so and can be tried again", async () => {
+    const { root, fetched } = await show(fileOf("a.txt", "text/plain"), null);
+    expect(root.querySelector('[role="alert"]')?.textContent).toContain("could not be loaded");
+    vi.stubGlobal("fetch", async () => new Response("now"));
+    root.querySelector<HTMLButtonElement>(".again")?.click();
+    await vi.waitFor(() => expect(root.querySelector("pre")?.textContent).toBe("now"));
+    expect(fetched).toHaveBeenCalledTimes(1);
+  });
+
+  it("sends no cookie and follows no redirect", async () => {
+    const { fetched } = await show(fileOf("a.txt", "text/plain"), "x");
+    expect(fetched).toHaveBeenCalledWith(
+      "https://files.example/x",
+      expect.objectContaining({ credentials: "omit", redirect: "error" }),
+    );
+  });
+
+  it("is closed by its button", async () => {
+    const { root, onClose } = await show(fileOf("a.txt", "text/plain"), "x");
+    Array.from(root.querySelectorAll("button"))
+      .find((button) => button.textContent === "Close")
+      ?.click();
+    expect(onClose).toHaveBeenCalledOnce();
+  });
+});
+
+describe("the kind of a file", () => {
+  it.each([
+    ["text/plain; charset=utf-8", "a.md", "markdown"],
+    ["text/plain", "a.html", "html"],
+    ["text/html", "a.txt", "html"],
+    ["image/png", "a.html", "image"],
+    ["application/octet-stream", "a.json", "text"],
+    ["", "README", "unknown"],
+    ["image/tiff", "a.tiff", "unknown"],
+    ["application/msword", "a.md", "unknown"],
+    ["__proto__", "constructor", "unknown"],
+  ])("%s, %s is %s", (mime, name, is) => {
+    expect(kindOf(mime, name).is).toBe(is);
+  });
+});
