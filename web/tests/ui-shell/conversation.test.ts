@@ -23,8 +23,13 @@ function services(): Services {
         const page = pages.shift();
         return page ? page() : Promise.reject(new ApiError({ status: 404, code: "not_found", detail: "" }));
       },
-      beginUpload: () => Promise.reject(new Error("no uploads here")),
-      getUpload: () => Promise.reject(new Error("no uploads here")),
+      beginUpload: async (_name, request) => ({
+        upload: `up_${request.filename}`,
+        url: "",
+        fields: {},
+        expires_in_s: 600,
+      }),
+      getUpload: async () => ({ state: "ready" }),
     },
     measure: async () => ({ sha256: "", mime: "" }),
     post: async () => undefined,
@@ -184,6 +189,46 @@ describe("a message that is not taken", () => {
     expect(conversation.store.value.troubles.size).toBe(0);
     clock.pass(2_000);
     expect(conversation.store.value.troubles.get(message?.messageId ?? "")?.trying).toBe(true);
+  });
+});
+
+describe("a message whose files the server no longer has", () => {
+  async function refused(): Promise<Conversation> {
+    const conversation = begun();
+    conversation.composer.write("sum this");
+    conversation.composer.attachments.add([new File(["x"], "a.csv")]);
+    conversation.composer.submit();
+    await settle();
+    await refuseLast();
+    return conversation;
+  }
+
+  async function refuseLast(): Promise<void> {
+    const id = String(socket.asked("send").at(-1)?.message_id);
+    const refusal = { frame: "error", code: "upload_missing", message: "", conversation: "chat-one" };
+    socket.say({ ...refusal, message_id: id });
+    draw();
+    await settle();
+  }
+
+  it("goes out again by itself, once, when they are up again", async () => {
+    const conversation = await refused();
+    const sent = socket.asked("send");
+    expect(sent).toMatchObject([{ uploads: ["up_a.csv"] }, { text: "sum this", uploads: ["up_a.csv"] }]);
+    expect(conversation.store.value.outbox).toHaveLength(1);
+    await refuseLast();
+    expect(socket.asked("send")).toHaveLength(2);
+    expect([...conversation.store.value.troubles.values()]).toMatchObject([{ code: "upload_missing" }]);
+  });
+
+  it("goes up again when the reader wants it", async () => {
+    const conversation = await refused();
+    await refuseLast();
+    const [message] = conversation.store.value.outbox;
+    if (!message) throw new Error("not drawn");
+    conversation.sayAgain(message);
+    await settle();
+    expect(socket.asked("send")).toHaveLength(3);
   });
 });
 

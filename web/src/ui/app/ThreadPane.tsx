@@ -1,9 +1,6 @@
 /** The thread of the open conversation, its margin, and a file that is looked at. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { FileLink } from "../../api/index.ts";
-import { FilePreview } from "../../preview/index.ts";
-import type { FileRow } from "../../thread/thread.ts";
 import type { Acts, Target, ThreadContext } from "../acts.ts";
 import { FirstRun } from "../first/FirstRun.tsx";
 import { Margin } from "../margin/index.ts";
@@ -13,6 +10,7 @@ import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
 import { ThreadView } from "../turn/index.ts";
 import { useWidth } from "./layout.ts";
+import { OpenFile } from "./lazy.tsx";
 import { Sheet } from "./sheet.tsx";
 import { shell } from "./words.ts";
 
@@ -42,7 +40,8 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
     return phase === "loading" ? <div class="sheet" aria-busy="true" /> : <FirstRun page={page} acts={acts} />;
   }
   const path = route.is === "thread" ? route.file : "";
-  const file = path ? <OpenFile page={page} conversation={conversation} path={path} /> : null;
+  const closeFile = () => page.closeTo(threadOf(conversation.name));
+  const file = path ? <OpenFile page={page} conversation={conversation} path={path} onClose={closeFile} /> : null;
   return (
     <div class={file && width === "wide" ? "sheet reading" : "sheet"} ref={pane}>
       <ThreadView thread={thread} acts={acts} context={context} />
@@ -57,7 +56,7 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
         </Sheet>
       )}
       {width !== "wide" && file && (
-        <Sheet label={path} place="end" onClose={() => page.closeTo(threadOf(conversation.name))}>
+        <Sheet label={path} place="end" onClose={closeFile}>
           {file}
         </Sheet>
       )}
@@ -142,27 +141,6 @@ function useReadMark(page: Page, conversation: Conversation) {
     };
   }, [look]);
   return pane;
-}
-
-function OpenFile({ page, conversation, path }: { page: Page; conversation: Conversation; path: string }) {
-  const known = useSelector(conversation.store, (state) => state.thread.files.find((file) => file.path === path));
-  const file = useMemo(() => known ?? unknownFile(path), [known, path]);
-  const open = useMemo(
-    () =>
-      (asked: string, disposition: "inline" | "attachment"): Promise<FileLink> =>
-        page.api.createLink(conversation.name, {
-          path: asked,
-          disposition: disposition === "inline" ? "preview" : "download",
-        }),
-    [page, conversation],
-  );
-  return <FilePreview key={path} file={file} open={open} onClose={() => page.closeTo(threadOf(conversation.name))} />;
-}
-
-/** A file that the pages here do not tell of: its link says the rest. */
-function unknownFile(path: string): FileRow {
-  const filename = path.slice(path.lastIndexOf("/") + 1);
-  return { path, filename, mime: "", sizeBytes: 0, sha256: "", callId: "", turnId: "", times: 1 };
 }
 
 function Missing({ page }: { page: Page }) {

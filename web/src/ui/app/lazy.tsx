@@ -2,10 +2,12 @@
 
 import type { ComponentType } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { BundleFrame } from "../../preview/index.ts";
+import type { FileLink } from "../../api/index.ts";
+import type { FileRow } from "../../thread/thread.ts";
 import { parseRoute, type Route } from "../route.ts";
+import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
-import { useStore } from "../store/store.ts";
+import { useSelector, useStore } from "../store/store.ts";
 
 interface InspectorProps {
   readonly conversation: string;
@@ -18,15 +20,29 @@ interface InspectorProps {
   readonly navigate: (address: string) => void;
 }
 
-export function Inspection({ page, route }: { page: Page; route: Route & { is: "timeline" } }) {
-  const [Inspector, setInspector] = useState<ComponentType<InspectorProps> | null>(null);
+/** Return what a module exports, null until it is there. */
+function useModule<T>(load: () => Promise<T>): T | null {
+  const [loaded, setLoaded] = useState<T | null>(null);
+  const [failure, setFailure] = useState<unknown>(null);
   useEffect(() => {
     let shown = true;
-    void import("../../inspect/index.tsx").then((module) => shown && setInspector(() => module.default));
+    load().then(
+      (module) => shown && setLoaded(() => module),
+      (error: unknown) => shown && setFailure(error),
+    );
     return () => {
       shown = false;
     };
-  }, []);
+  }, [load]);
+  if (failure !== null) throw failure;
+  return loaded;
+}
+
+const loadInspector = () => import("../../inspect/index.tsx");
+const loadPreview = () => import("../../preview/index.ts");
+
+export function Inspection({ page, route }: { page: Page; route: Route & { is: "timeline" } }) {
+  const inspector = useModule(loadInspector);
   const { letters } = useStore(page.settings);
   const navigate = useMemo(
     () => (address: string) => {
@@ -36,7 +52,8 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
     },
     [page],
   );
-  if (!Inspector) return <div class="sheet" aria-busy="true" />;
+  if (!inspector) return <div class="sheet" aria-busy="true" />;
+  const Inspector: ComponentType<InspectorProps> = inspector.default;
   const { conversation, turnId, iteration, view, to } = route;
   return (
     <Inspector
@@ -53,6 +70,39 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
 }
 
 export function BundleView({ page, bundle }: { page: Page; bundle: string }) {
+  const preview = useModule(loadPreview);
   const token = useMemo(() => () => page.auth.token(), [page]);
-  return <BundleFrame key={bundle} bundle={bundle} httpUrl={page.config.http_url} token={token} />;
+  if (!preview) return <div class="sheet" aria-busy="true" />;
+  return <preview.BundleFrame key={bundle} bundle={bundle} httpUrl={page.config.http_url} token={token} />;
+}
+
+interface OpenFileProps {
+  readonly page: Page;
+  readonly conversation: Conversation;
+  readonly path: string;
+  readonly onClose: () => void;
+}
+
+/** A file of a conversation, by its logical path. */
+export function OpenFile({ page, conversation, path, onClose }: OpenFileProps) {
+  const preview = useModule(loadPreview);
+  const known = useSelector(conversation.store, (state) => state.thread.files.find((file) => file.path === path));
+  const file = useMemo(() => known ?? unknownFile(path), [known, path]);
+  const open = useMemo(
+    () =>
+      (asked: string, disposition: "inline" | "attachment"): Promise<FileLink> =>
+        page.api.createLink(conversation.name, {
+          path: asked,
+          disposition: disposition === "inline" ? "preview" : "download",
+        }),
+    [page, conversation],
+  );
+  if (!preview) return <div aria-busy="true" />;
+  return <preview.FilePreview key={path} file={file} open={open} onClose={onClose} />;
+}
+
+/** A file that the pages here do not tell of: its link says the rest. */
+function unknownFile(path: string): FileRow {
+  const filename = path.slice(path.lastIndexOf("/") + 1);
+  return { path, filename, mime: "", sizeBytes: 0, sha256: "", callId: "", turnId: "", times: 1 };
 }

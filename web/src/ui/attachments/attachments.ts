@@ -32,6 +32,11 @@ export interface PendingFile {
   readonly message: string;
 }
 
+/** A file that a message takes along; it is kept, since it may have to go up once more. */
+export interface TakenFile extends PendingFile {
+  readonly file: File;
+}
+
 export interface Files {
   readonly items: readonly PendingFile[];
   /** What became of files that were not taken into the list. */
@@ -113,8 +118,11 @@ export class Attachments {
   }
 
   /** Take the files that are ready out of the message; those that were refused go, too. */
-  take(): readonly PendingFile[] {
-    const ready = this.items.filter((item) => item.state === "ready");
+  take(): readonly TakenFile[] {
+    const ready = this.items.flatMap((item) => {
+      const file = this.#files.get(item.id);
+      return file && item.state === "ready" ? [{ ...item, file }] : [];
+    });
     for (const item of this.items) {
       this.#aborts.get(item.id)?.abort();
       this.#forget(item.id);

@@ -5,7 +5,7 @@
  */
 
 import { shell } from "../app/words.ts";
-import type { Attachments, PendingFile } from "../attachments/attachments.ts";
+import type { Attachments, TakenFile } from "../attachments/attachments.ts";
 import { readiness } from "../attachments/attachments.ts";
 import { Store } from "../store/store.ts";
 import { lengthOf } from "./rules.ts";
@@ -23,7 +23,7 @@ export interface Draft {
 }
 
 /** Sends a message with its files. */
-export type SendMessage = (text: string, files: readonly PendingFile[]) => void;
+export type SendMessage = (text: string, files: readonly TakenFile[]) => void;
 
 export class ComposerModel {
   readonly draft = new Store<Draft>({ text: "", waits: false, stuck: false });

@@ -11,6 +11,7 @@ import {
   type Credential,
   type Dial,
   type Effect,
+  type ErrorFrame,
   emptyState,
   type Failure,
   foldFrame,
@@ -21,7 +22,7 @@ import {
 import { emptyThread, foldEffects, prependPage, type Thread } from "../../thread/index.ts";
 import type { Message } from "../../thread/thread.ts";
 import type { Trouble } from "../acts.ts";
-import { Attachments, type Measured, type PendingFile } from "../attachments/attachments.ts";
+import { Attachments, type Measured, type TakenFile } from "../attachments/attachments.ts";
 import { ComposerModel } from "../composer/composer_model.ts";
 import type { Clock, Frame } from "./clock.ts";
 import { Sending } from "./sending.ts";
@@ -32,6 +33,14 @@ const PAGE_TURNS = 20;
 const RELOAD_MS = [2_000, 4_000, 8_000, 16_000] as const;
 /** A break that is shorter is not spoken of. */
 const NOTICED_MS = 3_000;
+/** The server no longer has the files of a message. */
+const UPLOADS_GONE: ReadonlySet<string> = new Set([
+  "attachment_missing",
+  "attachment_rejected",
+  "bad_attachment",
+  "upload_expired",
+  "upload_missing",
+]);
 
 export interface ConversationState {
   readonly phase: "new" | "loading" | "ready" | "missing" | "failed";
@@ -97,6 +106,7 @@ export class Conversation {
   #firstN = 0;
   #reloads = 0;
   #lostAt = 0;
+  readonly #wentUpAgain = new WeakSet<File>();
   #endedMeanwhile: number | null = null;
 
   /** `fresh`: the page has made the name up, so nothing of it is on the server. */
@@ -185,17 +195,24 @@ export class Conversation {
     while (this.store.value.earlier !== "none") await this.#readEarlier();
   }
 
-  say(text: string, files: readonly PendingFile[] = []): void {
-    const uploads = files.map((file) => file.upload);
+  say(text: string, files: readonly TakenFile[] = []): void {
+    const messageId = this.#requireSession().say(text, { uploads: files.map((file) => file.upload) });
     const attachments = files.map(({ name, mime, sizeBytes }) => ({ filename: name, mime, sizeBytes }));
-    this.#send(text, uploads, attachments);
+    const kind = this.store.value.running ? "followup" : "prompt";
+    this.sending.note({ messageId, kind, text, attachments }, files);
+    if (this.store.value.phase === "new") this.store.update({ phase: "ready" });
+    this.store.update({ meanwhile: 0 });
+    this.#services.said(this.name);
   }
 
   /** Send the text and the files of an earlier message again, under a new id. */
   sayAgain(message: Message): void {
-    const uploads = this.sending.uploadsOf(message.messageId);
-    this.sending.discard(message.messageId);
-    this.#send(message.text, uploads, uploads.length ? message.attachments : []);
+    const { messageId, text } = message;
+    const code = this.store.value.troubles.get(messageId)?.code ?? "";
+    if (UPLOADS_GONE.has(code) && this.#uploadAgain(messageId)) return;
+    const files = this.sending.filesOf(messageId);
+    this.sending.discard(messageId);
+    this.say(text, files);
   }
 
   steer(text: string): void {
@@ -221,13 +238,17 @@ export class Conversation {
     this.sending.discard(messageId);
   }
 
-  #send(text: string, uploads: readonly string[], attachments: Message["attachments"]): void {
-    const messageId = this.#requireSession().say(text, { uploads });
-    const kind = this.store.value.running ? "followup" : "prompt";
-    this.sending.note({ messageId, kind, text, attachments }, uploads);
-    if (this.store.value.phase === "new") this.store.update({ phase: "ready" });
-    this.store.update({ meanwhile: 0 });
-    this.#services.said(this.name);
+  /** Write a message again whose files have to go up once more: it goes out when they are ready. */
+  #uploadAgain(messageId: string): boolean {
+    const message = this.store.value.outbox.find((one) => one.messageId === messageId);
+    const files = this.sending.filesOf(messageId).map((taken) => taken.file);
+    if (!message || files.length === 0 || this.composer.holds) return false;
+    for (const file of files) this.#wentUpAgain.add(file);
+    this.sending.discard(messageId);
+    this.composer.write(message.text);
+    this.composer.attachments.add(files);
+    this.composer.submit();
+    return true;
   }
 
   #begin(page: EventPage): void {
@@ -338,17 +359,25 @@ export class Conversation {
         this.store.update({ alert: null });
         return;
       case "refused":
-        if (!effect.frame.message_id) this.#noteRefusal(effect.frame.code, effect.frame.message);
+        this.#noteRefusal(effect.frame);
         return;
       default:
         return;
     }
   }
 
-  #noteRefusal(code: string, message: string): void {
-    if (code === "not_found" && this.store.value.thread.turns.length === 0) this.store.update({ phase: "missing" });
-    // The session begins again by itself, and the thread with it.
-    else if (code !== "resume_beyond_end") this.store.update({ alert: { code, message } });
+  #noteRefusal({ message_id: messageId, code, message }: ErrorFrame): void {
+    if (messageId) {
+      const files = this.sending.filesOf(messageId);
+      // Once by itself; then the reader decides.
+      if (UPLOADS_GONE.has(code) && !files.some(({ file }) => this.#wentUpAgain.has(file)))
+        this.#uploadAgain(messageId);
+    } else if (code === "not_found" && this.store.value.thread.turns.length === 0) {
+      this.store.update({ phase: "missing" });
+    } else if (code !== "resume_beyond_end") {
+      // Otherwise the session begins again by itself, and the thread with it.
+      this.store.update({ alert: { code, message } });
+    }
   }
 
   #noteLink(link: LinkState): void {

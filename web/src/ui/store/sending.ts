@@ -2,6 +2,7 @@
 
 import type { Effect, ErrorFrame } from "../../client/index.ts";
 import type { Message } from "../../thread/thread.ts";
+import type { TakenFile } from "../attachments/attachments.ts";
 import type { Clock } from "./clock.ts";
 import type { ConversationState } from "./conversation.ts";
 import type { ServerClock } from "./server_clock.ts";
@@ -16,7 +17,7 @@ export class Sending {
   readonly #store: Store<ConversationState>;
   readonly #clock: Clock;
   readonly #serverClock: ServerClock;
-  readonly #uploads = new Map<string, readonly string[]>();
+  readonly #files = new Map<string, readonly TakenFile[]>();
   readonly #outcomes = new Map<string, (code: string) => void>();
   readonly #putOff = new Map<string, ErrorFrame>();
   #stop = "";
@@ -28,10 +29,10 @@ export class Sending {
   }
 
   /** Draw a message that was given to the session. */
-  note(sent: Sent, uploads: readonly string[]): void {
+  note(sent: Sent, files: readonly TakenFile[]): void {
     const state = sent.kind === "prompt" ? ({ is: "said" } as const) : ({ is: "waiting" } as const);
     const message: Message = { ...sent, n: 0, source: "", at: this.#serverClock.nowMs(), state };
-    this.#uploads.set(sent.messageId, uploads);
+    this.#files.set(sent.messageId, files);
     this.#store.update({ outbox: [...this.#store.value.outbox, message] });
     this.#clock.after(PATIENCE_MS, () => this.#sayTrying(sent.messageId));
   }
@@ -47,8 +48,8 @@ export class Sending {
   }
 
   /** Return the files that came with a message that this page has sent. */
-  uploadsOf(messageId: string): readonly string[] {
-    return this.#uploads.get(messageId) ?? [];
+  filesOf(messageId: string): readonly TakenFile[] {
+    return this.#files.get(messageId) ?? [];
   }
 
   /** Offer a message no more. */
