@@ -5,6 +5,7 @@ Source: docs/how-to/deploy.md#the-page.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -74,6 +75,7 @@ class PageStack(cdk.Stack):
                         f"https://{state.bucket.bucket_regional_domain_name}",
                     ]
                 ),
+                "Headers": json.dumps(files.headers),
                 "CacheAssets": files.headers["assets"]["Cache-Control"],
                 "CacheOthers": files.headers["page"]["Cache-Control"],
             },

@@ -3,6 +3,7 @@
 It stands alone, and needs nothing but the runtime. A custom resource calls it for every change of the page or of its addresses.
 """
 
+import hashlib
 import io
 import json
 import urllib.request
@@ -54,8 +55,9 @@ def _publish(properties: dict[str, Any]) -> None:
     """Upload every file, the index last, and delete those of former releases."""
     s3, bucket = boto3.client("s3"), properties["Bucket"]
     before = {found["Key"]: found["LastModified"] for found in _listed(s3, bucket)}
+    mark = _mark(properties)
     files = {
-        source["Prefix"] + name: body
+        source["Prefix"] + name: body + mark if name.endswith(".html") else body
         for source in properties["Sources"]
         for name, body in _unpacked(s3, source)
     }
@@ -79,6 +81,15 @@ def find_stale(before: Mapping[str, datetime], released: Collection[str]) -> lis
         for key, uploaded in before.items()
         if key not in released and not (key.startswith(ASSETS) and live_since and uploaded >= live_since)
     ]
+
+
+def _mark(properties: dict[str, Any]) -> bytes:
+    """Return a comment for documents that differs with their headers.
+
+    Without it a browser, and CloudFront, would hear that a document has not changed, and keep the headers that it came with.
+    """
+    headers = properties["Headers"] + properties["Connect"]
+    return f"<!-- headers {hashlib.sha256(headers.encode()).hexdigest()[:16]} -->\n".encode()
 
 
 def _unpacked(s3: Any, source: dict[str, str]) -> Iterator[tuple[str, bytes]]:

@@ -59,7 +59,7 @@ class Uploads:
                 archive.writestr(name, text)
         self.s3.put_object(Bucket="assets", Key=key, Body=body.getvalue())
 
-    def tell(self, kind="Update", *, sources=None):
+    def tell(self, kind="Update", *, sources=None, **changes):
         """Send one event of CloudFormation, and return its answer."""
         properties = {
             "ServiceToken": "arn:function",
@@ -72,6 +72,8 @@ class Uploads:
             "Connect": HOSTS,
             "CacheAssets": "immutable",
             "CacheOthers": "no-cache",
+            "Headers": "{}",
+            **changes,
         }
         event = {
             "RequestType": kind,
@@ -130,7 +132,21 @@ def test_a_dashboard_lies_below_the_name_of_its_bundle(uploads):
     uploads.archive("shop.zip", {"index.html": "shop", "app.css": "b{}"})
     uploads.tell("Create", sources={"": "page.zip", "ui/shop/": "shop.zip"})
     assert {"ui/shop/index.html", "ui/shop/app.css", "index.html"} <= uploads.names()
-    assert uploads.object("ui/shop/index.html")["Body"].read() == b"shop"
+    assert uploads.object("ui/shop/index.html")["Body"].read().startswith(b"shop<!-- headers ")
+    assert uploads.object("ui/shop/app.css")["Body"].read() == b"b{}"
+
+
+@pytest.mark.parametrize("changes", [{"Connect": "https://new.example"}, {"Headers": '{"page": {}}'}])
+def test_a_document_whose_headers_change_is_another_one_for_who_kept_it(uploads, changes):
+    uploads.archive("page.zip", page("a.js"))
+    names = ("index.html", "frame.html", "assets/a.js")
+    tags = []
+    for change in ({}, {}, changes):
+        uploads.tell(**change)
+        tags.append({name: uploads.object(name)["ETag"] for name in names})
+    first, again, changed = tags
+    assert first == again
+    assert [first[name] == changed[name] for name in names] == [False, False, True]
 
 
 def at(minute):
@@ -204,6 +220,10 @@ def test_the_hosts_are_those_of_the_apis_of_the_sign_in_and_of_the_files_and_no_
     assert said[3] == "https://<UsersPoolDomain>.auth.here.amazoncognito.com"
     (elsewhere,) = dev.resources("Custom::SteplinePage", of_page=True).values()
     assert dev.roles.text("page", elsewhere["Connect"]).split() == [*apis, "https://login.example", files]
+
+
+def test_the_upload_happens_again_when_a_header_changes(upload):
+    assert json.loads(upload["Headers"]) == HEADERS
 
 
 def test_files_are_good_for_as_long_as_their_headers_say(upload):
