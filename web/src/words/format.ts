@@ -1,17 +1,12 @@
-/** Numbers, sizes, durations and days as people read them, by `Intl`. Every function is pure: the time is an argument. */
+/** Numbers, sizes, durations and times as people read them, by `Intl`. Every function is pure: the time is an argument. */
 
 const LOCALE = "en";
-
-const DAY_MS = 86_400_000;
 
 const plain = new Intl.NumberFormat(LOCALE);
 const tenths = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const upToTenths = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 1 });
 const percent = new Intl.NumberFormat(LOCALE, { style: "percent", maximumFractionDigits: 0 });
 const time = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const weekday = new Intl.DateTimeFormat(LOCALE, { weekday: "long" });
-const date = new Intl.DateTimeFormat(LOCALE, { day: "numeric", month: "short" });
-const dateOfYear = new Intl.DateTimeFormat(LOCALE, { day: "numeric", month: "short", year: "numeric" });
 const ordinal = new Intl.PluralRules(LOCALE, { type: "ordinal" });
 
 /** Return a whole number with its groups: `9,512`. */
@@ -74,19 +69,6 @@ export function formatClock(ms: number): string {
 /** Return the time of day: `09:14`. */
 export function formatTime(at: number): string {
   return time.format(at);
-}
-
-/** Return the day of a time as seen from `now`: `Today`, `Yesterday`, a weekday within a week, else the date. */
-export function formatDay(at: number, now: number): string {
-  const days = Math.round((midnight(now) - midnight(at)) / DAY_MS);
-  if (days === 0) return "Today";
-  if (days === 1) return "Yesterday";
-  if (days > 1 && days < 7) return weekday.format(at);
-  return new Date(at).getFullYear() === new Date(now).getFullYear() ? date.format(at) : dateOfYear.format(at);
-}
-
-function midnight(at: number): number {
-  return new Date(at).setHours(0, 0, 0, 0);
 }
 
 function padded(value: number): string {

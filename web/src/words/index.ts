@@ -4,7 +4,6 @@ import { en } from "./en";
 export {
   formatBytes,
   formatClock,
-  formatDay,
   formatMs,
   formatNumber,
   formatOrdinal,
@@ -15,12 +14,9 @@ export {
 
 export { sayReadout } from "./readout";
 
-/** The words of the page in its language. */
-export const words = { ...en, codes, callCodes };
-
 /** Return the sentence of a code; one that a later release added is told by `message`, or else by its name. */
 export function wordsOf(code: string, message = ""): string {
-  return Object.hasOwn(codes, code) ? (codes[code] as string) : message || words.unknownCode(code);
+  return Object.hasOwn(codes, code) ? (codes[code] as string) : message || en.unknownCode(code);
 }
 
 /** Return the sentence of a code of a call's result, or of a program's. */

@@ -4,7 +4,8 @@ import errors from "../../../docs/reference/errors.md?raw";
 import execution from "../../../docs/reference/execution.md?raw";
 import liveEvents from "../../../docs/reference/live-events.md?raw";
 import messages from "../../../docs/reference/messages.md?raw";
-import { words, wordsOf, wordsOfCall } from "../../src/words";
+import { wordsOf, wordsOfCall } from "../../src/words";
+import { callCodes, codes } from "../../src/words/codes";
 
 /** Parts of the pages about codes that no reader of the chat meets: those who deploy or write a bundle do. */
 const UNSEEN = ["What the code of a bundle is told", "What the command line says", "What nobody is told"];
@@ -49,17 +50,17 @@ describe("the sentences of codes", () => {
   });
 
   test("every code of a table has one", () => {
-    expect([...all].filter((code) => !Object.hasOwn(words.codes, code))).toEqual([]);
+    expect([...all].filter((code) => !Object.hasOwn(codes, code))).toEqual([]);
   });
 
   test("none is of a code that no table has", () => {
-    const unknown = Object.keys(words.codes).filter((code) => !all.has(code) && !OWN.includes(code));
+    const unknown = Object.keys(codes).filter((code) => !all.has(code) && !OWN.includes(code));
     expect(unknown).toEqual([]);
-    expect(Object.keys(words.callCodes).filter((code) => !all.has(code))).toEqual([]);
+    expect(Object.keys(callCodes).filter((code) => !all.has(code))).toEqual([]);
   });
 
   test("each begins with a capital and ends with a full stop", () => {
-    for (const sentence of [...Object.values(words.codes), ...Object.values(words.callCodes)]) {
+    for (const sentence of [...Object.values(codes), ...Object.values(callCodes)]) {
       expect(sentence).toMatch(/^[A-Z].*\.$/);
     }
   });

@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import {
   formatBytes,
   formatClock,
-  formatDay,
   formatMs,
   formatOrdinal,
   formatPercent,
@@ -90,18 +89,6 @@ describe("times", () => {
   test("the time of day has two digits and two", () => {
     expect(formatTime(new Date(2026, 10, 25, 9, 4).getTime())).toBe("09:04");
     expect(formatTime(new Date(2026, 10, 25, 0, 5).getTime())).toBe("00:05");
-  });
-
-  test("a day is told by its distance", () => {
-    const now = new Date(2026, 10, 25, 21, 0).getTime();
-    const told = (...day: [number, number, number]) => formatDay(new Date(...day, 23, 59).getTime(), now);
-    expect(told(2026, 10, 25)).toBe("Today");
-    expect(told(2026, 10, 24)).toBe("Yesterday");
-    expect(told(2026, 10, 23)).toBe("Monday");
-    expect(told(2026, 10, 19)).toBe("Thursday");
-    expect(told(2026, 10, 18)).toBe("Nov 18");
-    expect(told(2025, 11, 31)).toBe("Dec 31, 2025");
-    expect(told(2026, 10, 26)).toBe("Nov 26");
   });
 });
 
