@@ -19,9 +19,11 @@ test("an answer that streams has a caret; a recorded one has none", () => {
 
 test("an answer that was held back stands above, numbered, with what it could not read", () => {
   const shown = show("answer-deferred");
-  const held = textOf(shown.one(".deferred"));
-  expect(held).toContain("Answer 1, written before it could read: Give the totals in euros, too.");
-  expect(held).toContain("12,340");
+  const held = () => textOf(shown.one(".deferred"));
+  expect(held()).toContain("Answer 1, written before it could read: Give the totals in euros, too.");
+  expect(held()).not.toContain("12,340");
+  shown.press(shown.button("Answer 1"));
+  expect(held()).toContain("12,340");
   expect(textOf(shown.all(".turn > .say").at(-1) as HTMLElement)).toContain("Answer 2");
 });
 

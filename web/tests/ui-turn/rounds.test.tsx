@@ -93,6 +93,17 @@ test("messages of a running turn say how they stand", () => {
   expect(pill("message-heeded")).toBe("interrupted the tools; an answer within 2 rounds");
 });
 
+test("a message waits for the round behind it, and for the next one when that has decided without it", () => {
+  const shown = show("message-waits");
+  const [, open] = shown.thread.turns as [Turn, Turn];
+  const draw = (rounds: Turn["rounds"]) => shown.draw({}, { ...shown.thread, turns: [{ ...open, rounds }] });
+  const thinks = round(3, "", { state: "thinking", decidedAt: null, endedAt: null });
+  draw([...open.rounds, thinks]);
+  expect(shown.text).toContain("waits for round 4");
+  draw([...open.rounds, { ...thinks, decidedAt: at(20) }]);
+  expect(shown.text).toContain("waits for round 5");
+});
+
 test("a message that was heeded before the turn was told to go on says that it goes on", () => {
   const shown = show("message-heeded");
   const [first, open] = shown.thread.turns;

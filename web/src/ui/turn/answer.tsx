@@ -3,7 +3,8 @@
 import { Markdown } from "../../markdown";
 import type { Answer, Message, Source, Turn } from "../../thread/thread";
 import { placeOf } from "./cite-card";
-import { useDesk } from "./desk";
+import { useDesk, useOpen } from "./desk";
+import { Icon } from "./mark";
 import { memo } from "./memo";
 import { say } from "./words";
 
@@ -45,15 +46,18 @@ export const FinalAnswer = memo(function FinalAnswer(props: {
   );
 });
 
-/** An answer that was held back, since something had come that it had not read. */
+/** An answer that was held back, since something had come that it had not read. It folds when the next answer begins. */
 export const DeferredAnswer = memo(function DeferredAnswer(props: {
   answer: Answer;
   number: number;
+  turnId: string;
   /** The texts that it could not read, a line each. */
   unread: string;
+  newest: boolean;
 }) {
-  const { answer, number, unread } = props;
+  const { answer, number, turnId, unread, newest } = props;
   const desk = useDesk();
+  const [open, setOpen] = useOpen(`${turnId}/answer/${number}`, newest);
   return (
     <li class="round deferred">
       <span class="clock num" />
@@ -61,17 +65,20 @@ export const DeferredAnswer = memo(function DeferredAnswer(props: {
         <span class="node" aria-hidden="true">
           …
         </span>
-        <p class="remark-line">
+        <button type="button" class="remark-line" aria-expanded={open} onClick={() => setOpen(!open)}>
           {say.answerOf(number)}, {say.beforeReading}{" "}
           {unread.split("\n").map((text) => (
             <q key={text} dir="auto">
               {text}
             </q>
           ))}
-        </p>
-        <div class="say dimmed" dir="auto">
-          <Markdown text={answer.text} growing={false} context={desk.markdown} />
-        </div>
+          <Icon of="chevron" />
+        </button>
+        {open && (
+          <div class="say dimmed" dir="auto">
+            <Markdown text={answer.text} growing={false} context={desk.markdown} />
+          </div>
+        )}
       </div>
     </li>
   );

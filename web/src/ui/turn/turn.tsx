@@ -80,6 +80,7 @@ interface RailProps extends TurnProps {
 /** The lines of messages that stand before round `at`, or, behind the last round, all that are left. */
 function MessagesAt({ turn, at, running, discarded }: RailProps & { at: number }) {
   const last = at === turn.rounds.length;
+  const decided = turn.rounds.filter((round) => round.decidedAt !== null).length;
   const here = turn.messages.filter((message) => message.after === at || (last && message.after > at));
   return (
     <>
@@ -90,7 +91,8 @@ function MessagesAt({ turn, at, running, discarded }: RailProps & { at: number }
           turnStartedAt={turn.startedAt}
           running={running}
           goesOn={turn.ending === null}
-          next={turn.rounds.length + 1}
+          // The round behind it, unless that has decided without it.
+          next={Math.max(message.after, decided) + 1}
           offered={!discarded.has(message.messageId)}
           trouble={null}
         />
@@ -104,7 +106,14 @@ function DeferredAt({ turn, round }: { turn: Turn; round: Round }) {
     <>
       {turn.answers.map((answer, at) =>
         answer.state === "deferred" && answer.iteration === round.iteration ? (
-          <DeferredAnswer key={at} answer={answer} number={at + 1} unread={oneLine(unreadBy(turn, round.iteration))} />
+          <DeferredAnswer
+            key={at}
+            answer={answer}
+            number={at + 1}
+            turnId={turn.turnId}
+            unread={oneLine(unreadBy(turn, round.iteration))}
+            newest={at === turn.answers.length - 1}
+          />
         ) : null,
       )}
     </>
