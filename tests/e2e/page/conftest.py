@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from tests.e2e.page.device import ARGUMENTS, Device
+from tests.e2e.mode import obstacle, programs_in
+from tests.e2e.page.chat_page import ARGUMENTS, WAIT_S, ChatPage
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +17,7 @@ def chromium():
     if path is None:
         pytest.skip("no Chromium on this machine (`apt-get install chromium`)")
     playwright = pytest.importorskip("playwright.sync_api", reason="install the extra `test`")
+    playwright.expect.set_options(timeout=WAIT_S * 1000)
     with playwright.sync_playwright() as running:
         browser = running.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
@@ -23,29 +25,36 @@ def chromium():
 
 
 @pytest.fixture
-def open_device(chromium, scripted):
-    """Open a device: a browser with cookies, a clock and a size of its own. Nothing that it reports may be left unread."""
+def open_page(chromium, scripted):
+    """Open the page in a browser with cookies, a clock and a size of its own, not yet signed in.
+
+    At the end of the test nothing that these browsers reported may be left.
+    """
     opened = []
 
     def open_one(**options):
-        opened.append(Device(chromium, scripted, **options))
+        opened.append(ChatPage(chromium, scripted, **options))
         return opened[-1]
 
     yield open_one
-    for device in opened:
-        device.close()
-    for device in opened:
-        device.check()
+    for page in opened:
+        page.close()
+    for page in opened:
+        page.check()
 
 
 @pytest.fixture
-def device(open_device):
-    """A wide window, not yet signed in."""
-    return open_device()
+def chat(open_page):
+    """The page of a fresh user who has signed in, without any conversation."""
+    page = open_page()
+    page.sign_in()
+    return page
 
 
 @pytest.fixture
-def chat(device):
-    """A new conversation of a fresh user."""
-    device.sign_in()
-    return device
+def computing(scripted):
+    """The stage, where programs run as processes."""
+    if why := obstacle(scripted, "process"):
+        pytest.skip(why)
+    with programs_in(scripted, "process"):
+        yield scripted

@@ -1,19 +1,107 @@
-"""A turn on the chat page, as a person sees it."""
+"""A turn on the chat page: its plan, tools, program, citations, files, receipt and feedback."""
 
 from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.sales import WRITE
 from tests.e2e.stage import a_word
 
 pytestmark = pytest.mark.emulator
 
+PLAN = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
+TOTALS = "Compute the monthly totals of sales.csv and draw a chart."
+SEARCH = "Search for prompt caching and tell me what you find."
 
-def test_a_plan_a_file_and_an_answer_are_seen(chat):
+
+def test_a_plan_a_file_and_the_answer_are_seen_and_come_back_after_a_reload(chat):
     word = a_word()
-    turn = chat.take_turn(
-        f"Make a plan with three steps, write it to a file with the word {word} in it and read it back."
-    )
-    assert word in chat.answer_of(turn)
+    turn = chat.take_turn(PLAN.format(word=word))
+    expect(turn.locator("h2.said")).to_have_text(PLAN.format(word=word))
     expect(turn.locator("li.round")).to_have_count(4)
+    assert word in chat.answer_of(turn)
+    plan = chat.margin.locator("ol.plan li")
+    expect(plan).to_have_count(3)
+    expect(plan.locator("[role=img][aria-label=done]")).to_have_count(3)
+    seen = chat.thread_text()
+    chat.page.reload()
+    chat.await_idle()
+    expect(chat.turns).to_have_count(1)
+    assert chat.thread_text() == seen
+
+
+def test_a_file_that_was_written_is_opened_closed_and_saved(chat):
+    word = a_word()
+    chat.take_turn(PLAN.format(word=word))
+    chat.margin.get_by_role("link", name="plan.md").click()
+    preview = chat.page.get_by_role("region", name="Preview of plan.md")
+    expect(preview).to_contain_text(f"Word: {word}")
+    with chat.page.expect_download() as saving:
+        preview.get_by_role("button", name="Download").click()
+    assert f"Word: {word}" in Path(saving.value.path()).read_text()
+    assert "/f/" in chat.page.url
+    preview.get_by_role("button", name="Close").click()
+    expect(preview).to_have_count(0)
+    assert "/f/" not in chat.page.url
+
+
+def test_a_program_is_seen_with_its_source_its_output_and_its_files(chat, computing):
+    chat.take_turn(WRITE)
+    turn = chat.take_turn(TOTALS)
+    chat.open_round(turn, "exec_tools.execute_code_python")
+    card = turn.get_by_role("region", name=re.compile("Program"))
+    expect(card).to_contain_text("import pandas")
+    card.get_by_role("tab", name="Log").click()
+    expect(card.get_by_role("tabpanel")).to_contain_text("-0")
+    card.get_by_role("tab", name="Files").click()
+    expect(card.get_by_role("tabpanel")).to_contain_text(".png")
+    expect(chat.margin.get_by_text(re.compile(r"\.png"))).to_be_visible()
+
+
+def test_what_the_answer_cites_is_shown_as_a_source(chat):
+    turn = chat.take_turn(SEARCH)
+    chip = turn.locator("a.cite").first
+    expect(chip).to_have_text("1")
+    chip.focus()
+    card = chat.page.locator(f"[id='{chip.get_attribute('aria-describedby')}']")
+    expect(card).to_contain_text("prompt", ignore_case=True)
+    expect(chat.margin).to_contain_text("Sources")
+
+
+def test_the_receipt_has_the_tokens_of_the_usage_event(chat):
+    turn = chat.take_turn(PLAN.format(word=a_word()))
+    usage = [e for e in chat.events() if e["type"] == "accounting.usage"][-1]["data"]
+    turn.get_by_role("button", name=re.compile("weighted")).click()
+    total = turn.locator(".receipt tfoot td").all_inner_texts()
+    written = usage["cache_write_5m_tokens"] + usage["cache_write_1h_tokens"]
+    figures = [usage["cache_read_tokens"], written, usage["input_tokens"], usage["output_tokens"]]
+    assert [f"{figure:,}" for figure in figures] == total[-4:]
+
+
+def test_a_rating_with_words_is_kept_and_taken_back(chat):
+    turn = chat.take_turn("Hello there.")
+    turn.get_by_role("button", name="Bad answer").click()
+    turn.get_by_role("textbox").fill("Too long.")
+    chat.page.keyboard.press("Enter")
+    expect(turn.locator(".feedback-said").first).to_have_text("Thank you, kept.")
+    chat.page.reload()
+    chat.await_idle()
+    expect(chat.turns.last).to_contain_text("Too long.")
+    bad = chat.turns.last.get_by_role("button", name="Bad answer")
+    expect(bad).to_have_attribute("aria-pressed", "true")
+    bad.click()
+    expect(bad).to_have_attribute("aria-pressed", "false")
+    given = [e["data"] for e in chat.wait_for_events("turn.feedback", 3)]
+    assert json.dumps(given[-1]).count("withdrawn") == 1
+
+
+def test_a_suggestion_fills_the_field(chat):
+    turn = chat.take_turn(PLAN.format(word=a_word()))
+    chip = turn.get_by_role("button", name="What did I say before?")
+    chip.click()
+    expect(chat.field).to_have_value("What did I say before?")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
+import time
 
 from playwright.sync_api import expect
 
@@ -17,6 +19,7 @@ ARGUMENTS = [
 WIDE = {"width": 1360, "height": 860}
 NARROW = {"width": 390, "height": 844}
 TURN_S = 120
+WAIT_S = 20
 IDLE = re.compile(r"idle")
 
 _REPORT = """
@@ -25,7 +28,7 @@ document.addEventListener("securitypolicyviolation", event => noteViolation(
 """
 
 
-class Device:
+class ChatPage:
     """One browser context and its first page. `problems` are policy reports, errors of scripts and of the console."""
 
     def __init__(self, browser, stage, *, viewport=WIDE, user="", **options):
@@ -45,10 +48,20 @@ class Device:
 
     def sign_in(self, path="/"):
         """Open the page and sign in at the local issuer's form."""
-        self.page.goto(f"{self.stage.deployed.page_url.rstrip('/')}{path}")
+        self.open(path)
         self.page.locator("#user").fill(self.user)
         self.page.keyboard.press("Enter")
-        self.field.wait_for()
+        self.page.locator("main.desk").wait_for()
+
+    def open(self, path):
+        """Load an address of the page, as by a link from elsewhere."""
+        self.page.goto(f"{self.stage.deployed.page_url.rstrip('/')}{path}")
+
+    def beside(self, tab):
+        """Return another tab of this browser, to be used like this one."""
+        twin = copy.copy(self)
+        twin.page = tab
+        return twin
 
     @property
     def field(self):
@@ -61,6 +74,15 @@ class Device:
     @property
     def turns(self):
         return self.page.locator("article.turn")
+
+    @property
+    def answering(self):
+        """The text of the answer that is being written."""
+        return self.turns.last.locator(".say.growing .md")
+
+    @property
+    def margin(self):
+        return self.page.get_by_role("complementary")
 
     @property
     def conversation(self):
@@ -84,6 +106,22 @@ class Device:
         """Wait until nothing runs."""
         expect(self.readout).to_have_text(IDLE, timeout=TURN_S * 1000)
 
+    def await_answer(self, text=""):
+        """Wait until some of the answer, or this text of it, is shown while it is written."""
+        expect(self.answering).to_contain_text(text or re.compile(r"\w"), timeout=TURN_S * 1000)
+
+    def line_of(self, text):
+        """Return the line of a message on the rail of the newest turn."""
+        return self.turns.last.locator("li.wait, li.heard").filter(has_text=text)
+
+    def tab_to(self, control, key="Tab", most=80):
+        """Press a key until the focus is on a control; fail if it never comes there."""
+        for _ in range(most):
+            if control.evaluate("element => element === document.activeElement"):
+                return
+            self.page.keyboard.press(key)
+        raise AssertionError(f"{key} does not lead to {control}")
+
     def take_turn(self, text):
         """Say something and wait for the end of its turn; return the turn's element."""
         before = self.turns.count()
@@ -91,6 +129,33 @@ class Device:
         expect(self.turns).to_have_count(before + 1)
         self.await_idle()
         return self.turns.last
+
+    def open_round(self, turn, tool_id):
+        """Open the round of a turn that called a tool, if it is folded."""
+        line = turn.locator("li.round button.line").filter(has_text=tool_id)
+        if line.get_attribute("aria-expanded") != "true":
+            line.click()
+
+    @property
+    def feed(self):
+        return self.page.get_by_role("feed")
+
+    def thread_text(self):
+        """Return all visible text of the thread."""
+        return self.feed.inner_text()
+
+    def events(self):
+        """Return the durable events of the open conversation, in order, as the API tells them."""
+        page = self.stage.over_http(self.user).get(f"/v1/conversations/{self.conversation}/events")
+        return [event for frame in page["events"] for event in frame["events"]]
+
+    def wait_for_events(self, kind, count):
+        """Return the events of a type when there are so many."""
+        until = time.monotonic() + WAIT_S
+        while len(found := [event for event in self.events() if event["type"] == kind]) < count:
+            assert time.monotonic() < until, f"{len(found)} of {count} events {kind}"
+            self.page.wait_for_timeout(200)
+        return found
 
     def answer_of(self, turn):
         """Return the text of a turn's last answer."""

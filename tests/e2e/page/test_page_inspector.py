@@ -1,0 +1,143 @@
+"""The inspector of the chat page: its figures are the usage events', and it shows what a round read, said and recorded."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.session_client import Device
+from tests.e2e.stage import Stage, a_word
+
+pytestmark = pytest.mark.emulator
+
+PLAN = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
+FIGURES = re.compile(r"([\d,]+) read, ([\d,]+) written, ([\d,]+) plain, ([\d,]+) output")
+
+
+class Talk:
+    """A conversation of two turns: a plan in four rounds, and a word that ends at once."""
+
+    def __init__(self, stage, conversation):
+        self.stage, self.conversation, self.word = stage, conversation, a_word()
+        with Device(stage, conversation) as device:
+            for text in (PLAN.format(word=self.word), "Hello there."):
+                device.session.say(text)
+                device.until_settled()
+            self.decisions = device.happened("solver.react.decision")
+            self.usages = [event.data for event in device.happened("accounting.usage")]
+        self.turn_id = self.decisions[0].turn_id
+
+    def address(self, iteration, view=""):
+        place = f"/c/{self.conversation}/timeline/{self.turn_id}/{iteration + 1}"
+        return f"{place}?view={view}" if view else place
+
+
+@pytest.fixture(scope="module")
+def told(deployed):
+    return Talk(Stage(deployed), f"e2e-{a_word()}")
+
+
+@pytest.fixture
+def bench(scripted, told, open_page):
+    """Opens the inspector at a round of the first turn."""
+
+    def begin(iteration, view=""):
+        chat = open_page(user=told.stage.user)
+        chat.sign_in(told.address(iteration, view))
+        return chat
+
+    return begin
+
+
+def column(chat, name):
+    return chat.page.get_by_role("region", name=name)
+
+
+def figures_of(usage):
+    """Return read, written, plain and output tokens of a usage."""
+    written = usage["cache_write_5m_tokens"] + usage["cache_write_1h_tokens"]
+    return (usage["cache_read_tokens"], written, usage["input_tokens"], usage["output_tokens"])
+
+
+def test_the_figures_of_each_round_are_those_of_the_usage_events(bench, told):
+    chat = bench(3)
+    rows = column(chat, "Turns and rounds").locator("a.pick")
+    expect(rows).to_have_count(4)
+    shown = [numbers(row) for row in rows.all_text_contents()]
+    rounds = [event.data["usage"] for event in told.decisions if event.turn_id == told.turn_id]
+    assert shown == [figures_of(usage) for usage in rounds]
+    assert tuple(map(sum, zip(*shown, strict=True))) == figures_of(told.usages[0])
+    read, written, plain, _ = shown[3]
+    strip = chat.page.locator(".strip")
+    expect(strip).to_contain_text(f"{read + written + plain:,}")
+    expect(column(chat, "What the model saw").locator("p.key").first).to_contain_text(
+        re.compile(rf"cache {read:,}\D*written {written:,}\D*plain {plain:,}")
+    )
+
+
+def numbers(row):
+    return tuple(int(figure.replace(",", "")) for figure in FIGURES.search(row).groups())
+
+
+def test_a_request_is_shown_byte_for_byte_with_the_marks_of_its_cache(bench, told):
+    chat = bench(2)
+    seen = column(chat, "What the model saw")
+    expect(seen.locator(".proof")).to_contain_text("These are the bytes that were sent")
+    marks = seen.locator("p.cachemark")
+    expect(marks.first).to_contain_text("mark 1")
+    view = told.stage.over_http(told.stage.user).get(
+        f"/v1/conversations/{told.conversation}/requests/{decided_n(told, 2)}"
+    )
+    assert marks.count() == sum(bool(part["mark"]) for part in view["parts"])
+    expect(seen).to_contain_text("the system part")
+    expect(seen).to_contain_text("USER MESSAGE")
+    expect(seen).to_contain_text(PLAN.format(word=told.word))
+
+
+def decided_n(told, iteration):
+    turns = told.stage.over_http(told.stage.user).get(f"/v1/conversations/{told.conversation}/timeline")[
+        "turns"
+    ]
+    return turns[0]["rounds"][iteration]["decided_n"]
+
+
+def test_two_requests_are_compared_and_the_first_difference_is_marked(bench, told):
+    chat = bench(2, "diff")
+    seen = column(chat, "What the model saw")
+    expect(seen.get_by_label("Compare with")).to_have_value("1")
+    expect(seen).to_contain_text("From turn 1, round 2 to turn 1, round 3")
+    expect(seen.locator(".cachemark.first")).to_contain_text("A cache ends here.")
+    expect(seen.locator("[data-op=added]").filter(has_text="TOOL RESULT").first).to_be_visible()
+    seen.get_by_label("Compare with").select_option(label="turn 2, round 1")
+    expect(seen).to_contain_text("From turn 1, round 3 to turn 2, round 1")
+    assert chat.page.url.endswith(".1")
+
+
+def test_a_reply_and_the_log_beside_it_are_those_that_are_recorded(bench, told):
+    chat = bench(3, "reply")
+    reply = column(chat, "What the model saw").locator(".reply")
+    expect(reply).to_contain_text("complete, accepted")
+    expect(reply).to_contain_text(told.word)
+    batches = told.stage.log(told.conversation)
+    rows = column(chat, "The log").locator("li[data-n]")
+    expect(rows).to_have_count(len(batches))
+    assert [row.get_attribute("data-n") for row in rows.all()] == [str(batch["n"]) for batch in batches]
+    decided = column(chat, "The log").locator("li[aria-current=true]")
+    expect(decided).to_have_attribute("data-n", str(decided_n(told, 3)))
+    expect(decided).to_contain_text("round 4")
+
+
+def test_t_leads_to_the_same_round_of_the_chat_and_back(bench, told):
+    chat = bench(1)
+    expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 2")
+    chat.page.keyboard.press("t")
+    aimed = chat.turns.first.locator("li.round[data-round='2']")
+    expect(aimed.get_by_role("region", name="react.write")).to_be_visible()
+    assert chat.page.url.endswith(f"/t/{told.turn_id}/r/2")
+    aimed.locator("button.line").focus()
+    chat.page.keyboard.press("t")
+    expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 2")
+    chat.page.keyboard.press("j")
+    expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 3")
