@@ -9,7 +9,7 @@ function write(records: readonly (readonly string[])[], end: string): string {
 
 describe("comma-separated values", () => {
   it("are read as they were written, whatever is in the cells", () => {
-    const cells = fc.array(fc.string({ unit: "binary" }), { minLength: 1, maxLength: 4 });
+    const cells = fc.array(fc.string({ unit: fc.constantFrom(...'",;\r\n ab\0é😀') }), { minLength: 1, maxLength: 4 });
     fc.assert(
       fc.property(fc.array(cells, { maxLength: 6 }), fc.constantFrom("\n", "\r\n", "\r"), (records, end) => {
         const blank = (record: readonly string[]) => record.length === 1 && record[0] === "";
