@@ -9,6 +9,7 @@ import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
 import { ThreadView } from "../turn/index.ts";
+import { Guard } from "./Guard.tsx";
 import { useWidth } from "./layout.ts";
 import { OpenFile } from "./lazy.tsx";
 import { Sheet } from "./sheet.tsx";
@@ -41,7 +42,11 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
   }
   const path = route.is === "thread" ? route.file : "";
   const closeFile = () => page.closeTo(threadOf(conversation.name));
-  const file = path ? <OpenFile page={page} conversation={conversation} path={path} onClose={closeFile} /> : null;
+  const file = path && (
+    <Guard place={path}>
+      <OpenFile page={page} conversation={conversation} path={path} onClose={closeFile} />
+    </Guard>
+  );
   return (
     <div class={file && width === "wide" ? "sheet reading" : "sheet"} ref={pane}>
       <ThreadView thread={thread} acts={acts} context={context} />

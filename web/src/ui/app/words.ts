@@ -133,7 +133,7 @@ export const shell = {
     newBelow: (n: number) => (n > 0 ? `${NUMBER.format(n)} new below` : "To the end"),
     notFound: "There is no such conversation, or it is not yours.",
     failed: "The conversation cannot be read now.",
-    broken: "This cannot be shown: the page made a mistake. Nothing is lost; load it again.",
+    broken: "This cannot be shown: the page made a mistake, or a newer one has taken its place. Load it again.",
     retry: "Try again",
     begin: "Begin a new one",
     skip: "Skip links",
