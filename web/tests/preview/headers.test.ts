@@ -39,6 +39,13 @@ describe("the frame of HTML documents", () => {
     expect(policy(headers.frame).get("script-src")).toBe(`'sha256-${hash}'`);
   });
 
+  it("keeps its policy, but for what only a header can say, where a server sends no headers", () => {
+    const written = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(frame)?.[1] ?? "";
+    const rules = policy(headers.frame);
+    for (const name of ["sandbox", "frame-ancestors"]) rules.delete(name);
+    expect(policy({ "Content-Security-Policy": written })).toEqual(rules);
+  });
+
   it("has an opaque origin, no network, and within it a frame without any right", () => {
     const rules = policy(headers.frame);
     expect(rules.get("sandbox")).toBe("allow-scripts");
