@@ -81,8 +81,8 @@ export function program(more: Partial<Program> = {}): Program {
     code: grown(source),
     language: "python",
     contract: [
-      { filename: "totals.csv", description: "A line a month.", internal: false },
-      { filename: "totals.png", description: "One bar a month.", internal: false },
+      { filename: "outputs/totals.csv", description: "A line a month.", internal: false },
+      { filename: "outputs/totals.png", description: "One bar a month.", internal: false },
     ],
     state: "running",
     startedAt: at(10.1),

@@ -103,14 +103,14 @@ const programs: Readonly<Record<string, Call>> = {
   }),
   "program-done": call(exec, {
     durationMs: 6_400,
-    paths: ["fi:turn_1.files/totals.csv", "fi:turn_1.files/totals.png", "fi:turn_1.files/notes.txt"],
+    paths: ["fi:turn_1.outputs/totals.csv", "fi:turn_1.outputs/totals.png", "fi:turn_1.outputs/notes.txt"],
     preview: "6 months, 12,340.00 in all",
     program: program({
       state: "done",
       execMs: 6_100,
       contract: [
-        { filename: "totals.csv", description: "A line a month.", internal: false },
-        { filename: "totals.png", description: "One bar a month.", internal: false },
+        { filename: "outputs/totals.csv", description: "A line a month.", internal: false },
+        { filename: "outputs/totals.png", description: "One bar a month.", internal: false },
         { filename: "cache.json", description: "", internal: true },
       ],
       log: { base: 0, text: "reading sales.csv\n184 rows\n6 months\n", whole: true, bytes: 36 },

@@ -5,7 +5,7 @@ import { visible } from "../../markdown";
 import { sourcesOf } from "../../thread/select";
 import type { FileRow, Source, Thread } from "../../thread/thread";
 import { formatBytes } from "../../words/format";
-import { PathLink, plainClick } from "../turn/bits";
+import { baseName, PathLink, plainClick } from "../turn/bits";
 import { SourceTitle } from "../turn/call";
 import { placeOf } from "../turn/cite-card";
 import { useCited } from "../turn/cited";
@@ -19,7 +19,7 @@ const none: readonly Source[] = [];
 
 function More({ all, setAll, count }: { all: boolean; setAll: (to: boolean) => void; count: number }) {
   return (
-    <button type="button" class="more" aria-expanded={all} onClick={() => setAll(!all)}>
+    <button type="button" class="longer" aria-expanded={all} onClick={() => setAll(!all)}>
       {all ? say.showLess : say.openAll(count)}
     </button>
   );
@@ -125,10 +125,10 @@ export function Files({ files, promised }: { files: readonly FileRow[]; promised
       </h2>
       <ul>
         {promised.map((file) => (
-          <li key={file.filename} class="file soon">
+          <li key={file.filename} class="file soon" title={visible(file.filename)}>
             <Icon of="file" />
             <bdi class="name" dir="ltr">
-              {visible(file.filename)}
+              {visible(baseName(file.filename))}
             </bdi>
             {file.internal && <span class="pill">{say.internal}</span>}
             <span class="num">{say.promised.toLowerCase()}</span>

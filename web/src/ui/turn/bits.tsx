@@ -47,7 +47,7 @@ export function LongText({ text, lines = 6, chars = 600 }: { text: string; lines
         {all || !long ? text : `${first()}…`}
       </pre>
       {long && (
-        <button type="button" class="more" aria-expanded={all} onClick={() => setAll(!all)}>
+        <button type="button" class="longer" aria-expanded={all} onClick={() => setAll(!all)}>
           {all ? say.showLess : say.showAll}
         </button>
       )}

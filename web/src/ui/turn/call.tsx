@@ -117,7 +117,7 @@ function SearchHits({ view }: { view: SearchView }) {
   return (
     <div class="sub">
       <p>{say.resultsFor(view.results.length, view.objective || view.queries.join(", "))}</p>
-      <ol class="hits">
+      <ol class="found">
         {view.results.map((hit) => (
           <Hit key={hit.sid} hit={hit} />
         ))}
@@ -133,7 +133,7 @@ function FetchedPages({ view }: { view: FetchView }) {
         {say.pages(view.results.length)}
         {view.objective && `: ${view.objective}`}
       </p>
-      <ol class="hits">
+      <ol class="found">
         {view.results.map((hit) => (
           <Hit key={hit.url} hit={hit}>
             {hit.error ? (

@@ -80,7 +80,7 @@ export const Prompt = memo(function Prompt(props: { message: Message; sending: b
         {message.text || visible(message.kind)}
       </h2>
       {long && (
-        <button type="button" class="more" aria-expanded={all} onClick={() => setAll(!all)}>
+        <button type="button" class="longer" aria-expanded={all} onClick={() => setAll(!all)}>
           {all ? say.showLess : say.showAll}
         </button>
       )}

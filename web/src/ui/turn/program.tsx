@@ -17,9 +17,9 @@ function lineCount(text: string): number {
   return text.endsWith("\n") ? ends - 1 : ends;
 }
 
-/** The promised file's path, once it is written. */
+/** The promised file's path, once it is written: a contract names it from below its turn's folder. */
 function pathOf(filename: string, call: Call): string | undefined {
-  return call.paths.find((path) => path.endsWith(`/${filename}`) || baseName(path) === filename);
+  return call.paths.find((path) => path.endsWith(filename) && /^[./:]$/.test(path.at(-filename.length - 1) ?? ""));
 }
 
 function ProgramMark({ call, program }: { call: Call; program: Program }) {
@@ -51,9 +51,9 @@ function PromisedFile(props: { call: Call; file: Program["contract"][number]; de
   const row = path === undefined ? undefined : desk.thread.files.find((known) => known.path === path);
   return (
     <li class={path === undefined ? "soon" : ""}>
-      <p class={path === undefined ? "file soon" : "file"}>
+      <p class={path === undefined ? "file soon" : "file"} title={visible(file.filename)}>
         <Icon of="file" />
-        {path === undefined ? <bdi dir="ltr">{visible(file.filename)}</bdi> : <PathLink path={path} />}
+        {path === undefined ? <bdi dir="ltr">{visible(baseName(file.filename))}</bdi> : <PathLink path={path} />}
         {file.internal && <span class="pill">{say.internal}</span>}
         {row && <span class="num">{formatBytes(row.sizeBytes)}</span>}
       </p>
@@ -190,8 +190,9 @@ export function ProgramCard({ call, program }: { call: Call; program: Program })
           { name: say.files, count: filesCount(call, program), panel: <FilesTab call={call} program={program} /> },
         ]}
       />
-      {call.preview && call.durationMs !== null && (
-        <div class="inner preview">
+      {/* What a run printed is its log, and what it wrote are its files; what went wrong is told here alone. */}
+      {call.preview && (call.state === "error" || call.state === "unverified") && (
+        <div class="inner printed">
           <LongText text={call.preview} lines={4} />
         </div>
       )}

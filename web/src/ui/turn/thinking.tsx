@@ -17,7 +17,7 @@ export function Thinking({ thinking, settled }: { thinking: Growing; settled: bo
         <p dir="auto">{text}</p>
       </div>
       {long && (
-        <button type="button" class="more" aria-expanded={all} onClick={() => setAll(!all)}>
+        <button type="button" class="longer" aria-expanded={all} onClick={() => setAll(!all)}>
           {all ? say.lessThinking : say.allThinking}
         </button>
       )}
