@@ -1,15 +1,16 @@
 /** A JSON value as a tree of `<details>`: nothing is cut, long things are closed. */
 
-import { visible } from "../../markdown";
+import { visible, visibleOrder } from "../../markdown";
 import { say } from "./words";
 
 const shown = 100;
 
 function Scalar({ value }: { value: unknown }) {
   if (typeof value === "string") {
+    // What is approved has to be read in the order in which it is taken.
     return (
       <span class="text" dir="auto">
-        {value}
+        {visibleOrder(value)}
       </span>
     );
   }
