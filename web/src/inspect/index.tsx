@@ -227,7 +227,7 @@ function Strip({ conversation, current, view, navigate }: At<MiddleProps>) {
   const place = words.rounds.place(turnNumber, round.iteration + 1, round.decided_n);
   return (
     <header class="strip">
-      <h2 class="readout">{place}</h2>
+      <h2 class="where">{place}</h2>
       <p class="read-of">
         {round.usage && <b>{formatNumber(figures.input)}</b>} <span class="num">{readWords(round.usage, figures)}</span>
       </p>
