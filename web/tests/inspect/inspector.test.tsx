@@ -8,6 +8,10 @@ import Inspector from "../../src/inspect";
 import { load, roundsOf } from "./load";
 import { answering, type Recorded } from "./recorded";
 
+/** Nothing here is slow by itself, but a busy machine may be. */
+const PATIENCE_MS = 60_000;
+vi.setConfig({ testTimeout: PATIENCE_MS });
+
 const stage = load("stage");
 const reduced = load("reduced");
 const turnIds = (data: Recorded) => roundsOf(data).turns.map((turn) => turn.turn_id);
@@ -66,7 +70,7 @@ async function open(data: Recorded, asked: Asked): Promise<void> {
 }
 
 async function settle(): Promise<void> {
-  await vi.waitFor(() => expect(host.textContent).not.toContain("Reading…"));
+  await vi.waitFor(() => expect(host.textContent).not.toContain("Reading…"), { timeout: PATIENCE_MS });
   await act(async () => undefined);
 }
 
