@@ -34,12 +34,19 @@ def stage(deployed):
     return Stage(deployed)
 
 
-@pytest.fixture
-def scripted(stage):
-    """The stage, if the scripted model stands behind it."""
-    url = stage.deployed.model_url
+@pytest.fixture(scope="session")
+def deployed_script(deployed):
+    """What is deployed, if the scripted model stands behind it."""
+    url = deployed.model_url
     if not url or not answers(f"{url}/control/faults"):
         pytest.skip("a real model answers on this stage; this test needs the scripted one")
+    return deployed
+
+
+@pytest.fixture
+def scripted(stage, deployed_script):
+    """The stage, if the scripted model stands behind it."""
+    assert stage.deployed is deployed_script
     return stage
 
 

@@ -17,9 +17,9 @@ WAITS = "May this run?"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _asking(deployed):
+def _asking(deployed_script):
     """Let the stage ask a person before it searches a memory, which no other test of the page lets it do."""
-    with approvals(Stage(deployed), {TOOL: "always"}):
+    with approvals(Stage(deployed_script), {TOOL: "always"}):
         yield
 
 

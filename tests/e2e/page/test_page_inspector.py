@@ -35,8 +35,8 @@ class Talk:
 
 
 @pytest.fixture(scope="module")
-def told(deployed):
-    return Talk(Stage(deployed), f"e2e-{a_word()}")
+def told(deployed_script):
+    return Talk(Stage(deployed_script), f"e2e-{a_word()}")
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_the_figures_of_each_round_are_those_of_the_usage_events(bench, told):
     chat = bench(3)
     rows = column(chat, "Turns and rounds").locator("a.pick")
     expect(rows).to_have_count(4)
-    shown = [numbers(row) for row in rows.all_text_contents()]
+    shown = [numbers(row.locator(".vh").last.text_content()) for row in rows.all()]
     rounds = [event.data["usage"] for event in told.decisions if event.turn_id == told.turn_id]
     assert shown == [figures_of(usage) for usage in rounds]
     assert tuple(map(sum, zip(*shown, strict=True))) == figures_of(told.usages[0])
@@ -108,7 +108,7 @@ def test_two_requests_are_compared_and_the_first_difference_is_marked(bench, tol
     seen = column(chat, "What the model saw")
     expect(seen.get_by_label("Compare with")).to_have_value("1")
     expect(seen).to_contain_text("From turn 1, round 2 to turn 1, round 3")
-    expect(seen.locator(".cachemark.first")).to_contain_text("A cache ends here.")
+    expect(seen.get_by_text("A cache ends here.")).to_be_visible()
     expect(seen.locator("[data-op=added]").filter(has_text="TOOL RESULT").first).to_be_visible()
     seen.get_by_label("Compare with").select_option(label="turn 2, round 1")
     expect(seen).to_contain_text("From turn 1, round 3 to turn 2, round 1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 
@@ -21,22 +22,25 @@ def row_of(chat, text):
     return chat.page.locator("nav .rows a").filter(has_text=text)
 
 
-def begin_another(chat):
-    chat.page.get_by_role("link", name="New conversation").click()
-    expect(chat.turns).to_have_count(0)
+@pytest.fixture(scope="module")
+def talks(deployed_script):
+    """A user with two conversations: their names by the word that each is about, the newest last."""
+    stage, names = Stage(deployed_script), {}
+    for word in (a_word(), a_word()):
+        names[word] = f"e2e-{word}"
+        with Device(stage, names[word]) as device:
+            device.session.say(f"Tell me about the word {word}.")
+            device.until_settled()
+    return stage.user, names
 
 
 @pytest.fixture
-def two(chat):
-    """The page of a user with two conversations; the words and names of both, the second one is open."""
-    talks = {}
-    for n in range(2):
-        if n:
-            begin_another(chat)
-        word = a_word()
-        chat.take_turn(f"Tell me about the word {word}.")
-        talks[word] = chat.conversation
-    return chat, talks
+def two(talks, open_page):
+    """The page of that user, at the newest conversation."""
+    user, names = talks
+    chat = open_page(user=user)
+    chat.sign_in(f"/c/{list(names.values())[-1]}")
+    return chat, names
 
 
 def turns_of(chat):
@@ -44,32 +48,35 @@ def turns_of(chat):
 
 
 def test_one_goes_from_a_conversation_to_another_and_back(two):
-    chat, talks = two
-    first, second = talks
+    chat, names = two
+    first, second = names
     expect(chat.page.locator("nav .rows a")).to_have_count(2)
     row_of(chat, first).click()
-    expect(chat.turns.locator("h2.said")).to_contain_text(first)
-    assert chat.conversation == talks[first]
+    expect(chat.turns.first.locator("h2.said")).to_contain_text(first)
+    assert chat.conversation == names[first]
     expect(row_of(chat, first)).to_have_attribute("aria-current", re.compile("."))
     chat.page.go_back()
-    expect(chat.turns.locator("h2.said")).to_contain_text(second)
-    assert chat.conversation == talks[second]
+    expect(chat.turns.first.locator("h2.said")).to_contain_text(second)
+    assert chat.conversation == names[second]
 
 
-def test_a_turn_that_another_client_takes_is_seen_running_and_unread_in_the_list(two):
-    chat, talks = two
-    first = next(iter(talks))
-    word = a_word()
-    chat.stage.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=15)
+def test_a_turn_that_another_client_takes_is_seen_running_and_then_unread_until_its_end_is_seen(two):
+    chat, names = two
+    first, word = next(iter(names)), a_word()
     row = row_of(chat, first)
-    with Device(chat.stage, talks[first]) as other:
+    chat.stage.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=15)
+    client = copy.copy(chat.stage)
+    client.user = chat.user
+    with Device(client, names[first]) as other:
+        other.session.listen()
         other.session.say(f"Tell me about the word {word}.")
         expect(row.get_by_role("img", name="running")).to_be_visible()
         other.until_settled()
     expect(row.get_by_role("img", name="running")).to_have_count(0)
     expect(row).to_have_class(re.compile("unread"))
     row.click()
-    expect(chat.turns).to_have_count(2)
+    expect(chat.turns.last.locator("h2.said")).to_contain_text(word)
+    chat.page.locator(".thread").evaluate("scroller => scroller.scrollTo({ top: 0 })")
     expect(row).not_to_have_class(re.compile("unread"))
 
 
@@ -90,15 +97,14 @@ def test_a_conversation_gets_another_name(chat):
 
 
 def test_a_search_finds_the_turn_in_which_something_was_said(two):
-    chat, talks = two
-    first = next(iter(talks))
+    chat, names = two
+    first = next(iter(names))
     await_index(chat, first)
     chat.page.locator("#search-field").fill(first)
-    hit = chat.page.locator("a.hit").filter(has_text="you")
-    expect(hit.locator("mark")).to_have_text(first)
-    hit.click()
-    expect(chat.turns.locator("h2.said")).to_contain_text(first)
-    assert re.search(f"/c/{talks[first]}/t/turn_", chat.page.url)
+    hit = chat.page.locator("a.hit").filter(has=chat.page.locator("mark", has_text=first))
+    hit.filter(has_text=re.compile("^you")).click()
+    expect(chat.turns.first.locator("h2.said")).to_contain_text(first)
+    assert re.search(f"/c/{names[first]}/t/turn_", chat.page.url)
 
 
 def await_index(chat, word):
@@ -138,7 +144,10 @@ def test_a_conversation_of_somebody_else_is_not_told_from_one_that_is_not_there(
         device.until_settled()
     for name in (conversation, f"none-{conversation}"):
         chat.open(f"/c/{name}")
-        expect(chat.page.get_by_text("There is no such conversation, or it is not yours.")).to_be_visible()
+        said = chat.page.get_by_role("paragraph").filter(
+            has_text="There is no such conversation, or it is not yours."
+        )
+        expect(said).to_be_visible()
         expect(chat.turns).to_have_count(0)
     chat.page.get_by_role("button", name="Begin a new one").click()
     expect(chat.field).to_be_visible()
