@@ -39,6 +39,6 @@ test("hostile text stays text, and hidden characters of names are shown", () => 
   const shown = new Shown(states.hostile as never);
   expect(shown.all("script, img")).toEqual([]);
   expect(shown.text).toContain("<script>alert(1)</script>");
-  expect(textOf(shown.one(".card h4"))).toContain("U+202E");
+  expect(textOf(shown.one(".card h3"))).toContain("U+202E");
   expect(textOf(shown.one(".card .path"))).toContain("U+202E");
 });

@@ -193,7 +193,7 @@ function Request({ call, approval, acts }: { call: Call; approval: Asked; acts: 
     <section class="card ask" data-call={call.callId} aria-labelledby={id}>
       <header>
         <Mark shape="hand" tone="live" word={say.verdict.asked} />
-        <h4 id={id}>{say.asks}</h4>
+        <h3 id={id}>{say.asks}</h3>
         <code class="tid" dir="ltr">
           {visible(call.toolId)}
         </code>

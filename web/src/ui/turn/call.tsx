@@ -218,7 +218,7 @@ function ToolCard({ turnId, call }: { turnId: string; call: Call }) {
     <section class={`card call ${call.state}`} data-call={call.callId} aria-label={visible(call.toolId)}>
       <header>
         <CallMark state={call.state} />
-        <h4>
+        <h3>
           <button
             type="button"
             class="tid"
@@ -228,7 +228,7 @@ function ToolCard({ turnId, call }: { turnId: string; call: Call }) {
           >
             <bdi dir="ltr">{visible(call.toolId)}</bdi>
           </button>
-        </h4>
+        </h3>
         <span class="num">
           <CallTime call={call} />
         </span>

@@ -23,11 +23,11 @@ export const DraftCard = memo(function DraftCard({ draft, live }: { draft: Draft
     <section class={`card draft-card ${aborted ? "aborted" : ""}`} aria-label={name}>
       <header>
         {grows ? <Mark shape="running" tone="live" word={say.writing} /> : <Icon of="file" />}
-        <h4>
+        <h3>
           <button type="button" aria-expanded={shown} onClick={() => setOpen(!shown)}>
             <bdi dir="ltr">{name}</bdi>
           </button>
-        </h4>
+        </h3>
         <span class="num">{say.characters([...text].length)}</span>
         {grows && <span class="pill live">{say.writing}</span>}
         {aborted && <span class="pill">{say.cutOff}</span>}

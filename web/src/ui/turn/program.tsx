@@ -162,9 +162,9 @@ export function ProgramCard({ call, program }: { call: Call; program: Program })
     <section class={`card program ${call.state}`} data-call={call.callId} aria-label={say.programNamed(name)}>
       <header>
         <ProgramMark call={call} program={program} />
-        <h4>
+        <h3>
           <bdi>{name}</bdi>
-        </h4>
+        </h3>
         <code class="tid" dir="ltr">
           {visible(call.toolId)}
         </code>
