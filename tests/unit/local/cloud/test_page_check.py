@@ -1,11 +1,13 @@
 """Whether a deployed page is what its stage says; the boundary is the answer of an address."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.cloud.page_check import Answer, check_page
+from stepline.local.cloud.page_check import Answer, check_page, fetch
 
 OUTPUTS = {
     "PageUrl": "https://d1.cloudfront.example/",
@@ -78,3 +80,38 @@ def test_a_domain_that_leads_nowhere_yet_names_the_record_and_fails_nothing():
 def test_a_stage_of_an_earlier_release_has_no_page_and_hears_how_to_have_one():
     check = check_page("dev", {})
     assert (check.ok, check.note, check.remedy) == (True, "warn", "stepline deploy --stage dev")
+
+
+@pytest.fixture
+def server():
+    """The address of a site that leads elsewhere."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(302)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"no")
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_answer_is_taken_as_it_is_and_not_followed(server):
+    found = fetch(server)
+    assert (found.status, found.headers["location"], found.body) == (302, "/elsewhere", b"no")
+
+
+def test_an_address_that_nobody_answers_is_an_error_with_its_name(server):
+    url = server.replace("127.0.0.1", "127.0.0.1.invalid")
+    with pytest.raises(DependencyError, match=r"invalid.* does not answer") as caught:
+        fetch(url)
+    assert caught.value.reason == "smoke_failed"
