@@ -58,7 +58,7 @@ export const Sources = memo(function Sources(props: { first: readonly Source[]; 
     <section data-part="sources" tabIndex={-1}>
       <h2 class="label">
         {say.sources}
-        <span>{rows.length}</span>
+        <span>{rows.length || sources.size}</span>
       </h2>
       <ul>
         {rows.map((source) => (

@@ -117,7 +117,8 @@ function ProviderWait({ item, last }: { item: Extract<RoundItem, { is: "waiting"
   const waits = last && now < item.until;
   return (
     <p class={`remark-line ${waits ? "live" : ""}`}>
-      {wordsOf(item.code, item.message)}{" "}
+      {/* The words of the code tell what to do about a turn that ended by it; this one goes on. */}
+      {item.message || wordsOf(item.code)}{" "}
       <span class="num">
         {waits
           ? say.goesOnAt(formatTime(item.until), formatMs(Math.ceil((item.until - now) / 1000) * 1000))
