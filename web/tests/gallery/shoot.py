@@ -70,7 +70,7 @@ def main() -> int:
                     page.screenshot(path=str(folder / f"{name}-{size}-{theme}.png"), animations="disabled")
                     for finding in judge(page) + errors:
                         failures += 1
-                        print(f"{name} {size} {theme}: {finding}")  # noqa: T201 a command's output
+                        print(f"{name} {size} {theme}: {finding}")
                     errors.clear()
         browser.close()
     server.shutdown()

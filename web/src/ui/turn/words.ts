@@ -33,7 +33,6 @@ export const say = {
   readIn: (round: number) => `read in round ${round}`,
   interrupting: "interrupting…",
   stopping: "Stopping…",
-  stopped: "stopped",
   heeded: { decision: "interrupted the model", tools: "interrupted the tools", "": "heard" },
   answerWithin: (rounds: number) => `an answer within ${count(rounds, "round")}`,
   goesOn: "goes on",
@@ -85,7 +84,6 @@ export const say = {
   // Calls
   characters: (n: number) => count(n, "character"),
   items: (n: number) => count(n, "entry", "entries"),
-  result: "Result",
   state: {
     written: "to run",
     waiting: "waits for you",
@@ -97,7 +95,6 @@ export const say = {
   },
   resultsFor: (n: number, what: string) => `${count(n, "result")} for ${what}`,
   pages: (n: number) => count(n, "page"),
-  oneEvent: "event",
 
   // Programs
   program: "Program",
@@ -124,7 +121,6 @@ export const say = {
   logEnd: (bytes: string) => `${bytes} in all`,
   noFiles: "It promises no files.",
   noCode: "The program comes when the model has named it.",
-  ended: "ended, what it wrote is kept",
 
   // Drafts
   draft: "Text",
@@ -174,13 +170,11 @@ export const say = {
   step: { pending: "to do", in_progress: "in progress", done: "done", failed: "failed" },
   planClosed: "given up",
   planSuperseded: "replaced",
-  planOther: (first: string, done: number, of: number) => `${first}, ${done} of ${of}`,
   morePlans: (n: number) => count(n, "other plan"),
 
   // Answers
   answerOf: (n: number) => `Answer ${n}`,
   beforeReading: "written before it could read:",
-  earlierAnswer: "An earlier answer",
   cutHere: "cut off here",
   unresolved: (sids: readonly number[]) =>
     `No source has ${sids.length === 1 ? "number" : "the numbers"} ${sids.join(", ")}.`,
@@ -204,7 +198,6 @@ export const say = {
 
   // Receipts
   receipt: (turn: string) => `Receipt of ${turn}`,
-  showReceipt: "Receipt",
   about: "about",
   read: "read",
   write: "written",
@@ -260,6 +253,5 @@ export const say = {
   gaugeRead: (percent: number, round: number) => `${percent} % read from the cache in round ${round}.`,
   gaugeAbove: (max: number) => `Above ${formatTokens(max)}, older text is shortened.`,
   gaugeAfter: (tokens: number) => `Just summed up to about ${formatTokens(tokens)}.`,
-  nothingYet: "Plan, sources and files appear here.",
   close: "Close",
 };
