@@ -8,14 +8,16 @@ import { type ComponentChildren, h, type VNode } from "preact";
 import { CodeBlock } from "./CodeBlock.tsx";
 import type { MarkdownContext } from "./context.ts";
 import { decodeReferences } from "./entities.ts";
-import { Link } from "./link.tsx";
+import { anchor, Link } from "./link.tsx";
+import { parsePath } from "./path.ts";
 import { visibleOrder } from "./visible.ts";
 import { say } from "./words.ts";
 
-/** How a text is drawn: `whole` is false for the block that still grows. */
+/** How a text is drawn: `whole` is false for the block that still grows, `linked` is true within a link. */
 export interface Drawing {
   readonly context: MarkdownContext;
   readonly whole: boolean;
+  readonly linked?: boolean;
 }
 
 /** The page's own headings are above those of a text. */
@@ -123,7 +125,7 @@ function drawInline(token: Token, drawing: Drawing): ComponentChildren {
     case "del":
       return <del>{drawInlines(token.tokens ?? [], drawing)}</del>;
     case "codespan":
-      return <code dir="ltr">{visibleOrder((token as Tokens.Codespan).text)}</code>;
+      return drawCode((token as Tokens.Codespan).text, drawing);
     case "br":
       return <br />;
     case "checkbox": {
@@ -158,9 +160,16 @@ function textOf(tokens: readonly Token[]): string {
   return texts.join("");
 }
 
+/** Code that is the path of a file leads there: that is how models name the files that they wrote. */
+function drawCode(text: string, { context, linked = false }: Drawing): VNode {
+  const code = <code dir="ltr">{visibleOrder(text)}</code>;
+  const path = !linked && text.startsWith("fi:") ? parsePath(text, context.conversation) : "";
+  return path ? <a {...anchor({ is: "path", path }, context)}>{code}</a> : code;
+}
+
 function drawLink(link: Tokens.Link, drawing: Drawing): VNode {
   // An address within angle brackets is literal: `&amp;` is five characters of it.
-  const words = link.autolink ? link.text : drawInlines(link.tokens, drawing);
+  const words = link.autolink ? link.text : drawInlines(link.tokens, { ...drawing, linked: true });
   return (
     <Link href={link.href} title={link.title} context={drawing.context}>
       {words}

@@ -90,6 +90,20 @@ describe("a link", () => {
     expect(draw("[x](fi:conv_other.turn_1.outputs/a.md)").querySelector("a")).toBeNull();
     expect(draw("[x](fi:conv_chat-1.turn_1.outputs/a.md)").querySelector("a")).not.toBeNull();
   });
+
+  it("is the code that names a file, but for code within a link and paths of other kinds", () => {
+    const path = "fi:turn_1.outputs/plan.md";
+    const onOpenPath = vi.fn();
+    const root = draw(
+      `\`${path}\` [\`${path}\`](https://a.example) \`tc:turn_1.tc_1.result\``,
+      contextOf({ onOpenPath }),
+    );
+    const [named, foreign] = Array.from(root.querySelectorAll("a"));
+    expect(root.querySelectorAll("a")).toHaveLength(2);
+    expect(foreign?.getAttribute("href")).toBe("https://a.example/");
+    named?.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+    expect(onOpenPath).toHaveBeenCalledWith(path);
+  });
 });
 
 describe("a citation", () => {
