@@ -73,7 +73,8 @@ class ChatPage:
 
     @property
     def turns(self):
-        return self.page.locator("article.turn")
+        """The turns that have begun; a message that is only on its way opens none."""
+        return self.page.locator("article.turn[id]")
 
     @property
     def answering(self):

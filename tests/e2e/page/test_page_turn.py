@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -10,13 +9,34 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.sales import WRITE
-from tests.e2e.stage import a_word
+from tests.e2e.session_client import Device
+from tests.e2e.stage import Stage, a_word
 
 pytestmark = pytest.mark.emulator
 
 PLAN = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
 TOTALS = "Compute the monthly totals of sales.csv and draw a chart."
 SEARCH = "Search for prompt caching and tell me what you find."
+
+
+@pytest.fixture(scope="module")
+def told(deployed_script):
+    """A user, and a conversation of one turn that another client took: its name, and the word in its file."""
+    stage, word = Stage(deployed_script), a_word()
+    with Device(stage, f"e2e-{word}") as device:
+        device.session.say(PLAN.format(word=word))
+        device.until_settled()
+    return stage.user, f"e2e-{word}", word
+
+
+@pytest.fixture
+def planned(told, open_page):
+    """The page of that user at that conversation."""
+    user, name, _ = told
+    chat = open_page(user=user)
+    chat.sign_in(f"/c/{name}")
+    expect(chat.turns).to_have_count(1)
+    return chat
 
 
 def test_a_plan_a_file_and_the_answer_are_seen_and_come_back_after_a_reload(chat):
@@ -35,9 +55,8 @@ def test_a_plan_a_file_and_the_answer_are_seen_and_come_back_after_a_reload(chat
     assert chat.thread_text() == seen
 
 
-def test_a_file_that_was_written_is_opened_closed_and_saved(chat):
-    word = a_word()
-    chat.take_turn(PLAN.format(word=word))
+def test_a_file_that_was_written_is_opened_closed_and_saved(planned, told):
+    chat, word = planned, told[-1]
     chat.margin.get_by_role("link", name="plan.md").click()
     preview = chat.page.get_by_role("region", name="Preview of plan.md")
     expect(preview).to_contain_text(f"Word: {word}")
@@ -73,8 +92,8 @@ def test_what_the_answer_cites_is_shown_as_a_source(chat):
     expect(chat.margin).to_contain_text("Sources")
 
 
-def test_the_receipt_has_the_tokens_of_the_usage_event(chat):
-    turn = chat.take_turn(PLAN.format(word=a_word()))
+def test_the_receipt_has_the_tokens_of_the_usage_event(planned):
+    chat, turn = planned, planned.turns.last
     usage = [e for e in chat.events() if e["type"] == "accounting.usage"][-1]["data"]
     turn.get_by_role("button", name=re.compile("weighted")).click()
     total = turn.locator(".receipt tfoot td").all_inner_texts()
@@ -97,11 +116,16 @@ def test_a_rating_with_words_is_kept_and_taken_back(chat):
     bad.click()
     expect(bad).to_have_attribute("aria-pressed", "false")
     given = [e["data"] for e in chat.wait_for_events("turn.feedback", 3)]
-    assert json.dumps(given[-1]).count("withdrawn") == 1
+    assert [event["reaction"] for event in given] == ["not_ok", "not_ok", None]
+    assert (given[1]["text"], given[2]["withdrawn"]) == ("Too long.", True)
 
 
-def test_a_suggestion_fills_the_field(chat):
-    turn = chat.take_turn(PLAN.format(word=a_word()))
-    chip = turn.get_by_role("button", name="What did I say before?")
+def test_a_suggestion_fills_the_field_and_is_sent_with_shift(chat):
+    chip = chat.take_turn("Hello there.").get_by_role("button", name="What did I say before?")
     chip.click()
     expect(chat.field).to_have_value("What did I say before?")
+    expect(chat.field).to_be_focused()
+    chip.click(modifiers=["Shift"])
+    expect(chat.turns).to_have_count(2)
+    chat.await_idle()
+    assert "Hello there." in chat.answer_of(chat.turns.last)
