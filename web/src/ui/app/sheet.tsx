@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { shell } from "./words.ts";
+import { shell } from "../../words/en/shell.ts";
 
 interface SheetProps {
   readonly label: string;
@@ -15,10 +15,14 @@ interface SheetProps {
 /** A modal `<dialog>`: the browser keeps the focus in it, and gives it back. */
 export function Sheet({ label, onClose, children, place }: SheetProps) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const gone = useRef(false);
   useEffect(() => {
     const element = dialog.current;
     element?.showModal();
-    return () => element?.close();
+    return () => {
+      gone.current = true;
+      element?.close();
+    };
   }, []);
   const closeOnGround = (event: MouseEvent) => {
     if (event.target === dialog.current) onClose();
@@ -29,7 +33,8 @@ export function Sheet({ label, onClose, children, place }: SheetProps) {
       ref={dialog}
       class={`over ${place}`}
       aria-label={label}
-      onClose={onClose}
+      // What is taken away, since the window has become wider for instance, was not closed by the reader.
+      onClose={() => gone.current || onClose()}
       onCancel={(event) => {
         event.preventDefault();
         onClose();

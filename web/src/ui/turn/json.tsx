@@ -1,7 +1,7 @@
 /** A JSON value as a tree of `<details>`: nothing is cut, long things are closed. */
 
-import { visible, visibleOrder } from "../../markdown";
-import { say } from "./words";
+import { visible, visibleOrder } from "../../markdown/index.ts";
+import { say } from "../../words/en/thread.ts";
 
 const shown = 100;
 
