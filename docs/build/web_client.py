@@ -39,9 +39,9 @@ def render() -> str:
     imports = [
         _import(
             [name if name in ("ApiTransport", "part") else f"type {name}" for name in transport],
-            "./transport",
+            "./transport.ts",
         ),
-        _import(types, "./types", type_only=True),
+        _import(types, "./types.ts", type_only=True),
     ]
     return "\n".join([HEAD, *imports, CLASS + body, "}", ""])
 

@@ -4,14 +4,14 @@ import { render } from "preact";
 import { HttpApi, postForm } from "./api/index.ts";
 import { AuthError, type AuthSession, loadConfig, type PageConfig, SignIn } from "./auth/index.ts";
 import "./ui/app/shell.css";
-import { App } from "./ui/app/App.tsx";
-import { Landing } from "./ui/app/Landing.tsx";
-import { shell } from "./ui/app/words.ts";
+import { App } from "./ui/app/app.tsx";
+import { Landing } from "./ui/app/landing.tsx";
 import { measureFile } from "./ui/attachments/measure.ts";
 import { applyTheme, openSettings } from "./ui/settings/settings.ts";
 import { browserClock, browserFrame } from "./ui/store/clock.ts";
 import { credentialOf, dialBrowser } from "./ui/store/dial.ts";
 import { Page } from "./ui/store/page.ts";
+import { shell } from "./words/en/shell.ts";
 
 const root = document.getElementById("page") as HTMLElement;
 const settings = openSettings(storage());

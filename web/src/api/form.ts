@@ -1,7 +1,7 @@
 /** The form of an upload: posted to the bucket, which gets no token, with its progress. */
 
-import { ApiError } from "./transport";
-import type { UploadGrant } from "./types";
+import { ApiError } from "./transport.ts";
+import type { UploadGrant } from "./types.ts";
 
 /** A reason that S3 gives. Source: docs.aws.amazon.com/AmazonS3, "REST error responses". */
 const CODE = /<Code>(\w{1,64})<\/Code>/;

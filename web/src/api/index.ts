@@ -1,4 +1,4 @@
-export { postForm } from "./form";
-export { HttpApi } from "./http_api";
-export { ApiError, type Call, type KeyedCall } from "./transport";
-export type * from "./types";
+export { postForm } from "./form.ts";
+export { HttpApi } from "./http_api.ts";
+export { ApiError, type Call, type KeyedCall } from "./transport.ts";
+export type * from "./types.ts";

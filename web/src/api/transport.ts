@@ -4,7 +4,7 @@
  * Nothing is sent twice, no redirect is followed, and no cookie goes along.
  */
 
-import type { Problem } from "./types";
+import type { Problem } from "./types.ts";
 
 const TIMEOUT_MS = 30_000;
 

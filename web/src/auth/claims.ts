@@ -5,8 +5,8 @@
  * §3.1.3.7, rule 6); the API checks it with every request.
  */
 
-import type { PageConfig } from "./config";
-import { AuthError } from "./error";
+import type { PageConfig } from "./config.ts";
+import { AuthError } from "./error.ts";
 
 export interface User {
   readonly name: string;

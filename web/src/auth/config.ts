@@ -1,6 +1,6 @@
 /** The stage that the page belongs to: where to sign in, and where to ask. */
 
-import { AuthError } from "./error";
+import { AuthError } from "./error.ts";
 
 /** The document `/config.json`, with the names of its fields as they are in it. It holds no secret. */
 export interface PageConfig {

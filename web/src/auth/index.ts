@@ -1,5 +1,5 @@
-export type { User } from "./claims";
-export { loadConfig, type PageConfig } from "./config";
-export { type AuthCode, AuthError } from "./error";
-export type { AuthSession } from "./session";
-export { SignIn } from "./sign_in";
+export type { User } from "./claims.ts";
+export { loadConfig, type PageConfig } from "./config.ts";
+export { type AuthCode, AuthError } from "./error.ts";
+export type { AuthSession } from "./session.ts";
+export { SignIn } from "./sign_in.ts";

@@ -4,8 +4,8 @@
  * Source: OpenID Connect Discovery 1.0 §4; RFC 6749 §4.1.3 and §6; RFC 7636.
  */
 
-import type { PageConfig } from "./config";
-import { AuthError } from "./error";
+import type { PageConfig } from "./config.ts";
+import { AuthError } from "./error.ts";
 
 export interface Metadata {
   readonly issuer: string;

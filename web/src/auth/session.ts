@@ -5,10 +5,10 @@
  * tenant and project. Where the API is an audience of its own, it takes the access token.
  */
 
-import { readClaims, type User } from "./claims";
-import type { PageConfig } from "./config";
-import { AuthError } from "./error";
-import { exchange, type Metadata, revoke, type TokenAnswer } from "./issuer";
+import { readClaims, type User } from "./claims.ts";
+import type { PageConfig } from "./config.ts";
+import { AuthError } from "./error.ts";
+import { exchange, type Metadata, revoke, type TokenAnswer } from "./issuer.ts";
 
 export interface AuthSession {
   readonly user: User;

@@ -4,10 +4,10 @@
  * Source: OpenID Connect Core 1.0 §3.1; RFC 7636 (PKCE, S256 alone); RFC 9207 (`iss` in the answer).
  */
 
-import { loadConfig, type PageConfig } from "./config";
-import { AuthError } from "./error";
-import { discover, exchange, type Metadata } from "./issuer";
-import { type AuthSession, beginSession } from "./session";
+import { loadConfig, type PageConfig } from "./config.ts";
+import { AuthError } from "./error.ts";
+import { discover, exchange, type Metadata } from "./issuer.ts";
+import { type AuthSession, beginSession } from "./session.ts";
 
 /** What a tab keeps from the redirect to the callback, which deletes it. It holds no token. */
 interface Begun {

@@ -2,8 +2,8 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ApiError } from "../api";
-import { words } from "./words";
+import { ApiError } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
 
 export type Answer<Value> =
   | { readonly is: "reading" }

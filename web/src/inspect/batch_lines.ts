@@ -4,9 +4,9 @@
  * Rounds count from 1 here, as everywhere on the screen. A field that has its default is not in the log.
  */
 
-import type { Batch, Entry } from "./log_book";
-import { oneLine } from "./text";
-import { words } from "./words";
+import { words } from "../words/en/inspect.ts";
+import type { Batch, Entry } from "./log_book.ts";
+import { oneLine } from "./text.ts";
 
 const w = words.entries;
 

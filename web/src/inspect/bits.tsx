@@ -2,10 +2,10 @@
 
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { MissedCache } from "../api";
-import type { Figures } from "./figures";
-import { cutText, showHidden } from "./text";
-import { words } from "./words";
+import type { MissedCache } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
+import type { Figures } from "./figures.ts";
+import { cutText, showHidden } from "./text.ts";
 
 /** Bring an element into sight, into the middle of what scrolls; one that is in sight does not move. */
 export function reveal(element: Element): void {

@@ -1,12 +1,12 @@
 /** What a conversation cost: three plots over its rounds or turns, and the same numbers as a table. */
 
 import { useState } from "preact/hooks";
-import type { Receipts } from "../api";
-import { formatNumber, formatPercent, formatTokens } from "../words/format";
-import { Link } from "./bits";
-import { type Cost, costsOf, type Figures, figuresOf, readShare, type TurnCost } from "./figures";
-import { addressOf, type Placed } from "./rounds_list";
-import { words } from "./words";
+import type { Receipts } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
+import { formatNumber, formatPercent, formatTokens } from "../words/format.ts";
+import { Link } from "./bits.tsx";
+import { type Cost, costsOf, type Figures, figuresOf, readShare, type TurnCost } from "./figures.ts";
+import { addressOf, type Placed } from "./rounds_list.ts";
 
 const w = words.costs;
 

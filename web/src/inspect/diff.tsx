@@ -1,15 +1,15 @@
 /** The difference of two requests: what is the same folds, what changed shows its words. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { PieceView, RequestDiff } from "../api";
-import { formatNumber, formatTokens } from "../words/format";
-import { FoldedText, reveal } from "./bits";
-import { type DiffRow, diffRows, firstChanged } from "./diff_rows";
-import { Kind, type PieceContext } from "./piece";
-import type { Placed } from "./rounds_list";
-import { byteLength, FOLDED_BYTES, showHidden } from "./text";
-import { diffWords, nearChanges } from "./word_diff";
-import { words } from "./words";
+import type { PieceView, RequestDiff } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
+import { formatNumber, formatTokens } from "../words/format.ts";
+import { FoldedText, reveal } from "./bits.tsx";
+import { type DiffRow, diffRows, firstChanged } from "./diff_rows.ts";
+import { Kind, type PieceContext } from "./piece.tsx";
+import type { Placed } from "./rounds_list.ts";
+import { byteLength, FOLDED_BYTES, showHidden } from "./text.ts";
+import { diffWords, nearChanges } from "./word_diff.ts";
 
 const w = words.diff;
 

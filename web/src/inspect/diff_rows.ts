@@ -1,6 +1,6 @@
 /** A difference of two requests as rows: runs that are the same, pieces that came, went or changed, and the first byte. Pure. */
 
-import type { FirstDifference, PieceView, RequestDiff } from "../api";
+import type { FirstDifference, PieceView, RequestDiff } from "../api/index.ts";
 
 export type DiffRow =
   | { readonly is: "same"; readonly key: string; readonly tokens: number; readonly pieces: readonly PieceView[] }

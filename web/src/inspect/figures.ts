@@ -1,6 +1,6 @@
 /** Sums of tokens by cache class, and what they weigh. Pure. */
 
-import type { Receipts, Tokens, TurnReceipt } from "../api";
+import type { Receipts, Tokens, TurnReceipt } from "../api/index.ts";
 
 /** The cost of a token relative to one of plain input, as in `accounting.usage`. */
 const WEIGHTS = { read: 0.1, write5m: 1.25, write1h: 2, plain: 1, output: 5 };

@@ -6,25 +6,25 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
-import type { Tokens } from "../api";
-import { formatNumber, formatPercent } from "../words/format";
-import { type Answer, Shown, useAnswer } from "./answer";
-import { Link, Stack } from "./bits";
-import { CostsPanel } from "./costs";
-import { DiffPanel, OtherRound } from "./diff";
-import { type Figures, readShare } from "./figures";
+import type { Tokens } from "../api/index.ts";
+import { formatNumber, formatPercent } from "../words/format.ts";
+import { type Answer, Shown, useAnswer } from "./answer.tsx";
+import { Link, Stack } from "./bits.tsx";
+import { CostsPanel } from "./costs.tsx";
+import { DiffPanel, OtherRound } from "./diff.tsx";
+import { type Figures, readShare } from "./figures.ts";
 import "./inspect.css";
-import { LogPanel, pagesOf } from "./log";
-import { systemSince } from "./log_book";
-import type { PieceContext } from "./piece";
-import { ReplyPanel } from "./reply";
-import { RequestPanel } from "./request";
-import { figuresOfRound, RoundsPanel } from "./rounds";
-import { addressOf, indexOfName, indexOfRound, nameRound, type Placed, placeRounds } from "./rounds_list";
-import { type InspectorApi, Source } from "./source";
-import { useLogBook } from "./use_log_book";
-import { useNarrow } from "./use_narrow";
-import { words } from "./words";
+import { words } from "../words/en/inspect.ts";
+import { LogPanel, pagesOf } from "./log.tsx";
+import { systemSince } from "./log_book.ts";
+import type { PieceContext } from "./piece.tsx";
+import { ReplyPanel } from "./reply.tsx";
+import { RequestPanel } from "./request.tsx";
+import { figuresOfRound, RoundsPanel } from "./rounds.tsx";
+import { addressOf, indexOfName, indexOfRound, nameRound, type Placed, placeRounds } from "./rounds_list.ts";
+import { type InspectorApi, Source } from "./source.ts";
+import { useLogBook } from "./use_log_book.tsx";
+import { useNarrow } from "./use_narrow.ts";
 
 export interface InspectorProps {
   readonly conversation: string;

@@ -1,12 +1,12 @@
 /** The log beside a request: batches with their entries, what the model had seen, and the state behind one batch. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { batchLines } from "./batch_lines";
-import { reveal } from "./bits";
-import { type Batch, type LogBook, pageOf, rangeAround } from "./log_book";
-import type { Placed } from "./rounds_list";
-import { oneLine } from "./text";
-import { words } from "./words";
+import { words } from "../words/en/inspect.ts";
+import { batchLines } from "./batch_lines.ts";
+import { reveal } from "./bits.tsx";
+import { type Batch, type LogBook, pageOf, rangeAround } from "./log_book.ts";
+import type { Placed } from "./rounds_list.ts";
+import { oneLine } from "./text.ts";
 
 const w = words.log;
 

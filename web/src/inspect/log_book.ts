@@ -1,6 +1,6 @@
 /** The pages of a conversation's log that were read, and what is known from them. Pure. */
 
-import { oneLine } from "./text";
+import { oneLine } from "./text.ts";
 
 /** Batches of a page: `after` of a page is a multiple of it. */
 export const PAGE_BATCHES = 50;

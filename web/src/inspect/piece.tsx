@@ -1,15 +1,15 @@
 /** A piece of a request as a row: tokens, a coloured edge, kind, path, and its text; shortened ones beside their original. */
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { BlocksView, PieceView, Reduced } from "../api";
-import { formatNumber } from "../words/format";
-import { Shown, useAnswer } from "./answer";
-import { FoldedText } from "./bits";
-import type { Shown as ShownPiece } from "./sections";
-import { systemSections } from "./sections";
-import type { Source } from "./source";
-import { oneLine, showHidden } from "./text";
-import { words } from "./words";
+import type { BlocksView, PieceView, Reduced } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
+import { formatNumber } from "../words/format.ts";
+import { Shown, useAnswer } from "./answer.tsx";
+import { FoldedText } from "./bits.tsx";
+import type { Shown as ShownPiece } from "./sections.ts";
+import { systemSections } from "./sections.ts";
+import type { Source } from "./source.ts";
+import { oneLine, showHidden } from "./text.ts";
 
 const w = words.request;
 /** Frame lines of a turn and a round: their text stands in the row's own line. */

@@ -1,13 +1,13 @@
 /** The reply of a round: what the model thought, decided and wrote, and what that cost. */
 
 import type { ComponentChildren } from "preact";
-import type { Reply } from "../api";
-import { formatMs, formatNumber, formatPercent } from "../words/format";
-import { FoldedText } from "./bits";
-import { figuresOf, readShare } from "./figures";
-import { oneLine } from "./text";
-import { Tree } from "./tree";
-import { words } from "./words";
+import type { Reply } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
+import { formatMs, formatNumber, formatPercent } from "../words/format.ts";
+import { FoldedText } from "./bits.tsx";
+import { figuresOf, readShare } from "./figures.ts";
+import { oneLine } from "./text.ts";
+import { Tree } from "./tree.tsx";
 
 const w = words.reply;
 

@@ -1,14 +1,14 @@
 /** The request of a round: its parts in order, what each piece weighs, and what a cache did for it. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { RequestView } from "../api";
-import { formatNumber } from "../words/format";
-import { reveal } from "./bits";
-import type { Figures } from "./figures";
-import { type PieceContext, PieceRow } from "./piece";
-import type { Placed } from "./rounds_list";
-import { leftOut, type Row, reductionOf, requestRows, shortenedMost } from "./sections";
-import { words } from "./words";
+import type { RequestView } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
+import { formatNumber } from "../words/format.ts";
+import { reveal } from "./bits.tsx";
+import type { Figures } from "./figures.ts";
+import { type PieceContext, PieceRow } from "./piece.tsx";
+import type { Placed } from "./rounds_list.ts";
+import { leftOut, type Row, reductionOf, requestRows, shortenedMost } from "./sections.ts";
 
 const w = words.request;
 const DIGEST_CHARS = 12;

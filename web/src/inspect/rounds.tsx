@@ -1,13 +1,13 @@
 /** The panel of turns and rounds: what each round read, wrote and missed. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Rounds, TurnRounds } from "../api";
-import { formatNumber, formatPercent, formatTime, formatTokens } from "../words/format";
-import { Link, reveal, Stack } from "./bits";
-import { type Figures, figuresOf, NONE, readShare, sumFigures } from "./figures";
-import { type LogBook, noteOf, promptOf } from "./log_book";
-import { addressOf, type Placed } from "./rounds_list";
-import { words } from "./words";
+import type { Rounds, TurnRounds } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
+import { formatNumber, formatPercent, formatTime, formatTokens } from "../words/format.ts";
+import { Link, reveal, Stack } from "./bits.tsx";
+import { type Figures, figuresOf, NONE, readShare, sumFigures } from "./figures.ts";
+import { type LogBook, noteOf, promptOf } from "./log_book.ts";
+import { addressOf, type Placed } from "./rounds_list.ts";
 
 interface RoundsProps {
   readonly conversation: string;

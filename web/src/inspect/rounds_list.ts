@@ -1,6 +1,6 @@
 /** The rounds of a conversation in one row: which one is meant, and which ones stand beside it. Pure. */
 
-import type { Rounds, RoundView, TurnRounds } from "../api";
+import type { Rounds, RoundView, TurnRounds } from "../api/index.ts";
 
 /** A round, with its turn's place in the conversation. */
 export interface Placed {

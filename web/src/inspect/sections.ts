@@ -5,9 +5,9 @@
  * sorted: what is above was read before.
  */
 
-import type { PartView, PieceView, RequestView } from "../api";
-import type { Placed } from "./rounds_list";
-import { words } from "./words";
+import type { PartView, PieceView, RequestView } from "../api/index.ts";
+import { words } from "../words/en/inspect.ts";
+import type { Placed } from "./rounds_list.ts";
 
 export type CacheClass = PartView["cache"];
 

@@ -1,7 +1,7 @@
 /** Reads what is inspected, each thing once: a decided round's request, its reply and a whole page of the log never change. */
 
-import type { BlocksView, HttpApi, LogPage, Receipts, Reply, RequestDiff, RequestView, Rounds } from "../api";
-import { PAGE_BATCHES } from "./log_book";
+import type { BlocksView, HttpApi, LogPage, Receipts, Reply, RequestDiff, RequestView, Rounds } from "../api/index.ts";
+import { PAGE_BATCHES } from "./log_book.ts";
 
 /** The part of the HTTP API that the inspector asks. */
 export type InspectorApi = Pick<

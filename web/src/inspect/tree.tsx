@@ -1,7 +1,7 @@
 /** A JSON value as a tree of `<details>`, with the arrow keys of a tree. */
 
-import { FoldedText } from "./bits";
-import { oneLine, showHidden } from "./text";
+import { FoldedText } from "./bits.tsx";
+import { oneLine, showHidden } from "./text.ts";
 
 /** Items of a branch that are drawn; a longer one says how many it has. */
 const ITEMS = 200;

@@ -2,10 +2,10 @@
 
 import type { ComponentChildren } from "preact";
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type { Rounds } from "../api";
-import { Shown } from "./answer";
-import { type Batch, EMPTY_BOOK, type LogBook, pageOf, withPage } from "./log_book";
-import type { Source } from "./source";
+import type { Rounds } from "../api/index.ts";
+import { Shown } from "./answer.tsx";
+import { type Batch, EMPTY_BOOK, type LogBook, pageOf, withPage } from "./log_book.ts";
+import type { Source } from "./source.ts";
 
 /** Pages that are read by themselves; the others when a reader comes to them. */
 const AHEAD = 6;

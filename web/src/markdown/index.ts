@@ -1,7 +1,7 @@
 /** Untrusted text as elements. */
 
-export { CodeBlock } from "./CodeBlock.tsx";
+export { CodeBlock } from "./code_block.tsx";
 export { CITE_CARD_ID, type MarkdownContext, pathAddress } from "./context.ts";
-export { Markdown } from "./Markdown.tsx";
+export { Markdown } from "./markdown.tsx";
 export { parsePath } from "./path.ts";
 export { visible, visibleOrder } from "./visible.ts";

@@ -1,10 +1,10 @@
 /** Links of untrusted text, and citations. Nothing is loaded by them: an image is a link to it. */
 
 import { type ComponentChildren, h, type TargetedEvent, type VNode } from "preact";
+import { say } from "../words/en/markdown.ts";
 import { CITE_CARD_ID, type MarkdownContext, pathAddress } from "./context.ts";
 import { citedSource, resolveTarget, type Target } from "./target.ts";
 import { visible } from "./visible.ts";
-import { say } from "./words.ts";
 
 const REL = "noopener noreferrer nofollow ugc";
 

@@ -5,13 +5,13 @@
 
 import type { Token, Tokens } from "marked";
 import { type ComponentChildren, h, type VNode } from "preact";
-import { CodeBlock } from "./CodeBlock.tsx";
+import { say } from "../words/en/markdown.ts";
+import { CodeBlock } from "./code_block.tsx";
 import type { MarkdownContext } from "./context.ts";
 import { decodeReferences } from "./entities.ts";
 import { anchor, Link } from "./link.tsx";
 import { parsePath } from "./path.ts";
 import { visibleOrder } from "./visible.ts";
-import { say } from "./words.ts";
 
 /** How a text is drawn: `whole` is false for the block that still grows, `linked` is true within a link. */
 export interface Drawing {

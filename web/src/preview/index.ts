@@ -1,5 +1,5 @@
 /** Files, foreign pages, and the pages that a bundle brings. */
 
-export { BundleFrame } from "./BundleFrame.tsx";
-export { FilePreview } from "./FilePreview.tsx";
-export { HtmlFrame } from "./HtmlFrame.tsx";
+export { BundleFrame } from "./bundle_frame.tsx";
+export { FilePreview } from "./file_preview.tsx";
+export { HtmlFrame } from "./html_frame.tsx";

@@ -1,11 +1,11 @@
 /** The actions of a round, as events tell of them: called, waiting for a person, ended. */
 
-import type { ClientEvent } from "../client";
-import { advance, changeCall, emptyCall, hasEnded } from "./calls";
-import { type Data, flagOf, numberOf, objectOf, textOf, textsOf, timeOf, timeOrNull } from "./fields";
-import { changeRound, withItem, withOpenRound } from "./rounds";
-import { changed, changedLast } from "./share";
-import type { Approval, Call, CallState, Round, Turn } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { advance, changeCall, emptyCall, hasEnded } from "./calls.ts";
+import { type Data, flagOf, numberOf, objectOf, textOf, textsOf, timeOf, timeOrNull } from "./fields.ts";
+import { changeRound, withItem, withOpenRound } from "./rounds.ts";
+import { changed, changedLast } from "./share.ts";
+import type { Approval, Call, CallState, Round, Turn } from "./thread.ts";
 
 /** Codes of results of calls that a person kept from running. */
 const NOT_RUN: ReadonlySet<string> = new Set(["steered", "denied", "approval_expired"]);

@@ -1,7 +1,7 @@
 /** Calls of a round: they run one after the other, each with its result before the next begins. */
 
-import { changed, changedLast } from "./share";
-import type { Call, CallState, Turn } from "./thread";
+import { changed, changedLast } from "./share.ts";
+import type { Call, CallState, Turn } from "./thread.ts";
 
 const ENDED: ReadonlySet<CallState> = new Set(["ok", "error", "unverified", "skipped"]);
 

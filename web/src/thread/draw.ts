@@ -1,12 +1,12 @@
 /** Running text in its place: each lane of the stream is drawn in the open round, as an answer, or in its program. */
 
-import { changeCall, emptyCall } from "./calls";
-import { type Data, objectOf, textOf } from "./fields";
-import { EMPTY_PROGRAM, promises } from "./programs";
-import { changeLast, NOTHING, openRound, withItem } from "./rounds";
-import { changed, replaced, without } from "./share";
-import { laneKind, shown } from "./stream";
-import type { Answer, Draft, Growing, Lane, Program, Round, Stream, Turn } from "./thread";
+import { changeCall, emptyCall } from "./calls.ts";
+import { type Data, objectOf, textOf } from "./fields.ts";
+import { EMPTY_PROGRAM, promises } from "./programs.ts";
+import { changeLast, NOTHING, openRound, withItem } from "./rounds.ts";
+import { changed, replaced, without } from "./share.ts";
+import { laneKind, shown } from "./stream.ts";
+import type { Answer, Draft, Growing, Lane, Program, Round, Stream, Turn } from "./thread.ts";
 
 /** Draw every lane of the stream. What is drawn already stays the same object. */
 export function drawStream(turn: Turn, stream: Stream): Turn {

@@ -1,8 +1,8 @@
 /** Files that were offered: one row a path, by the newest turn that wrote it. */
 
-import type { ClientEvent } from "../client";
-import { numberOf, rowsOf, textOf } from "./fields";
-import type { FileRow } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { numberOf, rowsOf, textOf } from "./fields.ts";
+import type { FileRow } from "./thread.ts";
 
 export function filesOf(event: ClientEvent): readonly FileRow[] {
   return rowsOf(event.data, "items").map((item) => ({

@@ -1,15 +1,15 @@
 /** The fold of a conversation: effects of the client core in, the thread that is drawn out. Pure. */
 
-import type { ClientEvent, Effect, LaneEnded, LaneKnown, TextAppended } from "../client";
-import { drawLane, drawStream } from "./draw";
-import { numberOf, numbersOf, textOf } from "./fields";
-import { handedBack, isStop, messageOf, takeMessages, withMessage } from "./messages";
-import { AFTERWARDS, ELSEWHERE, IN_THREAD, IN_TURN, nameOf } from "./places";
-import { openRound, withoutStream } from "./rounds";
-import { changed, changedLast, replaced, without } from "./share";
-import { appended, emptyStream, ended, known, laneKind, laneOf, withLane } from "./stream";
-import type { Lane, Message, Stream, Thread, Turn } from "./thread";
-import { emptyTurn, openedTurn } from "./turns";
+import type { ClientEvent, Effect, LaneEnded, LaneKnown, TextAppended } from "../client/index.ts";
+import { drawLane, drawStream } from "./draw.ts";
+import { numberOf, numbersOf, textOf } from "./fields.ts";
+import { handedBack, isStop, messageOf, takeMessages, withMessage } from "./messages.ts";
+import { AFTERWARDS, ELSEWHERE, IN_THREAD, IN_TURN, nameOf } from "./places.ts";
+import { openRound, withoutStream } from "./rounds.ts";
+import { changed, changedLast, replaced, without } from "./share.ts";
+import { appended, emptyStream, ended, known, laneKind, laneOf, withLane } from "./stream.ts";
+import type { Lane, Message, Stream, Thread, Turn } from "./thread.ts";
+import { emptyTurn, openedTurn } from "./turns.ts";
 
 /** The refusal for a conversation that is shorter than what is known of it: another one has this name now. */
 const BEYOND_END = "resume_beyond_end";

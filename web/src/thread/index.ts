@@ -1,4 +1,4 @@
-export { emptyThread, foldEffects } from "./fold";
-export { prependPage } from "./pages";
-export * from "./select";
-export type * from "./thread";
+export { emptyThread, foldEffects } from "./fold.ts";
+export { prependPage } from "./pages.ts";
+export * from "./select.ts";
+export type * from "./thread.ts";

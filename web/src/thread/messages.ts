@@ -1,9 +1,9 @@
 /** Messages: said outside of a turn, waiting beside one, taken as the heading of the next, or handed back. */
 
-import type { ClientEvent } from "../client";
-import { numberOf, rowsOf, textOf, timeOf } from "./fields";
-import { changed, changedLast, without } from "./share";
-import type { Message, MessageState, Thread, Turn } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { numberOf, rowsOf, textOf, timeOf } from "./fields.ts";
+import { changed, changedLast, without } from "./share.ts";
+import type { Message, MessageState, Thread, Turn } from "./thread.ts";
 
 /** Kinds after which a turn that comes to an end goes on; of others it is not told whether they ask for an answer. */
 const GOES_ON: ReadonlySet<string> = new Set(["followup", "form", "wizard"]);

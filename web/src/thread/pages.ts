@@ -1,14 +1,14 @@
 /** Pages of the past: older events in front of a thread, as if they had been folded first. */
 
-import type { ClientEvent, EventFrame } from "../client";
+import type { ClientEvent, EventFrame } from "../client/index.ts";
 import { joinPieces } from "../client/wire.ts";
-import { withFiles } from "./files";
-import { emptyThread, foldBatch, foldTurn, handBack, redrawn, withTurn } from "./fold";
-import { inOrder, messageOf, takeMessages, withMessage } from "./messages";
-import { nameOf } from "./places";
-import { withPlan } from "./plans";
-import { changed } from "./share";
-import type { Source, Thread, Turn } from "./thread";
+import { withFiles } from "./files.ts";
+import { emptyThread, foldBatch, foldTurn, handBack, redrawn, withTurn } from "./fold.ts";
+import { inOrder, messageOf, takeMessages, withMessage } from "./messages.ts";
+import { nameOf } from "./places.ts";
+import { withPlan } from "./plans.ts";
+import { changed } from "./share.ts";
+import type { Source, Thread, Turn } from "./thread.ts";
 
 /** Put the events of a page in front of a thread. The page ends where the thread begins. */
 export function prependPage(thread: Thread, frames: readonly EventFrame[]): Thread {

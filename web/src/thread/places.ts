@@ -5,15 +5,22 @@
  * release; it is counted, and changes nothing.
  */
 
-import type { ClientEvent } from "../client";
-import { approvalAnswered, approvalAsked, callEnded, callStarted, told } from "./acting";
-import { numberOf, numberOrNull, rowsOf, textOf } from "./fields";
-import { filesOf, withFiles } from "./files";
-import { planOf, planTold, withPlan } from "./plans";
-import { programMeant, programNamed, programPrinted, programPromised, programStands, programWritten } from "./programs";
-import { changeRound, decide, withItem } from "./rounds";
-import { fetched, searched, withSources } from "./sources";
-import type { Thread, Turn } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { approvalAnswered, approvalAsked, callEnded, callStarted, told } from "./acting.ts";
+import { numberOf, numberOrNull, rowsOf, textOf } from "./fields.ts";
+import { filesOf, withFiles } from "./files.ts";
+import { planOf, planTold, withPlan } from "./plans.ts";
+import {
+  programMeant,
+  programNamed,
+  programPrinted,
+  programPromised,
+  programStands,
+  programWritten,
+} from "./programs.ts";
+import { changeRound, decide, withItem } from "./rounds.ts";
+import { fetched, searched, withSources } from "./sources.ts";
+import type { Thread, Turn } from "./thread.ts";
 import {
   accounted,
   cited,
@@ -28,7 +35,7 @@ import {
   summed,
   timed,
   waiting,
-} from "./turns";
+} from "./turns.ts";
 
 type InTurn = (turn: Turn, event: ClientEvent, n: number) => Turn;
 type InThread = (thread: Thread, event: ClientEvent) => Thread;

@@ -1,9 +1,9 @@
 /** Plans: the newest version of each counts, and says which step it changed. */
 
-import type { ClientEvent } from "../client";
-import { flagOf, objectOf, textOf, textsOf, timeOf } from "./fields";
-import { changed, replaced } from "./share";
-import type { Plan, Round, Turn } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { flagOf, objectOf, textOf, textsOf, timeOf } from "./fields.ts";
+import { changed, replaced } from "./share.ts";
+import type { Plan, Round, Turn } from "./thread.ts";
 
 const STATUSES = ["pending", "in_progress", "done", "failed"] as const;
 

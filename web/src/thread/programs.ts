@@ -1,9 +1,9 @@
 /** Programs of calls: written on lanes or told by events, run, and ended with their output. */
 
-import type { ClientEvent } from "../client";
-import { changeCall } from "./calls";
-import { numberOrNull, objectOf, rowsOf, textOf, timeOf, timeOrNull } from "./fields";
-import type { Program, Turn } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { changeCall } from "./calls.ts";
+import { numberOrNull, objectOf, rowsOf, textOf, timeOf, timeOrNull } from "./fields.ts";
+import type { Program, Turn } from "./thread.ts";
 
 /** The most of a running program's output that is kept. */
 export const LOG_CHARS = 65_536;

@@ -1,10 +1,10 @@
 /** Rounds of a turn: one opens as soon as the log says that the model is asked next, and a decision settles it. */
 
-import type { ClientEvent } from "../client";
-import { advance, emptyCall } from "./calls";
-import { type Data, flagOf, numberOf, numberOrNull, objectOf, rowsOf, textOf, timeOf, timeOrNull } from "./fields";
-import { changed, changedLast, replaced, without } from "./share";
-import type { Answer, Growing, Round, RoundItem, Turn, Usage } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { advance, emptyCall } from "./calls.ts";
+import { type Data, flagOf, numberOf, numberOrNull, objectOf, rowsOf, textOf, timeOf, timeOrNull } from "./fields.ts";
+import { changed, changedLast, replaced, without } from "./share.ts";
+import type { Answer, Growing, Round, RoundItem, Turn, Usage } from "./thread.ts";
 
 export const NOTHING: Growing = { text: "", whole: false, aborted: "" };
 

@@ -1,6 +1,6 @@
 /** Selectors: what the title bar, the margin, the receipts and the traces say of a thread. Pure; the same state gives the same object. */
 
-import type { Call, Growing, Plan, Round, Source, Thread, Turn, Usage } from "./thread";
+import type { Call, Growing, Plan, Round, Source, Thread, Turn, Usage } from "./thread.ts";
 
 // --- the title bar
 

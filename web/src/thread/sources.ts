@@ -1,9 +1,9 @@
 /** Sources: what a search found, what was fetched, what an answer cites. A number is a source's for the whole conversation. */
 
-import type { ClientEvent } from "../client";
-import { changeCall } from "./calls";
-import { type Data, numberOf, numberOrNull, rowsOf, textOf, textsOf } from "./fields";
-import type { SearchResult, Source, Turn } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { changeCall } from "./calls.ts";
+import { type Data, numberOf, numberOrNull, rowsOf, textOf, textsOf } from "./fields.ts";
+import type { SearchResult, Source, Turn } from "./thread.ts";
 
 export function citedSource(row: Data): Source {
   return {

@@ -1,9 +1,9 @@
 /** The running stream: its lanes, each a text that grows. */
 
-import type { LaneEnded, LaneKnown, TextAppended } from "../client";
 import { countCharacters } from "../client/characters.ts";
-import { LOG_CHARS } from "./programs";
-import type { Lane, Stream } from "./thread";
+import type { LaneEnded, LaneKnown, TextAppended } from "../client/index.ts";
+import { LOG_CHARS } from "./programs.ts";
+import type { Lane, Stream } from "./thread.ts";
 
 /** The kinds of lanes; any other name is one of a later release. */
 export const LANE_KINDS = [

@@ -7,7 +7,7 @@
  * Rounds are numbered from 0 here, as in events (`iteration`); people see them from 1. Times are epoch milliseconds.
  */
 
-import type { ClientEvent, LaneFacts } from "../client";
+import type { ClientEvent, LaneFacts } from "../client/index.ts";
 
 /** What a person, or a service, said: a prompt, a followup, a steer, a form, an alert. */
 export interface Message {

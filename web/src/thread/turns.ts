@@ -1,13 +1,13 @@
 /** A turn from its first event to its last: opened, interrupted, deferred, closed, rated. */
 
-import type { ClientEvent } from "../client";
-import { hasEnded } from "./calls";
-import { type Data, flagOf, numberOf, numberOrNull, numbersOf, rowsOf, textOf, textsOf, timeOf } from "./fields";
-import { brokenOff } from "./programs";
-import { changeLast, openRound, usageOf, withItem, withOpenRound, withoutEmptyRound, withoutStream } from "./rounds";
-import { changed, changedLast, without } from "./share";
-import { citedSource } from "./sources";
-import type { Answer, Call, Compaction, Message, Outcome, Receipt, Round, Turn } from "./thread";
+import type { ClientEvent } from "../client/index.ts";
+import { hasEnded } from "./calls.ts";
+import { type Data, flagOf, numberOf, numberOrNull, numbersOf, rowsOf, textOf, textsOf, timeOf } from "./fields.ts";
+import { brokenOff } from "./programs.ts";
+import { changeLast, openRound, usageOf, withItem, withOpenRound, withoutEmptyRound, withoutStream } from "./rounds.ts";
+import { changed, changedLast, without } from "./share.ts";
+import { citedSource } from "./sources.ts";
+import type { Answer, Call, Compaction, Message, Outcome, Receipt, Round, Turn } from "./thread.ts";
 
 export function emptyTurn(turnId: string, startedAt: number): Turn {
   return {

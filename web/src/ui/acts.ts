@@ -4,7 +4,7 @@
  * The shell implements both; the thread and the margin only call them. Nothing here knows the network.
  */
 
-import type { Message } from "../thread/thread";
+import type { Message } from "../thread/thread.ts";
 
 export type Reaction = "ok" | "not_ok";
 

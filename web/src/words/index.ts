@@ -1,5 +1,5 @@
-import { callCodes, codes } from "./codes";
-import { en } from "./en";
+import { callCodes, codes } from "./en/codes.ts";
+import { en } from "./en/shared.ts";
 
 export {
   formatBytes,
@@ -10,9 +10,9 @@ export {
   formatPercent,
   formatTime,
   formatTokens,
-} from "./format";
+} from "./format.ts";
 
-export { sayReadout } from "./readout";
+export { sayReadout } from "./readout.ts";
 
 /** Return the sentence of a code; one that a later release added is told by `message`, or else by its name. */
 export function wordsOf(code: string, message = ""): string {

@@ -1,8 +1,8 @@
 /** The readout of the title bar in words. */
 
-import type { Readout } from "../thread/select";
-import { en } from "./en";
-import { formatTime } from "./format";
+import type { Readout } from "../thread/select.ts";
+import { en } from "./en/shared.ts";
+import { formatTime } from "./format.ts";
 
 export function sayReadout(readout: Readout): string {
   const say = en.readout;

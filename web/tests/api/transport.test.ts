@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { ApiError, HttpApi } from "../../src/api";
+import { ApiError, HttpApi } from "../../src/api/index.ts";
 
 const token = () => Promise.resolve("secret");
 const api = new HttpApi("http://127.0.0.1:4566/stage/", token);

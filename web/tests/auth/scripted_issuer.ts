@@ -1,7 +1,7 @@
 /** An issuer of the tests: it answers fetch, and the page's address and storage are plain objects. */
 
 import { vi } from "vitest";
-import type { PageConfig } from "../../src/auth";
+import type { PageConfig } from "../../src/auth/index.ts";
 
 export const ISSUER = "https://issuer.example";
 export const PAGE = "https://chat.example";

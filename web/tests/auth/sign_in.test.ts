@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { AuthError, type AuthSession, SignIn } from "../../src/auth";
-import { CONFIG, ISSUER, idToken, json, PAGE, ScriptedIssuer } from "./scripted_issuer";
+import { AuthError, type AuthSession, SignIn } from "../../src/auth/index.ts";
+import { CONFIG, ISSUER, idToken, json, PAGE, ScriptedIssuer } from "./scripted_issuer.ts";
 
 let issuer: ScriptedIssuer;
 

@@ -2,7 +2,7 @@
 
 import type { Message, Thread, Turn } from "../../src/thread/thread.ts";
 import type { ThreadContext } from "../../src/ui/acts.ts";
-import { approvalStates } from "./approval-states.ts";
+import { approvalStates } from "./approval_states.ts";
 import {
   answer,
   at,
@@ -24,7 +24,7 @@ import {
   turn,
   usage,
 } from "./build.ts";
-import { callStates } from "./call-states.ts";
+import { callStates } from "./call_states.ts";
 
 export interface State {
   readonly thread: Thread;

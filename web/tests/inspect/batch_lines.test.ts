@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { batchLines } from "../../src/inspect/batch_lines";
-import type { Batch, Entry } from "../../src/inspect/log_book";
-import { bookOf, load, NAMES } from "./load";
+import { batchLines } from "../../src/inspect/batch_lines.ts";
+import type { Batch, Entry } from "../../src/inspect/log_book.ts";
+import { bookOf, load, NAMES } from "./load.ts";
 
 /** Rounds count from 0 in the terminal, from 1 on the page. */
 function fromOne(line: string): string {

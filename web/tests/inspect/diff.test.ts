@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { diffRows, firstChanged } from "../../src/inspect/diff_rows";
-import { diffWords, nearChanges } from "../../src/inspect/word_diff";
-import { diffNumbers, diffOf, load, NAMES } from "./load";
+import { diffRows, firstChanged } from "../../src/inspect/diff_rows.ts";
+import { diffWords, nearChanges } from "../../src/inspect/word_diff.ts";
+import { diffNumbers, diffOf, load, NAMES } from "./load.ts";
 
 const EVERY = NAMES.flatMap((name) => diffNumbers(load(name)).map(([n, to]) => [name, n, to] as const));
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { costsOf, figuresOf, readShare, sumFigures } from "../../src/inspect/figures";
-import { figuresOfRound } from "../../src/inspect/rounds";
-import { placeRounds } from "../../src/inspect/rounds_list";
-import { load, NAMES, receiptsOf, roundsOf } from "./load";
+import { costsOf, figuresOf, readShare, sumFigures } from "../../src/inspect/figures.ts";
+import { figuresOfRound } from "../../src/inspect/rounds.tsx";
+import { placeRounds } from "../../src/inspect/rounds_list.ts";
+import { load, NAMES, receiptsOf, roundsOf } from "./load.ts";
 
 describe.each(NAMES)("the figures of the conversation %s", (name) => {
   const data = load(name);

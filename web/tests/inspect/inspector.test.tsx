@@ -3,10 +3,10 @@ import axe from "axe-core";
 import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { HttpApi } from "../../src/api";
-import Inspector from "../../src/inspect";
-import { load, roundsOf } from "./load";
-import { answering, type Recorded } from "./recorded";
+import { HttpApi } from "../../src/api/index.ts";
+import Inspector from "../../src/inspect/index.tsx";
+import { load, roundsOf } from "./load.ts";
+import { answering, type Recorded } from "./recorded.ts";
 
 /** Nothing here is slow by itself, but a busy machine may be. */
 const PATIENCE_MS = 60_000;

@@ -2,10 +2,10 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Receipts, Reply, RequestDiff, RequestView, Rounds } from "../../src/api";
-import type { Batch, LogBook } from "../../src/inspect/log_book";
-import { EMPTY_BOOK, PAGE_BATCHES, withPage } from "../../src/inspect/log_book";
-import { parseRecorded, type Recorded } from "./recorded";
+import type { Receipts, Reply, RequestDiff, RequestView, Rounds } from "../../src/api/index.ts";
+import type { Batch, LogBook } from "../../src/inspect/log_book.ts";
+import { EMPTY_BOOK, PAGE_BATCHES, withPage } from "../../src/inspect/log_book.ts";
+import { parseRecorded, type Recorded } from "./recorded.ts";
 
 export const NAMES = ["stage", "reduced"] as const;
 

@@ -9,8 +9,8 @@ import {
   rangeAround,
   systemSince,
   withPage,
-} from "../../src/inspect/log_book";
-import { bookOf, load, roundsOf } from "./load";
+} from "../../src/inspect/log_book.ts";
+import { bookOf, load, roundsOf } from "./load.ts";
 
 const data = load("stage");
 const book = bookOf(data);

@@ -6,7 +6,6 @@ that it holds first. A file's first line has the `usage`, the data of `accountin
 the `lines` that `stepline log` prints, by batch.
 """
 
-# ruff: noqa: INP001 - a script beside tests of TypeScript, in no package
 from __future__ import annotations
 
 import hashlib

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { RequestView } from "../../src/api";
-import { indexOfRound, placeRounds } from "../../src/inspect/rounds_list";
-import { leftOut, type Row, requestRows, shortenedMost, systemSections } from "../../src/inspect/sections";
-import { load, NAMES, requestNumbers, requestOf, roundsOf } from "./load";
+import type { RequestView } from "../../src/api/index.ts";
+import { indexOfRound, placeRounds } from "../../src/inspect/rounds_list.ts";
+import { leftOut, type Row, requestRows, shortenedMost, systemSections } from "../../src/inspect/sections.ts";
+import { load, NAMES, requestNumbers, requestOf, roundsOf } from "./load.ts";
 
 function rowsOf(name: (typeof NAMES)[number], n: number): { view: RequestView; rows: readonly Row[] } {
   const data = load(name);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { cutText, FOLDED_BYTES, oneLine, SHOWN_LINES, showHidden } from "../../src/inspect/text";
+import { cutText, FOLDED_BYTES, oneLine, SHOWN_LINES, showHidden } from "../../src/inspect/text.ts";
 
 describe("a text", () => {
   it("has a symbol for each hidden character", () => {

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { EventFrame } from "../../src/client";
-import { emptyThread, foldEffects, prependPage, type Thread } from "../../src/thread";
-import { effectsOf, everything, isDurable, named, reloadedOf, threadOf } from "./recordings";
+import type { EventFrame } from "../../src/client/index.ts";
+import { emptyThread, foldEffects, prependPage, type Thread } from "../../src/thread/index.ts";
+import { effectsOf, everything, isDurable, named, reloadedOf, threadOf } from "./recordings.ts";
 
 /** Return what a reader sees who reads the pages between these batches, the newest first. */
 function backwards(frames: readonly EventFrame[], cuts: readonly number[]): Thread {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import known from "../../src/thread/known.json";
-import { ELSEWHERE, IN_THREAD, IN_TURN, MOVED, nameOf } from "../../src/thread/places";
-import { laneKind } from "../../src/thread/stream";
-import { conversations, everything, isDurable, reloadedOf, threadOf } from "./recordings";
+import { ELSEWHERE, IN_THREAD, IN_TURN, MOVED, nameOf } from "../../src/thread/places.ts";
+import { laneKind } from "../../src/thread/stream.ts";
+import { conversations, everything, isDurable, reloadedOf, threadOf } from "./recordings.ts";
 
 /** Notices have no batch, so no recording of a log has them. */
 const NOTICES = ["chat.attachments", "rate_limit.attachment_failure"];

@@ -3,8 +3,15 @@
 import conversationsText from "../../../tests/data/thread/conversations.json?raw";
 import logsText from "../../../tests/data/thread/logs.json?raw";
 import toldText from "../../../tests/data/thread/told.json?raw";
-import { type Effect, type EventFrame, emptyState, type Frame, foldFrames, parseFrame } from "../../src/client";
-import { emptyThread, foldEffects, type Thread } from "../../src/thread";
+import {
+  type Effect,
+  type EventFrame,
+  emptyState,
+  type Frame,
+  foldFrames,
+  parseFrame,
+} from "../../src/client/index.ts";
+import { emptyThread, foldEffects, type Thread } from "../../src/thread/index.ts";
 
 export interface Recording {
   readonly name: string;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Round, Thread, Turn } from "../../src/thread";
-import { conversations, reloadedOf, threadOf } from "./recordings";
+import type { Round, Thread, Turn } from "../../src/thread/index.ts";
+import { conversations, reloadedOf, threadOf } from "./recordings.ts";
 
 /** Return a thread without what lanes alone say: what is being written, and the text of files while they were written. */
 function recorded(thread: Thread): Thread {

@@ -11,9 +11,9 @@ import {
   tokenStack,
   traceOf,
   traceScale,
-} from "../../src/thread";
-import { sayReadout } from "../../src/words";
-import { named, threadOf, told } from "./recordings";
+} from "../../src/thread/index.ts";
+import { sayReadout } from "../../src/words/index.ts";
+import { named, threadOf, told } from "./recordings.ts";
 
 function readouts(name: string): readonly string[] {
   const frames = named(name);

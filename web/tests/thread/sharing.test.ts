@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { Effect, Frame } from "../../src/client";
-import { emptyThread, foldEffects, type Thread } from "../../src/thread";
-import { conversations, effectsOf, named } from "./recordings";
+import type { Effect, Frame } from "../../src/client/index.ts";
+import { emptyThread, foldEffects, type Thread } from "../../src/thread/index.ts";
+import { conversations, effectsOf, named } from "./recordings.ts";
 
 const PIECES = 5_000;
 const PIECE = "8 chars.";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { Frame } from "../../src/client";
-import type { Call, Round, Thread, Turn } from "../../src/thread";
-import { named, threadOf, told } from "./recordings";
+import type { Frame } from "../../src/client/index.ts";
+import type { Call, Round, Thread, Turn } from "../../src/thread/index.ts";
+import { named, threadOf, told } from "./recordings.ts";
 
 function turnOf(frames: readonly Frame[], place = 0): Turn {
   return threadOf(frames).turns.at(place) as Turn;

@@ -2,7 +2,7 @@
 import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Composer } from "../../src/ui/composer/Composer.tsx";
+import { Composer } from "../../src/ui/composer/composer.tsx";
 import { Conversation, type Services } from "../../src/ui/store/conversation.ts";
 import { ending, opening, ScriptedClock, ScriptedSocket } from "./scripted.ts";
 

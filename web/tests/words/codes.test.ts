@@ -4,8 +4,8 @@ import errors from "../../../docs/reference/errors.md?raw";
 import execution from "../../../docs/reference/execution.md?raw";
 import liveEvents from "../../../docs/reference/live-events.md?raw";
 import messages from "../../../docs/reference/messages.md?raw";
-import { wordsOf, wordsOfCall } from "../../src/words";
-import { callCodes, codes } from "../../src/words/codes";
+import { callCodes, codes } from "../../src/words/en/codes.ts";
+import { wordsOf, wordsOfCall } from "../../src/words/index.ts";
 
 /** Parts of the pages about codes that no reader of the chat meets: those who deploy or write a bundle do. */
 const UNSEEN = ["What the code of a bundle is told", "What the command line says", "What nobody is told"];

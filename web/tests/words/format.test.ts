@@ -9,7 +9,7 @@ import {
   formatTime,
   formatTokens,
   sayReadout,
-} from "../../src/words";
+} from "../../src/words/index.ts";
 
 describe("numbers", () => {
   test.each([

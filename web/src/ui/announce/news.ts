@@ -1,7 +1,7 @@
 /** What is worth saying aloud about a thread that has changed. Pure. */
 
 import type { Answer, Thread, Turn } from "../../thread/thread.ts";
-import { shell } from "../app/words.ts";
+import { shell } from "../../words/en/shell.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { News } from "./announcer.ts";
 

@@ -1,7 +1,7 @@
 /** What a reader can do with the thread of one conversation, by the page. */
 
 import type { Acts } from "../acts.ts";
-import { FIELD } from "../composer/Composer.tsx";
+import { FIELD } from "../composer/composer.tsx";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 

@@ -1,8 +1,8 @@
 /** The words of the title bar: what runs now, or what the conversation has come to. Pure. */
 
 import { openTurn, readoutOf, type Thread } from "../../thread/index.ts";
+import { shell } from "../../words/en/shell.ts";
 import { formatTokens, sayReadout } from "../../words/index.ts";
-import { shell } from "../app/words.ts";
 
 /** Return the words; `stopping` is true from the click on Stop, before the server has heard it. */
 export function readoutText(thread: Thread, stopping: boolean): string {

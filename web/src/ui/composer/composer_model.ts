@@ -4,7 +4,7 @@
  * A message with files that are still under way waits for them, and goes out by itself.
  */
 
-import { shell } from "../app/words.ts";
+import { shell } from "../../words/en/shell.ts";
 import type { Attachments, TakenFile } from "../attachments/attachments.ts";
 import { readiness } from "../attachments/attachments.ts";
 import { Store } from "../store/store.ts";

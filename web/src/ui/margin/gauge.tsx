@@ -1,10 +1,10 @@
 /** How much of its budget a request had, by what was read from the cache, written to it, and neither. */
 
-import type { Context } from "../../thread/select";
-import type { Thread } from "../../thread/thread";
-import { memo } from "../turn/memo";
-import { cachedPercent, segments } from "../turn/receipt";
-import { say } from "../turn/words";
+import type { Context } from "../../thread/select.ts";
+import type { Thread } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { memo } from "../turn/memo.tsx";
+import { cachedPercent, segments } from "../turn/receipt.tsx";
 
 /** The round, from 1, whose request was counted last; 0 if none was. */
 export function countedRound(thread: Thread): number {

@@ -1,3 +1,3 @@
 import "../turn/turn.css";
 
-export { Margin } from "./margin";
+export { Margin } from "./margin.tsx";

@@ -1,18 +1,18 @@
 /** Sources and files: those of the newest turn first, all of them on a click. */
 
 import { useState } from "preact/hooks";
-import { visible } from "../../markdown";
-import { sourcesOf } from "../../thread/select";
-import type { FileRow, Source, Thread } from "../../thread/thread";
-import { formatBytes } from "../../words/format";
-import { baseName, PathLink, plainClick } from "../turn/bits";
-import { SourceTitle } from "../turn/call";
-import { placeOf } from "../turn/cite-card";
-import { useCited } from "../turn/cited";
-import { useDesk } from "../turn/desk";
-import { Icon } from "../turn/mark";
-import { memo } from "../turn/memo";
-import { say } from "../turn/words";
+import { visible } from "../../markdown/index.ts";
+import { sourcesOf } from "../../thread/select.ts";
+import type { FileRow, Source, Thread } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatBytes } from "../../words/format.ts";
+import { baseName, PathLink, plainClick } from "../turn/bits.tsx";
+import { SourceTitle } from "../turn/call.tsx";
+import { placeOf } from "../turn/cite_card.tsx";
+import { useCited } from "../turn/cited.ts";
+import { useDesk } from "../turn/desk.ts";
+import { Icon } from "../turn/mark.tsx";
+import { memo } from "../turn/memo.tsx";
 
 const shown = 8;
 const none: readonly Source[] = [];

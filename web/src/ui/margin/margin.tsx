@@ -1,13 +1,13 @@
 /** What stands beside the thread: plan, sources, files, and how full the context is. */
 
 import type { ComponentChildren } from "preact";
-import { contextOf, currentPlan, planDraft } from "../../thread/select";
-import { DeskContext } from "../turn/desk";
-import { type ThreadProps, useDeskOf } from "../turn/thread-view";
-import { say } from "../turn/words";
-import { countedRound, Gauge } from "./gauge";
-import { Files, firstSources, promisedFiles, Sources } from "./lists";
-import { PlanTracker } from "./plan";
+import { contextOf, currentPlan, planDraft } from "../../thread/select.ts";
+import { say } from "../../words/en/thread.ts";
+import { DeskContext } from "../turn/desk.ts";
+import { type ThreadProps, useDeskOf } from "../turn/thread_view.tsx";
+import { countedRound, Gauge } from "./gauge.tsx";
+import { Files, firstSources, promisedFiles, Sources } from "./lists.tsx";
+import { PlanTracker } from "./plan.tsx";
 
 /** `children` stand above all else: the preview of a file, for instance. */
 export function Margin(props: ThreadProps & { children?: ComponentChildren }) {

@@ -1,12 +1,12 @@
 /** The plans of a thread: the current one step by step, the others a line each. */
 
-import { Markdown } from "../../markdown";
-import type { Growing, Plan } from "../../thread/thread";
-import { useDesk } from "../turn/desk";
-import { StepMark } from "../turn/mark";
-import { memo } from "../turn/memo";
-import { planProgress } from "../turn/plan-line";
-import { say } from "../turn/words";
+import { Markdown } from "../../markdown/index.ts";
+import type { Growing, Plan } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { useDesk } from "../turn/desk.ts";
+import { StepMark } from "../turn/mark.tsx";
+import { memo } from "../turn/memo.tsx";
+import { planProgress } from "../turn/plan_line.tsx";
 
 export const Steps = memo(function Steps({ plan, running }: { plan: Plan; running: boolean }) {
   // What changed is marked for a second by an animation, which a new key begins anew.

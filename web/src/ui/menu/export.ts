@@ -1,8 +1,8 @@
 /** A conversation as a document to keep. The Markdown has what people said and read; the JSON has everything. */
 
 import type { Thread, Turn } from "../../thread/thread.ts";
+import { shell } from "../../words/en/shell.ts";
 import { formatBytes } from "../../words/index.ts";
-import { shell } from "../app/words.ts";
 
 const { document: words } = shell;
 

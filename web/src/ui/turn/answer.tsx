@@ -1,12 +1,12 @@
 /** The answers of a turn: the last one as its text, those that were held back as numbered lines on the rail. */
 
-import { Markdown } from "../../markdown";
-import type { Answer, Message, Source, Turn } from "../../thread/thread";
-import { placeOf } from "./cite-card";
-import { useDesk, useOpen } from "./desk";
-import { Icon } from "./mark";
-import { memo } from "./memo";
-import { say } from "./words";
+import { Markdown } from "../../markdown/index.ts";
+import type { Answer, Message, Source, Turn } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { placeOf } from "./cite_card.tsx";
+import { useDesk, useOpen } from "./desk.ts";
+import { Icon } from "./mark.tsx";
+import { memo } from "./memo.tsx";
 
 /** The sources of an answer as a list, for paper. */
 function Footnotes({ citations }: { citations: readonly Source[] }) {

@@ -1,16 +1,16 @@
 /** The request that a call may run: what would run, with which parameters, and the three answers, all by keyboard. */
 
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { visible } from "../../markdown";
-import type { Approval as Asked, Call } from "../../thread/thread";
-import { wordsOf } from "../../words";
-import { formatMs, formatTime } from "../../words/format";
-import type { Acts } from "../acts";
-import { Params } from "./call";
-import { useNow } from "./desk";
-import { Mark } from "./mark";
-import { ProgramText } from "./program";
-import { say } from "./words";
+import { visible } from "../../markdown/index.ts";
+import type { Approval as Asked, Call } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatMs, formatTime } from "../../words/format.ts";
+import { wordsOf } from "../../words/index.ts";
+import type { Acts } from "../acts.ts";
+import { Params } from "./call.tsx";
+import { useNow } from "./desk.ts";
+import { Mark } from "./mark.tsx";
+import { ProgramText } from "./program.tsx";
 
 const denialChars = 1000;
 

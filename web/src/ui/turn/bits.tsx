@@ -1,10 +1,10 @@
 /** Small parts that several cards are made of: a path, a time that runs, text that is long, a fold. */
 
 import { useState } from "preact/hooks";
-import { visible } from "../../markdown";
-import { formatMs } from "../../words/format";
-import { useDesk, useNow } from "./desk";
-import { say } from "./words";
+import { visible } from "../../markdown/index.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatMs } from "../../words/format.ts";
+import { useDesk, useNow } from "./desk.ts";
 
 /** A click that the page itself follows: with a modifier, or another button, the browser does. */
 export function plainClick(event: MouseEvent): boolean {

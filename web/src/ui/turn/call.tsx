@@ -1,17 +1,17 @@
 /** One call of a tool: its parameters, how it stands, what came of it. A call that runs a program is a program card. */
 
-import { parsePath, visible } from "../../markdown";
-import type { Call, FetchView, SearchResult, SearchView } from "../../thread/thread";
-import { wordsOfCall } from "../../words";
-import { formatMs } from "../../words/format";
-import { Approval } from "./approval";
-import { Elapsed, LongText, PathLink } from "./bits";
-import { callKey, useDesk, useOpen } from "./desk";
-import { gist, JsonTree } from "./json";
-import { CallMark, Icon } from "./mark";
-import { memo } from "./memo";
-import { ProgramCard } from "./program";
-import { say } from "./words";
+import { parsePath, visible } from "../../markdown/index.ts";
+import type { Call, FetchView, SearchResult, SearchView } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatMs } from "../../words/format.ts";
+import { wordsOfCall } from "../../words/index.ts";
+import { Approval } from "./approval.tsx";
+import { Elapsed, LongText, PathLink } from "./bits.tsx";
+import { callKey, useDesk, useOpen } from "./desk.ts";
+import { gist, JsonTree } from "./json.tsx";
+import { CallMark, Icon } from "./mark.tsx";
+import { memo } from "./memo.tsx";
+import { ProgramCard } from "./program.tsx";
 
 const tones: Partial<Record<Call["state"], string>> = {
   running: "live",

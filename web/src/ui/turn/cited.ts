@@ -1,7 +1,7 @@
 /** The citation that the reader points at: one on the whole page, seen by its card and by the margin's list. */
 
 import { useLayoutEffect } from "preact/hooks";
-import { useRedraw } from "./memo";
+import { useRedraw } from "./memo.tsx";
 
 export interface Cited {
   readonly sid: number;

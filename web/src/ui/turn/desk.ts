@@ -7,11 +7,11 @@
 
 import { createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect } from "preact/hooks";
-import { type MarkdownContext, pathAddress } from "../../markdown";
-import type { Source, Thread } from "../../thread/thread";
-import type { Acts, ThreadContext } from "../acts";
-import { cite } from "./cited";
-import { useRedraw } from "./memo";
+import { type MarkdownContext, pathAddress } from "../../markdown/index.ts";
+import type { Source, Thread } from "../../thread/thread.ts";
+import type { Acts, ThreadContext } from "../acts.ts";
+import { cite } from "./cited.ts";
+import { useRedraw } from "./memo.tsx";
 
 export const turnKey = (turnId: string): string => turnId;
 export const roundKey = (turnId: string, iteration: number): string => `${turnId}/${iteration}`;

@@ -1,11 +1,11 @@
 /** A file, or a text of the timeline, while it is written. */
 
 import { useState } from "preact/hooks";
-import { CodeBlock, visible } from "../../markdown";
-import type { Draft } from "../../thread/thread";
-import { Icon, Mark } from "./mark";
-import { memo } from "./memo";
-import { say } from "./words";
+import { CodeBlock, visible } from "../../markdown/index.ts";
+import type { Draft } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { Icon, Mark } from "./mark.tsx";
+import { memo } from "./memo.tsx";
 
 function languageOf(draft: Draft): string {
   const ending = /\.([a-z0-9]+)$/i.exec(draft.name)?.[1];

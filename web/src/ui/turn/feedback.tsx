@@ -1,13 +1,13 @@
 /** What a reader thinks of an answer: up or down, then a line if they like; the same again takes it back. */
 
 import { useEffect, useId, useState } from "preact/hooks";
-import type { Feedback as Standing } from "../../thread/thread";
-import { wordsOf } from "../../words";
-import type { Reaction } from "../acts";
-import { useDesk } from "./desk";
-import { Icon } from "./mark";
-import { memo } from "./memo";
-import { say } from "./words";
+import type { Feedback as Standing } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { wordsOf } from "../../words/index.ts";
+import type { Reaction } from "../acts.ts";
+import { useDesk } from "./desk.ts";
+import { Icon } from "./mark.tsx";
+import { memo } from "./memo.tsx";
 
 const lineChars = 1000;
 const againMs = 3000;

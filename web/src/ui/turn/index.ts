@@ -1,4 +1,4 @@
 import "./turn.css";
 
-export { callKey, roundKey, turnKey } from "./desk";
-export { ThreadView } from "./thread-view";
+export { callKey, roundKey, turnKey } from "./desk.ts";
+export { ThreadView } from "./thread_view.tsx";

@@ -1,7 +1,7 @@
 /** The small marks of states, each with its word, and icons, which have none. */
 
-import type { CallState, Plan } from "../../thread/thread";
-import { say } from "./words";
+import type { CallState, Plan } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
 
 type Shape = "done" | "failed" | "running" | "half" | "empty" | "doubt" | "skipped" | "hand";
 

@@ -1,15 +1,15 @@
 /** What a person or a service said: the heading of a turn, or a line on its rail. */
 
 import { useState } from "preact/hooks";
-import { visible } from "../../markdown";
-import type { Message, Turn } from "../../thread/thread";
-import { wordsOf } from "../../words";
-import { formatBytes, formatMs } from "../../words/format";
-import type { Trouble } from "../acts";
-import { useDesk } from "./desk";
-import { Icon, Mark } from "./mark";
-import { memo } from "./memo";
-import { say } from "./words";
+import { visible } from "../../markdown/index.ts";
+import type { Message, Turn } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatBytes, formatMs } from "../../words/format.ts";
+import { wordsOf } from "../../words/index.ts";
+import type { Trouble } from "../acts.ts";
+import { useDesk } from "./desk.ts";
+import { Icon, Mark } from "./mark.tsx";
+import { memo } from "./memo.tsx";
 
 function Origin({ message }: { message: Message }) {
   const { kind, source } = message;

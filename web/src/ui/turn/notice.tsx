@@ -1,7 +1,7 @@
-import type { Compaction, Round } from "../../thread/thread";
-import { wordsOf } from "../../words";
-import { Mark } from "./mark";
-import { say } from "./words";
+import type { Compaction, Round } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { wordsOf } from "../../words/index.ts";
+import { Mark } from "./mark.tsx";
 
 /** A compaction that made the request smaller, or is about to; one that changed nothing is told in its opened round alone. */
 export function compactionIsSaid(compaction: Compaction): boolean {

@@ -1,14 +1,14 @@
 /** A call that runs a program: its source, what it prints, the files that it promised. */
 
-import { CodeBlock, visible } from "../../markdown";
-import type { Call, Program } from "../../thread/thread";
-import { formatBytes, formatMs } from "../../words/format";
-import { baseName, Elapsed, LongText, PathLink } from "./bits";
-import { CallTime, Params, Paths, StatePill, Why } from "./call";
-import { useDesk } from "./desk";
-import { CallMark, Icon, Mark } from "./mark";
-import { Tabs } from "./tabs";
-import { say } from "./words";
+import { CodeBlock, visible } from "../../markdown/index.ts";
+import type { Call, Program } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatBytes, formatMs } from "../../words/format.ts";
+import { baseName, Elapsed, LongText, PathLink } from "./bits.tsx";
+import { CallTime, Params, Paths, StatePill, Why } from "./call.tsx";
+import { useDesk } from "./desk.ts";
+import { CallMark, Icon, Mark } from "./mark.tsx";
+import { Tabs } from "./tabs.tsx";
 
 /** How many lines of a text there are: a last one without an end counts, an empty one does not. */
 function lineCount(text: string): number {

@@ -1,9 +1,9 @@
 /** The receipt of a turn: what each round read, wrote and cost, in tokens. */
 
-import { type TokenStack, tokenStack } from "../../thread/select";
-import type { Bust, Round, Receipt as Total, Usage } from "../../thread/thread";
-import { formatMs, formatNumber } from "../../words/format";
-import { say } from "./words";
+import { type TokenStack, tokenStack } from "../../thread/select.ts";
+import type { Bust, Round, Receipt as Total, Usage } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatMs, formatNumber } from "../../words/format.ts";
 
 /** The four classes in their order, each with the class of its colour. */
 const classes = [

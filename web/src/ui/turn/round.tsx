@@ -1,21 +1,21 @@
 /** One decision of the model and its actions: a line on the rail, opened while it lives. */
 
-import { Markdown, visible } from "../../markdown";
-import type { Compaction, Round, RoundItem } from "../../thread/thread";
-import { wordsOf } from "../../words";
-import { formatMs, formatTime } from "../../words/format";
-import { plainClick } from "./bits";
-import { CallCard } from "./call";
-import { roundKey, useDesk, useNow, useOpen } from "./desk";
-import { DraftCard } from "./draft";
-import { gist, JsonTree } from "./json";
-import { memo } from "./memo";
-import { formatSince } from "./message";
-import { CompactionLine, compactionIsSaid } from "./notice";
-import { PlanLine } from "./plan-line";
-import { Thinking } from "./thinking";
-import { Trace } from "./trace";
-import { say } from "./words";
+import { Markdown, visible } from "../../markdown/index.ts";
+import type { Compaction, Round, RoundItem } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatMs, formatTime } from "../../words/format.ts";
+import { wordsOf } from "../../words/index.ts";
+import { plainClick } from "./bits.tsx";
+import { CallCard } from "./call.tsx";
+import { roundKey, useDesk, useNow, useOpen } from "./desk.ts";
+import { DraftCard } from "./draft.tsx";
+import { gist, JsonTree } from "./json.tsx";
+import { memo } from "./memo.tsx";
+import { formatSince } from "./message.tsx";
+import { CompactionLine, compactionIsSaid } from "./notice.tsx";
+import { PlanLine } from "./plan_line.tsx";
+import { Thinking } from "./thinking.tsx";
+import { Trace } from "./trace.tsx";
 
 /** A note on one line: citations go, links become their text. */
 export function plainNote(text: string): string {

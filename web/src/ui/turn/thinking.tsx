@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import type { Growing } from "../../thread/thread";
-import { say } from "./words";
+import type { Growing } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
 
 const lastLines = 3;
 

@@ -1,8 +1,8 @@
 /** The 96 px of a round: where the model wrote, where a tool ran, and where it is now, to the scale of the turn. */
 
-import { type Segment, traceOf } from "../../thread/select";
-import type { Round } from "../../thread/thread";
-import { useNow } from "./desk";
+import { type Segment, traceOf } from "../../thread/select.ts";
+import type { Round } from "../../thread/thread.ts";
+import { useNow } from "./desk.ts";
 
 const width = 96;
 

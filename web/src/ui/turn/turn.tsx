@@ -1,22 +1,22 @@
 /** One turn: its prompts, its rounds and what came between them, its answers, its end. */
 
 import { useState } from "preact/hooks";
-import { visible } from "../../markdown";
-import { traceScale } from "../../thread/select";
-import type { Message, Outcome, Receipt, Round, Turn } from "../../thread/thread";
-import { wordsOf } from "../../words";
-import { formatMs, formatTime } from "../../words/format";
-import type { Trouble } from "../acts";
-import { DeferredAnswer, FinalAnswer, finalAnswer, oneLine } from "./answer";
-import { turnKey, useDesk, useNow, useOpen } from "./desk";
-import { Feedback } from "./feedback";
-import { Icon, Mark } from "./mark";
-import { memo } from "./memo";
-import { MessageLine, Prompt, unreadBy } from "./message";
-import { Compactions } from "./notice";
-import { ReceiptTable, receiptLine } from "./receipt";
-import { failed, RoundView } from "./round";
-import { say } from "./words";
+import { visible } from "../../markdown/index.ts";
+import { traceScale } from "../../thread/select.ts";
+import type { Message, Outcome, Receipt, Round, Turn } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import { formatMs, formatTime } from "../../words/format.ts";
+import { wordsOf } from "../../words/index.ts";
+import type { Trouble } from "../acts.ts";
+import { DeferredAnswer, FinalAnswer, finalAnswer, oneLine } from "./answer.tsx";
+import { turnKey, useDesk, useNow, useOpen } from "./desk.ts";
+import { Feedback } from "./feedback.tsx";
+import { Icon, Mark } from "./mark.tsx";
+import { memo } from "./memo.tsx";
+import { MessageLine, Prompt, unreadBy } from "./message.tsx";
+import { Compactions } from "./notice.tsx";
+import { ReceiptTable, receiptLine } from "./receipt.tsx";
+import { failed, RoundView } from "./round.tsx";
 
 export interface TurnProps {
   turn: Turn;

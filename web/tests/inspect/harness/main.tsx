@@ -2,13 +2,13 @@
 
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { HttpApi, type Rounds } from "../../../src/api";
-import Inspector from "../../../src/inspect";
+import { HttpApi, type Rounds } from "../../../src/api/index.ts";
+import Inspector from "../../../src/inspect/index.tsx";
 import "../../../src/ui/tokens.css";
 // The page has these, too: a name that both use shows here.
 import "../../../src/ui/app/shell.css";
 import "../../../src/ui/turn/turn.css";
-import { answering, parseRecorded } from "../recorded";
+import { answering, parseRecorded } from "../recorded.ts";
 
 const asked = new URLSearchParams(location.search);
 const file = await fetch(`../data/${asked.get("data") ?? "stage"}.jsonl`);

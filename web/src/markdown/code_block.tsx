@@ -1,0 +1,126 @@
+/**
+ * Code with numbered lines: plain while it grows, coloured when it is whole.
+ *
+ * Colours come from highlight.js's tokens, in a chunk of its own that the first coloured block loads. Beyond 100 KB there are no
+ * colours, and beyond 400 KB no lines either: it is one text then.
+ */
+
+import { Component, type VNode } from "preact";
+import { say } from "../words/en/markdown.ts";
+import type { PaintedLine } from "./highlight.ts";
+import { visibleOrder } from "./visible.ts";
+
+const COLOUR_MAX_CHARS = 100_000;
+const LINES_MAX_CHARS = 400_000;
+const COPIED_MS = 2_000;
+
+interface Props {
+  readonly code: string;
+  /** The name that the author gave, "" for none. */
+  readonly language: string;
+  /** Nothing more comes. */
+  readonly whole: boolean;
+}
+
+interface State {
+  readonly painted: { readonly code: string; readonly language: string; readonly lines: readonly PaintedLine[] } | null;
+  readonly copied: "" | "copied" | "failed";
+}
+
+export class CodeBlock extends Component<Props, State> {
+  override state: State = { painted: null, copied: "" };
+  /** Lines that were drawn before, and are drawn as the same nodes while more come. */
+  #lines: VNode[] = [];
+  #drawn = "";
+  #gone = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  override componentDidMount(): void {
+    void this.#paint();
+  }
+
+  override componentDidUpdate(): void {
+    void this.#paint();
+  }
+
+  override componentWillUnmount(): void {
+    this.#gone = true;
+    clearTimeout(this.#timer);
+  }
+
+  override shouldComponentUpdate(next: Props, state: State): boolean {
+    const { code, language, whole } = this.props;
+    return code !== next.code || language !== next.language || whole !== next.whole || state !== this.state;
+  }
+
+  async #paint(): Promise<void> {
+    const { code, language, whole } = this.props;
+    if (!whole || language === "" || code.length > COLOUR_MAX_CHARS || this.#isPainted()) return;
+    const { paint } = await import("./highlight.ts");
+    if (this.#gone || this.props.code !== code || this.props.language !== language || this.#isPainted()) return;
+    const lines = paint(visibleOrder(code), language);
+    if (lines) this.setState({ painted: { code, language, lines } });
+  }
+
+  #isPainted(): boolean {
+    const { painted } = this.state;
+    return painted !== null && painted.code === this.props.code && painted.language === this.props.language;
+  }
+
+  #copy = async (): Promise<void> => {
+    let copied: State["copied"] = "copied";
+    try {
+      await navigator.clipboard.writeText(this.props.code);
+    } catch {
+      copied = "failed"; // the browser's own setting forbids it
+    }
+    this.setState({ copied });
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.setState({ copied: "" }), COPIED_MS);
+  };
+
+  #drawPlain(): VNode[] | string {
+    const code = visibleOrder(this.props.code);
+    if (code.length > LINES_MAX_CHARS) return code;
+    const from = code.startsWith(this.#drawn) ? Math.max(this.#lines.length - 1, 0) : 0;
+    const lines = code.split("\n");
+    // The last line of before may have grown.
+    this.#lines = [...this.#lines.slice(0, from), ...lines.slice(from).map((line) => <span>{line || " "}</span>)];
+    this.#drawn = code;
+    return this.#lines;
+  }
+
+  override render({ language }: Props, { painted, copied }: State): VNode {
+    const lines = this.#isPainted() && painted ? painted.lines.map(drawLine) : this.#drawPlain();
+    const isText = typeof lines === "string";
+    const words = { "": say.copy, copied: say.copied, failed: say.copyFailed };
+    return (
+      <div class="code">
+        <button type="button" class="copy" onClick={this.#copy} aria-live="polite">
+          {words[copied]}
+        </button>
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keys */}
+        <section class="lines" aria-label={say.code(language)} tabIndex={0}>
+          <pre class={isText ? "source unlined" : "source"} dir="ltr">
+            {lines}
+          </pre>
+        </section>
+      </div>
+    );
+  }
+}
+
+function drawLine(line: PaintedLine): VNode {
+  return (
+    <span>
+      {line.length === 0
+        ? " "
+        : line.map(({ text, tone }) => {
+            if (tone === "word") return <i>{text}</i>;
+            if (tone === "value") return <b>{text}</b>;
+            if (tone === "aside") return <u>{text}</u>;
+            return text;
+          })}
+    </span>
+  );
+}

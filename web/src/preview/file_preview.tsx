@@ -1,0 +1,182 @@
+/**
+ * A file of the conversation: text, Markdown, a table, a picture, or a page without scripts. Anything else is a download.
+ *
+ * Bytes are fetched by a short-lived link and never kept. A picture is shown from a blob, so nothing but the page's own fetch
+ * leaves; an SVG within `<img>` runs no scripts and loads nothing.
+ */
+
+import { Component, type ComponentChildren, type VNode } from "preact";
+import type { FileLink } from "../api/index.ts";
+import { CodeBlock, Markdown, type MarkdownContext, visible } from "../markdown/index.ts";
+import type { FileRow } from "../thread/thread.ts";
+import { formatBytes } from "../words/index.ts";
+import { CsvView } from "./csv_view.tsx";
+import { HtmlFrame } from "./html_frame.tsx";
+import { type Kind, kindOf } from "./kind.ts";
+import "./preview.css";
+import { say } from "../words/en/preview.ts";
+
+const TEXT_MAX_BYTES = 4_000_000;
+const IMAGE_MAX_BYTES = 32_000_000;
+
+interface Props {
+  readonly file: FileRow;
+  /** Make a link to the bytes; `attachment` for one that is saved. */
+  open(path: string, disposition: "inline" | "attachment"): Promise<FileLink>;
+  onClose(): void;
+  /** Of the conversation, for links and paths of a Markdown file. */
+  readonly context?: MarkdownContext | undefined;
+}
+
+type Content =
+  | { readonly is: "loading" }
+  | { readonly is: "failed" }
+  | { readonly is: "nothing"; readonly why: string }
+  | { readonly is: "text"; readonly text: string }
+  | { readonly is: "image"; readonly url: string };
+
+interface State {
+  readonly content: Content;
+  readonly source: boolean;
+}
+
+const NOWHERE: MarkdownContext = {
+  conversation: "",
+  resolveSource: () => undefined,
+  onCite: () => undefined,
+  onOpenPath: () => undefined,
+};
+
+/** Return why a file is not fetched at all, "" if it is. */
+function refusal(kind: Kind, sizeBytes: number): string {
+  if (kind.is === "pdf") return say.pdf;
+  if (kind.is === "unknown") return say.unknown;
+  return sizeBytes > (kind.is === "image" ? IMAGE_MAX_BYTES : TEXT_MAX_BYTES) ? say.tooLarge : "";
+}
+
+export class FilePreview extends Component<Props, State> {
+  override state: State = { content: { is: "loading" }, source: false };
+  #abort = new AbortController();
+  #url = "";
+
+  override componentDidMount(): void {
+    void this.#load();
+  }
+
+  override componentDidUpdate(before: Readonly<Props>): void {
+    const { path, sha256 } = this.props.file;
+    if (before.file.path !== path || before.file.sha256 !== sha256) void this.#load();
+  }
+
+  override componentWillUnmount(): void {
+    this.#forget();
+  }
+
+  get #kind(): Kind {
+    return kindOf(this.props.file.mime, this.props.file.filename);
+  }
+
+  #forget(): void {
+    this.#abort.abort();
+    if (this.#url) URL.revokeObjectURL(this.#url);
+    this.#url = "";
+  }
+
+  async #load(): Promise<void> {
+    this.#forget();
+    this.#abort = new AbortController();
+    const { signal } = this.#abort;
+    const why = refusal(this.#kind, this.props.file.sizeBytes);
+    this.setState({ source: false, content: why ? { is: "nothing", why } : { is: "loading" } });
+    if (why) return;
+    const content = await this.#fetch(this.#kind, signal).catch((): Content => ({ is: "failed" }));
+    if (!signal.aborted) this.setState({ content });
+    else if (content.is === "image") URL.revokeObjectURL(content.url);
+  }
+
+  async #fetch(kind: Kind, signal: AbortSignal): Promise<Content> {
+    const link = await this.props.open(this.props.file.path, "inline");
+    const why = refusal(kind, link.size_bytes);
+    if (why) return { is: "nothing", why };
+    const response = await fetch(link.url, { signal, credentials: "omit", cache: "no-store", redirect: "error" });
+    if (!response.ok) return { is: "failed" };
+    if (kind.is !== "image") {
+      const text = new TextDecoder().decode(await response.arrayBuffer());
+      return text === "" ? { is: "nothing", why: say.empty } : { is: "text", text };
+    }
+    // By the type that was judged to be a picture's, not by the one that the answer claims.
+    const url = URL.createObjectURL(new Blob([await response.arrayBuffer()], { type: kind.mime }));
+    if (!signal.aborted) this.#url = url;
+    return { is: "image", url };
+  }
+
+  #download = async (): Promise<void> => {
+    const link = await this.props.open(this.props.file.path, "attachment").catch(() => null);
+    if (!link) return this.setState({ content: { is: "failed" } });
+    const anchor = document.createElement("a");
+    anchor.href = link.url;
+    anchor.target = "_blank";
+    anchor.rel = "noopener noreferrer";
+    anchor.click();
+  };
+
+  #drawContent(): ComponentChildren {
+    const { content, source } = this.state;
+    if (content.is === "loading") return <p class="aside">{say.loading}</p>;
+    if (content.is === "nothing") return <p class="aside">{content.why}</p>;
+    if (content.is === "failed") {
+      return (
+        <p class="aside" role="alert">
+          {say.failed}{" "}
+          <button type="button" class="again" onClick={() => void this.#load()}>
+            {say.again}
+          </button>
+        </p>
+      );
+    }
+    if (content.is === "image") {
+      const fail = () => this.setState({ content: { is: "nothing", why: say.broken } });
+      return <img class="picture" src={content.url} alt={visible(this.props.file.filename)} onError={fail} />;
+    }
+    const kind = this.#kind;
+    if (source || kind.is === "text") {
+      return (
+        <CodeBlock code={content.text} language={kind.is === "text" ? kind.language : (SOURCES[kind.is] ?? "")} whole />
+      );
+    }
+    if (kind.is === "csv") return <CsvView text={content.text} />;
+    if (kind.is === "html") return <HtmlFrame text={content.text} />;
+    return <Markdown text={content.text} growing={false} context={this.props.context ?? NOWHERE} />;
+  }
+
+  override render({ file, onClose }: Readonly<Props>): VNode {
+    const { content, source } = this.state;
+    const name = visible(file.filename);
+    const twoWays = content.is === "text" && this.#kind.is !== "text";
+    return (
+      <section class="preview" aria-label={say.preview(name)}>
+        <header>
+          <h2 dir="ltr" title={visible(file.path)}>
+            {name}
+          </h2>
+          <span class="num">{formatBytes(file.sizeBytes)}</span>
+          {twoWays && (
+            <button type="button" aria-pressed={source} onClick={() => this.setState({ source: !source })}>
+              {say.source}
+            </button>
+          )}
+          <button type="button" onClick={this.#download}>
+            {say.download}
+          </button>
+          <button type="button" onClick={onClose}>
+            {say.close}
+          </button>
+        </header>
+        <div class="content">{this.#drawContent()}</div>
+      </section>
+    );
+  }
+}
+
+/** The language in which the source of a kind is coloured. */
+const SOURCES: Readonly<Record<string, string>> = { html: "xml" };

@@ -1,0 +1,56 @@
+/** The two places that a screen reader listens to: what goes on, and what was refused. */
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { shell } from "../../words/en/shell.ts";
+import { wordsOf } from "../../words/index.ts";
+import { reasonWords } from "../attachments/attachment_list.tsx";
+import type { PendingFile } from "../attachments/attachments.ts";
+import { browserClock } from "../store/clock.ts";
+import type { Page } from "../store/page.ts";
+import { useSelector, useStore } from "../store/store.ts";
+import { Announcer } from "./announcer.ts";
+import { newsOf } from "./news.ts";
+
+export function Announcements({ page }: { page: Page }) {
+  const conversation = useStore(page.current);
+  const [spoken, setSpoken] = useState("");
+  const announcer = useMemo(() => new Announcer(browserClock, setSpoken), []);
+  useEffect(() => {
+    let before = conversation.store.value.thread;
+    return conversation.store.subscribe(() => {
+      const after = conversation.store.value.thread;
+      for (const news of newsOf(before, after, page.settings.value.reading)) announcer.tell(news);
+      before = after;
+    });
+  }, [conversation, announcer, page]);
+  const alert = useSelector(conversation.store, (state) => state.alert);
+  const refused = useSelector(conversation.store, (state) =>
+    [...state.troubles.values()].findLast((one) => !one.trying),
+  );
+  const phase = useSelector(conversation.store, (state) => state.phase);
+  const { items } = useStore(conversation.composer.attachments.store);
+  const file = items.findLast((item) => item.state === "refused" || item.state === "expired");
+  const shown = refused ?? alert;
+  const words =
+    phase === "missing"
+      ? shell.thread.notFound
+      : phase === "failed"
+        ? shell.thread.failed
+        : file
+          ? fileWords(file)
+          : "";
+  return (
+    <>
+      <div class="vh" role="status" dir="auto">
+        {spoken}
+      </div>
+      <div class="vh" role="alert">
+        {shown ? wordsOf(shown.code, shown.message) : words}
+      </div>
+    </>
+  );
+}
+
+function fileWords(file: PendingFile): string {
+  return `${file.name}: ${reasonWords(file)}`;
+}

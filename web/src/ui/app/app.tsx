@@ -1,0 +1,195 @@
+/** The page of a signed-in user: list, bar, thread or another view, composer, and what lies over them. */
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { shell } from "../../words/en/shell.ts";
+import { wordsOf } from "../../words/index.ts";
+import { Announcements } from "../announce/announcements.tsx";
+import { TitleBar, useTitle } from "../bar/title_bar.tsx";
+import { Composer, FIELD } from "../composer/composer.tsx";
+import { ConnectionBanner } from "../connection/connection_banner.tsx";
+import { ConversationStrip, Conversations } from "../list/conversation_rows.tsx";
+import { formatRoute, type Route } from "../route.ts";
+import { SearchPage } from "../search/search_page.tsx";
+import { applyTheme } from "../settings/settings.ts";
+import type { Page } from "../store/page.ts";
+import { useSelector, useStore } from "../store/store.ts";
+import { makeActs } from "./acts.ts";
+import { Guard } from "./guard.tsx";
+import { useWidth } from "./layout.ts";
+import { BundleView, Inspection } from "./lazy.tsx";
+import { KeysSheet, Sheet } from "./sheet.tsx";
+import { ThreadPane } from "./thread_pane.tsx";
+import { useDrop } from "./use_drop.ts";
+import { type Over, useKeys } from "./use_keys.ts";
+
+export function App({ page }: { page: Page }) {
+  const route = useStore(page.route);
+  const conversation = useStore(page.current);
+  const settings = useStore(page.settings);
+  const width = useWidth();
+  const [over, setOver] = useState<Over>("none");
+  const acts = useMemo(() => makeActs(page, conversation), [page, conversation]);
+  const empty = useSelector(page.list.store, (state) => state.phase === "ready" && state.rows.length === 0);
+  useKeys(page, over, setOver);
+  useEffect(() => applyTheme(document.documentElement, settings.theme), [settings.theme]);
+  useEffect(() => setOver("none"), [route]);
+  useWindowTitle(page);
+  useFieldOfNew(route);
+  const close = () => setOver("none");
+  const views = { list: () => setOver("list"), margin: () => setOver("margin"), keys: () => setOver("keys") };
+  const inspects = route.is === "timeline";
+  const column = width !== "wide" ? "none" : inspects ? "strip" : empty ? "none" : "rows";
+  return (
+    <>
+      <SkipLinks />
+      <div class={`app ${width} ${{ none: "single", strip: "inspecting", rows: "" }[column]}`}>
+        {column === "rows" && <Conversations page={page} />}
+        {column === "strip" && <ConversationStrip page={page} openList={views.list} />}
+        <main class="desk">
+          <TitleBar page={page} openList={views.list} openMargin={views.margin} openKeys={views.keys} />
+          <Lines page={page} />
+          <Guard place={formatRoute(route)}>
+            <View
+              page={page}
+              acts={acts}
+              hasField={column === "rows"}
+              marginOpen={over === "margin"}
+              closeMargin={close}
+            />
+          </Guard>
+        </main>
+      </div>
+      {over === "list" && (
+        <Sheet label={shell.list.label} place="start" onClose={close}>
+          <Conversations page={page} />
+        </Sheet>
+      )}
+      {over === "keys" && (
+        <KeysSheet
+          letters={settings.letters}
+          setLetters={(letters) => page.settings.update({ letters })}
+          onClose={close}
+        />
+      )}
+      <Announcements page={page} />
+    </>
+  );
+}
+
+function SkipLinks() {
+  const toAnswer = (event: MouseEvent) => {
+    event.preventDefault();
+    const answer = [...document.querySelectorAll<HTMLElement>(".thread .say")].at(-1);
+    if (!answer) return;
+    answer.tabIndex = -1;
+    answer.focus();
+  };
+  return (
+    <nav aria-label={shell.thread.skip}>
+      <a class="skip" href={`#${FIELD}`}>
+        {shell.thread.field}
+      </a>
+      <a class="skip" href={`#${FIELD}`} onClick={toAnswer}>
+        {shell.thread.answer}
+      </a>
+    </nav>
+  );
+}
+
+interface ViewProps {
+  readonly page: Page;
+  readonly acts: ReturnType<typeof makeActs>;
+  /** The field of the search stands in the column. */
+  readonly hasField: boolean;
+  readonly marginOpen: boolean;
+  readonly closeMargin: () => void;
+}
+
+/** What the address shows in the middle. */
+function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
+  const route = useStore(page.route);
+  const conversation = useStore(page.current);
+  const signedOut = useStore(page.signedOut);
+  const refused = useSelector(conversation.store, (state) => state.link.is === "refused");
+  const phase = useSelector(conversation.store, (state) => state.phase);
+  const drop = useDrop(page.config.uploads ? conversation.composer.attachments : null);
+  if (route.is === "search") return <SearchPage page={page} query={route.query} field={!hasField} />;
+  if (route.is === "timeline") return <Inspection page={page} route={route} />;
+  if (route.is === "bundle") return <BundleView page={page} bundle={route.bundle} />;
+  return (
+    // Files are dropped anywhere; the button "Attach" does the same by keyboard.
+    <div class={`talk ${phase === "new" ? "blank-talk" : ""} ${drop.over ? "dropping" : ""}`} {...drop.handlers}>
+      <ThreadPane
+        key={conversation.name}
+        page={page}
+        conversation={conversation}
+        acts={acts}
+        marginOpen={marginOpen}
+        closeMargin={closeMargin}
+      />
+      {phase !== "missing" && (
+        <footer class="dock">
+          <Composer
+            key={conversation.name}
+            conversation={conversation}
+            uploads={page.config.uploads}
+            signedOut={signedOut || refused}
+          />
+        </footer>
+      )}
+    </div>
+  );
+}
+
+/** Lines below the bar: about the connection, the page, and what was missed. */
+function Lines({ page }: { page: Page }) {
+  const notice = useStore(page.notice);
+  const conversation = useStore(page.current);
+  const signedOut = useStore(page.signedOut);
+  const alert = useSelector(conversation.store, (state) => state.alert);
+  const unknown = useSelector(conversation.store, (state) => state.thread.unknown);
+  const meanwhile = useSelector(conversation.store, (state) => state.meanwhile);
+  return (
+    <div class="lines">
+      <ConnectionBanner page={page} conversation={conversation} signedOut={signedOut} />
+      {notice && <Line text={notice} onDismiss={() => page.notice.set("")} />}
+      {alert && (
+        <Line text={wordsOf(alert.code, alert.message)} onDismiss={() => conversation.store.update({ alert: null })} />
+      )}
+      {page.debug && unknown.size > 0 && (
+        <p class="banner">{[...unknown].map(([name, count]) => `${name} ×${count}`).join(" · ")}</p>
+      )}
+      {meanwhile > 0 && (
+        <Line
+          text={shell.connection.meanwhile(meanwhile)}
+          onDismiss={() => conversation.store.update({ meanwhile: 0 })}
+        />
+      )}
+    </div>
+  );
+}
+
+function Line({ text, onDismiss }: { text: string; onDismiss: () => void }) {
+  return (
+    <p class="banner" role="status">
+      {text}
+      <button type="button" class="act" onClick={onDismiss}>
+        {shell.notice.dismiss}
+      </button>
+    </p>
+  );
+}
+
+/** A new conversation begins in the field. */
+function useFieldOfNew(route: Route): void {
+  useEffect(() => {
+    if (route.is === "new") document.getElementById(FIELD)?.focus();
+  }, [route]);
+}
+
+function useWindowTitle(page: Page): void {
+  const title = useTitle(page, useStore(page.current));
+  useEffect(() => {
+    document.title = `${title} · ${shell.name}`;
+  }, [title]);
+}

@@ -1,0 +1,75 @@
+/** The files of the message that is being written, each with what becomes of it. */
+
+import { visible } from "../../markdown/index.ts";
+import { shell } from "../../words/en/shell.ts";
+import { formatBytes, wordsOf } from "../../words/index.ts";
+import { Icon } from "../app/icons.tsx";
+import { useStore } from "../store/store.ts";
+import type { Attachments, Files, PendingFile } from "./attachments.ts";
+
+export function AttachmentList({ attachments }: { attachments: Attachments }) {
+  const { items, notice } = useStore(attachments.store);
+  const words = noticeWords(notice);
+  if (items.length === 0 && !words) return null;
+  return (
+    <div class="files">
+      <ul aria-label={shell.files.label}>
+        {items.map((item) => (
+          <FileChip key={item.id} item={item} attachments={attachments} />
+        ))}
+      </ul>
+      {words && <p class="hint">{words}</p>}
+    </div>
+  );
+}
+
+function FileChip({ item, attachments }: { item: PendingFile; attachments: Attachments }) {
+  const failed = item.state === "refused" || item.state === "expired";
+  return (
+    <li class={`upload ${item.state}`}>
+      <Icon name="file" />
+      <bdi class="name" title={item.name}>
+        {visible(item.name)}
+      </bdi>
+      <span class="num">{formatBytes(item.sizeBytes)}</span>
+      <span class={`num state ${failed ? "bad" : ""}`}>{stateWords(item)}</span>
+      {item.state === "uploading" && <progress value={item.progress} max={1} aria-label={item.name} />}
+      {failed && item.code !== "size_limit" && (
+        <button
+          type="button"
+          class="tool"
+          aria-label={`${shell.files.retry}: ${item.name}`}
+          onClick={() => attachments.retry(item.id)}
+        >
+          <Icon name="again" />
+        </button>
+      )}
+      <button
+        type="button"
+        class="tool"
+        aria-label={shell.files.remove(item.name)}
+        onClick={() => attachments.remove(item.id)}
+      >
+        <Icon name="close" />
+      </button>
+      {failed && <span class="why">{reasonWords(item)}</span>}
+    </li>
+  );
+}
+
+function stateWords(item: PendingFile): string {
+  const { states } = shell.files;
+  if (item.state === "uploading") return states.uploading(item.progress);
+  return item.state === "refused" || item.state === "expired" ? item.state : states[item.state];
+}
+
+export function reasonWords(item: PendingFile): string {
+  // A rule of the verdict says more than that some rule refused the file.
+  const codes = item.reasons.length ? item.reasons : [item.code];
+  return codes.map((code) => wordsOf(code, item.message)).join(" ");
+}
+
+function noticeWords(notice: Files["notice"]): string {
+  if (notice.is === "too_many") return shell.files.tooMany(notice.left);
+  return notice.is === "same" ? shell.files.same(notice.name, notice.as) : "";
+}

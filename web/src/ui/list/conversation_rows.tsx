@@ -1,0 +1,140 @@
+/** The list of conversations, by day. */
+
+import { useEffect, useState } from "preact/hooks";
+import { visible } from "../../markdown/index.ts";
+import { shell } from "../../words/en/shell.ts";
+import { formatTime } from "../../words/index.ts";
+import { Icon, Mark } from "../app/icons.tsx";
+import { Link } from "../app/link.tsx";
+import { HOME, threadOf } from "../route.ts";
+import { SearchField } from "../search/search_field.tsx";
+import type { Page } from "../store/page.ts";
+import { useSelector, useStore } from "../store/store.ts";
+import { type Day, groupByDay, type ListRow } from "./rows.ts";
+
+const { list: words } = shell;
+const QUIET_MS = 300;
+const GREY_LINES = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/** The column of conversations: name, search, rows, and who is signed in. */
+export function Conversations({ page }: { page: Page }) {
+  return (
+    <nav class="side" aria-label={words.label}>
+      <div class="brand">
+        <Mark />
+        {shell.name}
+        <Link page={page} route={HOME} class="tool" label={words.fresh} onFollow={() => page.begin()}>
+          <Icon name="plus" />
+        </Link>
+      </div>
+      <SearchField page={page} />
+      <ConversationRows page={page} />
+      <div class="who">
+        <span class="lamp" />
+        {page.config.stage}
+        <bdi class="num">{page.auth.user.name}</bdi>
+      </div>
+    </nav>
+  );
+}
+
+/** The strip that is left of the column beside the inspector. */
+export function ConversationStrip({ page, openList }: { page: Page; openList: () => void }) {
+  return (
+    <nav class="side slim" aria-label={words.label}>
+      <Link page={page} route={threadOf(page.current.value.name)} class="brand" label={shell.bar.chat}>
+        <Mark />
+      </Link>
+      <button type="button" class="tool" aria-label={words.open} onClick={openList}>
+        <Icon name="list" />
+      </button>
+      <Link page={page} route={HOME} class="tool" label={words.fresh} onFollow={() => page.begin()}>
+        <Icon name="plus" />
+      </Link>
+    </nav>
+  );
+}
+
+function ConversationRows({ page }: { page: Page }) {
+  const { phase, rows, next } = useStore(page.list.store);
+  const current = useStore(page.current).name;
+  if (phase === "failed") return <Failed page={page} />;
+  if (phase !== "ready" && rows.length === 0) return <Loading />;
+  return (
+    <div class="rows">
+      {groupByDay(rows, Date.now()).map((group) => (
+        <section key={group.day} aria-label={words.days[group.day]}>
+          <h2 class="label">{words.days[group.day]}</h2>
+          {group.rows.map((row) => (
+            <Row key={row.conversation} page={page} row={row} day={group.day} current={row.conversation === current} />
+          ))}
+        </section>
+      ))}
+      {next && (
+        <button type="button" class="more" onClick={() => void page.list.loadMore()}>
+          {words.more}
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface RowProps {
+  readonly page: Page;
+  readonly row: ListRow;
+  readonly day: Day;
+  readonly current: boolean;
+}
+
+function Row({ page, row, day, current }: RowProps) {
+  // What is open is drawn as it is here, which may be newer than the list.
+  const open = useStore(page.current);
+  const own = useSelector(open.store, (state) => (current && state.phase === "ready" ? state.thread.state : ""));
+  const title = useSelector(open.store, (state) => row.title || (current ? state.thread.title : ""));
+  const state = own || row.state;
+  return (
+    <Link page={page} route={threadOf(row.conversation)} current={current} class={row.unread ? "unread" : ""}>
+      <bdi>{visible(title) || words.untitled}</bdi>
+      {state === "in_progress" ? (
+        <span class="lamp live" role="img" aria-label={words.running} title={words.running} />
+      ) : state === "error" ? (
+        <span class="lamp bad" role="img" aria-label={words.failed} title={words.failed} />
+      ) : (
+        <span class="num">{timeOf(row.at, day)}</span>
+      )}
+      {row.unread && <span class="vh">{words.unread}</span>}
+    </Link>
+  );
+}
+
+const DATE = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+
+function timeOf(at: number, day: Day): string {
+  if (at === 0) return "";
+  return day === "today" || day === "yesterday" ? formatTime(at) : DATE.format(at);
+}
+
+/** Nothing for 300 ms, since most lists are there by then; then eight grey lines. */
+function Loading() {
+  const [shown, setShown] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setShown(true), QUIET_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return (
+    <div class="rows" aria-busy="true">
+      {shown && GREY_LINES.map((line) => <span key={line} class="grey" />)}
+    </div>
+  );
+}
+
+function Failed({ page }: { page: Page }) {
+  return (
+    <div class="rows">
+      <p class="empty">{words.offline}</p>
+      <button type="button" class="more" onClick={() => void page.list.load()}>
+        {words.retry}
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,133 @@
+/** The menu of the title bar: the conversation, and the reader's choices. */
+
+import { useRef, useState } from "preact/hooks";
+import { shell } from "../../words/en/shell.ts";
+import { wordsOf } from "../../words/index.ts";
+import { Icon } from "../app/icons.tsx";
+import type { Settings } from "../settings/settings.ts";
+import type { Conversation } from "../store/conversation.ts";
+import type { Page } from "../store/page.ts";
+import { useSelector, useStore } from "../store/store.ts";
+import { renderMarkdown, saveFile } from "./export.ts";
+
+const { menu: words } = shell;
+const ID = "page-menu";
+
+interface MenuProps {
+  readonly page: Page;
+  readonly conversation: Conversation;
+  readonly onRename: () => void;
+  readonly openKeys: () => void;
+}
+
+export function Menu({ page, conversation, onRename, openKeys }: MenuProps) {
+  const panel = useRef<HTMLDivElement>(null);
+  const begun = useSelector(conversation.store, (state) => state.thread.turns.length > 0);
+  const settings = useStore(page.settings);
+  const pick = (run: () => void) => () => {
+    panel.current?.hidePopover();
+    run();
+  };
+  return (
+    <>
+      <button type="button" class="tool" aria-label={shell.bar.menu} popovertarget={ID}>
+        <Icon name="more" />
+      </button>
+      <div ref={panel} id={ID} popover="auto" class="menu">
+        {begun && (
+          <>
+            <button type="button" onClick={pick(onRename)}>
+              {shell.bar.rename}
+            </button>
+            <Export page={page} conversation={conversation} />
+            <hr />
+          </>
+        )}
+        <Choice
+          legend={words.theme}
+          choices={words.themes}
+          value={settings.theme}
+          onPick={(theme) => page.settings.update({ theme: theme as Settings["theme"] })}
+        />
+        <Choice
+          legend={words.reading}
+          choices={words.readings}
+          value={settings.reading}
+          onPick={(reading) => page.settings.update({ reading: reading as Settings["reading"] })}
+        />
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={settings.letters}
+            onChange={(event) => page.settings.update({ letters: event.currentTarget.checked })}
+          />
+          {words.letters}
+        </label>
+        <hr />
+        <button type="button" onClick={pick(openKeys)}>
+          {words.keys} <kbd>?</kbd>
+        </button>
+        {page.config.ui?.map((bundle) => (
+          <button key={bundle} type="button" onClick={pick(() => page.go({ is: "bundle", bundle }))}>
+            {words.bundle(bundle)}
+          </button>
+        ))}
+        <button type="button" onClick={pick(() => void page.signOut())}>
+          {words.signOut}
+        </button>
+      </div>
+    </>
+  );
+}
+
+interface ChoiceProps {
+  readonly legend: string;
+  readonly choices: Readonly<Record<string, string>>;
+  readonly value: string;
+  readonly onPick: (value: string) => void;
+}
+
+function Choice({ legend, choices, value, onPick }: ChoiceProps) {
+  return (
+    <fieldset>
+      <legend class="label">{legend}</legend>
+      {Object.entries(choices).map(([choice, label]) => (
+        <label key={choice} class="check">
+          <input type="radio" name={legend} checked={choice === value} onChange={() => onPick(choice)} />
+          {label}
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+function Export({ page, conversation }: { page: Page; conversation: Conversation }) {
+  const [said, setSaid] = useState("");
+  const save = async (kind: "md" | "json") => {
+    setSaid(words.exporting);
+    try {
+      if (kind === "json") {
+        const { documents } = await page.api.export(conversation.name);
+        saveFile(`${conversation.name}.json`, "application/json", JSON.stringify(documents, null, 2));
+      } else {
+        await conversation.loadAll();
+        const { thread } = conversation.store.value;
+        saveFile(`${conversation.name}.md`, "text/markdown", renderMarkdown(thread.title || conversation.name, thread));
+      }
+      setSaid("");
+    } catch (error) {
+      setSaid(wordsOf((error as { code?: string }).code ?? "", words.exportFailed("")));
+    }
+  };
+  return (
+    <>
+      <button type="button" onClick={() => void save("md")}>
+        {words.exportMarkdown}
+      </button>
+      <button type="button" onClick={() => void save("json")}>
+        {words.exportJson}
+      </button>
+      {said && <p role="status">{said}</p>}
+    </>
+  );
+}

@@ -1,0 +1,191 @@
+/** The thread: a feed of turns that stays at its end while the reader is there. */
+
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { Message, Thread, Turn } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import type { Acts, Target, ThreadContext, Trouble } from "../acts.ts";
+import { CiteCard } from "./cite_card.tsx";
+import { callKey, Desk, DeskContext, roundKey, turnKey } from "./desk.ts";
+import { Icon } from "./mark.tsx";
+import { MessageLine } from "./message.tsx";
+import { PendingTurn, TurnView } from "./turn.tsx";
+
+export interface ThreadProps {
+  thread: Thread;
+  acts: Acts;
+  context: ThreadContext;
+}
+
+const none: readonly Message[] = [];
+const noTroubles: ReadonlyMap<string, Trouble> = new Map();
+
+/** The desk of this thread: one object that always has the newest values. */
+export function useDeskOf({ thread, acts, context }: ThreadProps): Desk {
+  const desk = useRef<Desk | null>(null);
+  desk.current ??= new Desk(thread, acts, context);
+  desk.current.take(thread, acts, context);
+  useLayoutEffect(() => desk.current?.tell(), [context.open]);
+  return desk.current;
+}
+
+/** How much there is to read, for a reader who is not at the end. */
+function weightOf(thread: Thread): number {
+  return thread.turns.reduce((sum, turn) => sum + turn.rounds.length + turn.answers.length + turn.messages.length, 0);
+}
+
+const nearPx = 48;
+
+/** Whether the reader is at the end, and how much has come below since they left it. */
+function useEnd(thread: Thread) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const [left, setLeft] = useState<number | null>(null);
+  const onScroll = () => {
+    const element = scroller.current;
+    if (!element) return;
+    // In a reversed column the end is at 0, and everything before it is negative.
+    const away = Math.abs(element.scrollTop) > nearPx;
+    setLeft((before) => (away ? (before ?? weightOf(thread)) : null));
+  };
+  const toEnd = () => scroller.current?.scrollTo({ top: 0 });
+  return { scroller, onScroll, toEnd, below: left === null ? null : weightOf(thread) - left };
+}
+
+function placeOf(target: Target): string {
+  const turn = `#${CSS.escape(`turn-${target.turnId}`)}`;
+  if (target.callId) return `${turn} [data-call="${CSS.escape(target.callId)}"]`;
+  if (target.iteration !== null) return `${turn} [data-round="${target.iteration + 1}"]`;
+  return turn;
+}
+
+/** Open what the address names, and bring it into view, once it is there. */
+function useTarget(desk: Desk, thread: Thread, target: Target | null): void {
+  const done = useRef<Target | null>(null);
+  const there = target !== null && thread.turns.some((turn) => turn.turnId === target.turnId);
+  useEffect(() => {
+    if (!target || !there || done.current === target) return;
+    done.current = target;
+    const keys = [turnKey(target.turnId)];
+    const { iteration, callId } = target;
+    if (iteration !== null) keys.push(roundKey(target.turnId, iteration));
+    if (callId) keys.push(callKey(target.turnId, callId));
+    for (const key of keys) desk.setOpen(key, false, true);
+    // What was just opened is drawn by the next frame.
+    requestAnimationFrame(() => {
+      const place = document.querySelector(placeOf(target));
+      place?.scrollIntoView({ block: "start" });
+      place?.classList.add("aimed");
+    });
+  }, [target, there]);
+}
+
+function Earlier({ context, acts }: { context: ThreadContext; acts: Acts }) {
+  const button = useRef<HTMLButtonElement>(null);
+  const loading = context.earlier === "loading";
+  useEffect(() => {
+    if (!button.current || typeof IntersectionObserver === "undefined") return;
+    const observer = new IntersectionObserver((seen) => {
+      if (seen.some((entry) => entry.isIntersecting) && !loading) acts.loadEarlier();
+    });
+    observer.observe(button.current);
+    return () => observer.disconnect();
+  }, [loading]);
+  return (
+    <p class="earlier">
+      <button type="button" class="act" ref={button} disabled={loading} onClick={() => acts.loadEarlier()}>
+        {loading ? say.loadingEarlier : say.earlier}
+      </button>
+    </p>
+  );
+}
+
+/** Messages outside of any turn, as lines: kept for the next one, or handed back. */
+function Loose({ messages, discarded }: { messages: readonly Message[]; discarded: ReadonlySet<string> }) {
+  if (messages.length === 0) return null;
+  return (
+    <article class="turn loose" aria-label={say.outside}>
+      <ol class="rounds">
+        {messages.map((message) => (
+          <MessageLine
+            key={message.messageId || message.n}
+            message={message}
+            turnStartedAt={null}
+            running={false}
+            goesOn={false}
+            next={1}
+            offered={!discarded.has(message.messageId)}
+            trouble={null}
+          />
+        ))}
+      </ol>
+    </article>
+  );
+}
+
+/** What is on its way and not in the log: the log's own message takes its place. */
+function onItsWay(thread: Thread, outbox: readonly Message[]): readonly Message[] {
+  if (outbox.length === 0) return none;
+  const turn = thread.turns.at(-1);
+  const known = new Set([...(turn?.prompts ?? []), ...(turn?.messages ?? []), ...thread.loose].map((m) => m.messageId));
+  const left = outbox.filter((message) => !known.has(message.messageId));
+  return left.length === outbox.length ? outbox : left;
+}
+
+export function ThreadView(props: ThreadProps) {
+  const { thread, acts, context } = props;
+  const desk = useDeskOf(props);
+  const end = useEnd(thread);
+  useTarget(desk, thread, context.target);
+  const { turns } = thread;
+  const last = turns.at(-1);
+  const runs = last?.outcome.is === "running";
+  const whole = context.earlier === "none";
+  const outbox = onItsWay(thread, context.outbox);
+  const looseBefore = (from: number, turn: Turn | undefined) =>
+    thread.loose.filter((message) => message.n >= from && (turn === undefined || message.n < turn.openedN));
+  return (
+    <DeskContext.Provider value={desk}>
+      <div class="thread end" ref={end.scroller} onScroll={end.onScroll}>
+        <div class="roll">
+          {!whole && <Earlier context={context} acts={acts} />}
+          {turns.length + outbox.length + thread.loose.length > 0 && (
+            <div role="feed" aria-label={say.conversation} aria-busy={runs}>
+              {turns.flatMap((turn, at) => [
+                <Loose
+                  key={`loose-${turn.turnId}`}
+                  messages={looseBefore(turns[at - 1]?.openedN ?? 0, turn)}
+                  discarded={context.discarded}
+                />,
+                <TurnView
+                  key={turn.turnId}
+                  turn={turn}
+                  newest={turn === last}
+                  number={whole ? at + 1 : 0}
+                  size={whole ? turns.length : -1}
+                  outbox={turn === last && runs ? outbox : none}
+                  troubles={turn === last ? context.troubles : noTroubles}
+                  discarded={context.discarded}
+                />,
+              ])}
+              <Loose messages={looseBefore(last?.openedN ?? 0, undefined)} discarded={context.discarded} />
+              {!runs &&
+                outbox.map((message) => (
+                  <PendingTurn
+                    key={message.messageId}
+                    message={message}
+                    trouble={context.troubles.get(message.messageId) ?? null}
+                  />
+                ))}
+            </div>
+          )}
+        </div>
+      </div>
+      {end.below !== null && (
+        <button type="button" class="below act" onClick={end.toEnd}>
+          <Icon of="end" />
+          {say.below(end.below)}
+        </button>
+      )}
+      <CiteCard />
+    </DeskContext.Provider>
+  );
+}

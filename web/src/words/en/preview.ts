@@ -1,0 +1,23 @@
+/** Words of previews. */
+
+import { formatNumber } from "../format.ts";
+
+export const say = {
+  preview: (name: string) => `Preview of ${name}`,
+  close: "Close",
+  download: "Download",
+  source: "Source",
+  shown: "Preview",
+  loading: "Loading",
+  again: "Try again",
+  failed: "The file could not be loaded.",
+  broken: "The picture could not be shown.",
+  tooLarge: "Too large to show here.",
+  unknown: "There is no preview of this kind of file.",
+  pdf: "PDF files are downloaded, not shown.",
+  empty: "The file is empty.",
+  html: "HTML preview, without scripts and without the network",
+  allRows: (count: number) => `Show all ${formatNumber(count)} rows`,
+  moreColumns: (count: number) => `${formatNumber(count)} more ${count === 1 ? "column" : "columns"}`,
+  bundle: (name: string) => `Page of ${name}`,
+};

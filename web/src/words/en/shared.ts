@@ -1,0 +1,26 @@
+/** English words of the whole page; those of one part of it stand beside that part, and sentences of codes in `codes.ts`. */
+
+import { formatNumber } from "../format.ts";
+
+/** Return a number with its noun: `1 round`, `2 rounds`. */
+export function counted(count: number, one: string, many = `${one}s`): string {
+  return `${formatNumber(count)} ${count === 1 ? one : many}`;
+}
+
+export const en = {
+  unknownCode: (code: string) => `Something went wrong (${code}).`,
+  readout: {
+    idle: "idle",
+    stopping: "stopping",
+    ending: (left: number) => `coming to an end, ${counted(left, "round")} left`,
+    round: (number: number) => `round ${formatNumber(number)}`,
+    thinking: "thinking",
+    deciding: "deciding",
+    writing: (name: string) => `writing ${name}`,
+    program: "program",
+    approval: "waits for your approval",
+    provider: (time: string) => `waits for the provider until ${time}`,
+    compacting: "summing up older turns",
+    closing: "closing",
+  },
+};
