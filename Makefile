@@ -32,7 +32,7 @@ soak: up exec-env $(TOOLS)  ## what a landing samples, at length: properties, ex
 	STEPLINE_SOAK=1 pytest -q -m "emulator or enforced" tests/e2e
 
 check: $(TOOLS) $(PAGE_PACKAGES)  ## format, lint, import rules, types, pages, and the templates by AWS's rules
-	cd web && biome ci . && tsc --noEmit
+	cd web && npm run -s check
 	ruff format --check .
 	ruff check .
 	lint-imports
@@ -69,7 +69,7 @@ web: $(READY)  ## build the chat page, unless it is built of these sources
 	@python -m stepline.local.page.page_build
 
 web-test: $(PAGE_PACKAGES)  ## types, lint and tests of the chat page
-	cd web && tsc --noEmit && biome ci . && vitest run
+	cd web && npm run -s check && vitest run
 
 exec-env: $(READY)  ## install the packages of the agent's programs, and build their image if Docker answers
 	@python -m stepline.local.stage.program_environment
