@@ -149,7 +149,7 @@ describe("a message that is written", () => {
     composer.submit();
     await settle();
     expect(sent).toEqual([]);
-    expect(composer.draft.value).toEqual({ text: "go", waits: false, stuck: true });
+    expect(composer.draft.value).toMatchObject({ text: "go", waits: false, stuck: true });
   });
 
   it("can be taken back while it waits", () => {
@@ -158,7 +158,7 @@ describe("a message that is written", () => {
     composer.write("go");
     composer.submit();
     composer.edit();
-    expect(composer.draft.value).toEqual({ text: "go", waits: false, stuck: false });
+    expect(composer.draft.value).toMatchObject({ text: "go", waits: false, stuck: false });
   });
 
   it("goes as a file with its beginning if it is too long", async () => {

@@ -130,6 +130,26 @@ describe("a conversation that is opened", () => {
     expect(conversation.store.value).toMatchObject({ phase: "ready", running: true });
   });
 
+  it("is read once, however often it is looked at meanwhile", async () => {
+    pages.push(page(opening("m1", "go")));
+    const conversation = begun("chat-one", false);
+    conversation.wake();
+    conversation.leave();
+    conversation.attend();
+    await settle();
+    expect(asked).toHaveLength(1);
+    expect(conversation.store.value.phase).toBe("ready");
+  });
+
+  it("is not read again if the server's format is newer", async () => {
+    pages.push(page({ ...opening("m1", "go"), v: 9 }));
+    const conversation = begun("chat-one", false);
+    await settle();
+    expect(conversation.store.value).toMatchObject({ phase: "failed", outdated: true });
+    clock.pass(60_000);
+    expect(asked).toHaveLength(1);
+  });
+
   it("reads older pages in front of what it has", async () => {
     const older = {
       ...ending(2, "First."),
@@ -229,6 +249,50 @@ describe("a message whose files the server no longer has", () => {
     conversation.sayAgain(message);
     await settle();
     expect(socket.asked("send")).toHaveLength(3);
+  });
+});
+
+describe("a message that says too much", () => {
+  const long = "a".repeat(40_000);
+
+  it("is written on in the composer, beside the server's reason", async () => {
+    const conversation = begun();
+    conversation.say("a long story");
+    const id = String(socket.asked("send")[0]?.message_id);
+    const message = "a text has at most 10 characters";
+    socket.say({ frame: "error", code: "input_too_long", message, message_id: id, conversation: "chat-one" });
+    draw();
+    expect(conversation.store.value.outbox).toEqual([]);
+    const refusal = { code: "input_too_long", message };
+    expect(conversation.composer.draft.value).toMatchObject({ text: "a long story", waits: false, refusal });
+    conversation.composer.write("a story");
+    expect(conversation.composer.draft.value.refusal).toBeNull();
+  });
+
+  it("stays at its place if something else is being written", () => {
+    const conversation = begun();
+    conversation.say("a long story");
+    conversation.composer.write("next");
+    const id = String(socket.asked("send")[0]?.message_id);
+    socket.say({ frame: "error", code: "input_too_long", message: "", message_id: id, conversation: "chat-one" });
+    draw();
+    expect(conversation.composer.draft.value.text).toBe("next");
+    expect(conversation.store.value.troubles.get(id)).toMatchObject({ code: "input_too_long", trying: false });
+  });
+
+  it("goes out again as a file if another client could send it as text", async () => {
+    const conversation = begun();
+    const state = { is: "dropped", reason: "stopped" } as const;
+    const message = { messageId: "m1", n: 4, kind: "followup", text: long, source: "", at: 0, attachments: [], state };
+    conversation.sayAgain(message);
+    await settle();
+    expect(socket.asked("send")).toMatchObject([{ uploads: ["up_message.txt"] }]);
+  });
+
+  it("is refused before it is sent if it is the parameters of an edited call", async () => {
+    const conversation = begun();
+    expect(await conversation.answer("edit", "tc_0123456789ab", { params: { text: long } })).toBe("message_too_large");
+    expect(socket.asked("edit")).toEqual([]);
   });
 });
 

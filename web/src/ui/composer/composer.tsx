@@ -3,12 +3,13 @@
 import type { TargetedEvent } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
-import { formatBytes } from "../../words/index.ts";
+import { formatBytes, wordsOf } from "../../words/index.ts";
 import { Icon, StopIcon } from "../app/icons.tsx";
 import { AttachmentList } from "../attachments/attachment_list.tsx";
 import { type PendingFile, readiness } from "../attachments/attachments.ts";
 import type { Conversation } from "../store/conversation.ts";
 import { useSelector, useStore } from "../store/store.ts";
+import type { Draft } from "./composer_model.ts";
 import { keyOf, lengthOf, type Offer, offerActs } from "./rules.ts";
 
 interface ComposerProps {
@@ -195,7 +196,7 @@ function StopButton({ offer, onStop, setArmed }: StopProps) {
 }
 
 interface HintParts {
-  readonly draft: { readonly text: string; readonly waits: boolean; readonly stuck: boolean };
+  readonly draft: Draft;
   readonly items: readonly PendingFile[];
   readonly offer: Offer;
   readonly blockedUntil: number;
@@ -208,6 +209,7 @@ function hintOf({ draft, offer, blockedUntil, nowMs, armed, uploads }: HintParts
   if (blockedUntil > nowMs) return words.blocked(Math.ceil((blockedUntil - nowMs) / 1000));
   if (draft.waits) return words.waits;
   if (draft.stuck) return words.filesRefused;
+  if (draft.refusal) return words.givenBack(wordsOf(draft.refusal.code), draft.refusal.message);
   const length = lengthOf(draft.text);
   if (length.tell) {
     const left = length.leftBytes;

@@ -20,13 +20,22 @@ export interface Draft {
   readonly waits: boolean;
   /** Files hold it back for good: one was refused after it was sent. */
   readonly stuck: boolean;
+  /** Why the server gave it back, null if it did not: a code, and its own sentence with the limit. */
+  readonly refusal: Refusal | null;
 }
+
+export interface Refusal {
+  readonly code: string;
+  readonly message: string;
+}
+
+const EMPTY: Draft = { text: "", waits: false, stuck: false, refusal: null };
 
 /** Sends a message with its files. */
 export type SendMessage = (text: string, files: readonly TakenFile[]) => void;
 
 export class ComposerModel {
-  readonly draft = new Store<Draft>({ text: "", waits: false, stuck: false });
+  readonly draft = new Store(EMPTY);
   readonly attachments: Attachments;
   readonly #send: SendMessage;
   /** The file that stands for a text that is too long. */
@@ -44,7 +53,13 @@ export class ComposerModel {
   }
 
   write(text: string): void {
-    this.draft.update({ text, stuck: false });
+    this.draft.update({ text, stuck: false, refusal: null });
+  }
+
+  /** Take a message back that the server refused for what it is, to be written on. */
+  takeBack(text: string, files: readonly File[], refusal: Refusal): void {
+    this.attachments.add(files);
+    this.draft.set({ ...EMPTY, text, refusal });
   }
 
   /** Send what is written, now or when its files are ready. A long text becomes a file of its own. */
@@ -65,7 +80,7 @@ export class ComposerModel {
   }
 
   clear(): void {
-    this.draft.update({ text: "", waits: false, stuck: false });
+    this.draft.set(EMPTY);
   }
 
   #takeBack(stuck: boolean): void {

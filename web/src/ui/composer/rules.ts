@@ -1,9 +1,9 @@
 /** What the composer offers in each situation: three acts, or one, or none. Pure. */
 
+import { FRAME_MAX_BYTES } from "../../client/index.ts";
+
 /** Characters of a message; longer texts go as a file. */
 export const TEXT_MAX_CHARS = 32_000;
-/** The gateway refuses larger frames, and a browser does not cut a message into several. */
-export const FRAME_MAX_BYTES = 32 * 1024;
 /** Room in a frame for all that is not text: ids, names of uploads, time zone. */
 const ENVELOPE_BYTES = 2 * 1024;
 const TEXT_MAX_BYTES = FRAME_MAX_BYTES - ENVELOPE_BYTES;

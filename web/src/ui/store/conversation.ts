@@ -7,6 +7,7 @@
 
 import type { EventPage, EventsQuery, UploadGrant, UploadRequest, UploadStatus } from "../../api/index.ts";
 import {
+  ClientError,
   type ClientState,
   type Credential,
   type Dial,
@@ -14,6 +15,7 @@ import {
   type ErrorFrame,
   emptyState,
   type Failure,
+  FRAME_MAX_BYTES,
   foldFrame,
   type LinkState,
   parseFrame,
@@ -24,6 +26,7 @@ import type { Message } from "../../thread/thread.ts";
 import type { Trouble } from "../acts.ts";
 import { Attachments, type Measured, type TakenFile } from "../attachments/attachments.ts";
 import { ComposerModel } from "../composer/composer_model.ts";
+import { lengthOf } from "../composer/rules.ts";
 import type { Clock, Frame } from "./clock.ts";
 import { Sending } from "./sending.ts";
 import { ServerClock } from "./server_clock.ts";
@@ -40,6 +43,15 @@ const UPLOADS_GONE: ReadonlySet<string> = new Set([
   "bad_attachment",
   "upload_expired",
   "upload_missing",
+]);
+
+/** A message that is refused by one of these is written on, not sent again as it is. */
+const TOO_MUCH: ReadonlySet<string> = new Set([
+  "batch_too_large",
+  "input_too_long",
+  "message_too_large",
+  "payload_too_large",
+  "too_many_attachments",
 ]);
 
 export interface ConversationState {
@@ -105,6 +117,7 @@ export class Conversation {
   #attended = false;
   #firstN = 0;
   #reloads = 0;
+  #loading: Promise<void> | null = null;
   #lostAt = 0;
   readonly #wentUpAgain = new WeakSet<File>();
   #endedMeanwhile: number | null = null;
@@ -157,7 +170,15 @@ export class Conversation {
     else if (this.#attended) this.attend();
   }
 
-  async load(): Promise<void> {
+  /** Read the newest turns. One reading at a time: a second one would be laid over what has come since the first. */
+  load(): Promise<void> {
+    this.#loading ??= this.#load().finally(() => {
+      this.#loading = null;
+    });
+    return this.#loading;
+  }
+
+  async #load(): Promise<void> {
     this.store.update({ phase: "loading" });
     try {
       const page = await this.#services.api.readEvents(this.name, { turns: PAGE_TURNS });
@@ -211,6 +232,10 @@ export class Conversation {
     const code = this.store.value.troubles.get(messageId)?.code ?? "";
     if (UPLOADS_GONE.has(code) && this.#uploadAgain(messageId)) return;
     const files = this.sending.filesOf(messageId);
+    if (lengthOf(text).part > 1) {
+      this.#sayAsFile(message, files);
+      return;
+    }
     this.sending.discard(messageId);
     this.say(text, files);
   }
@@ -227,15 +252,47 @@ export class Conversation {
 
   /** Answer whether a call may run; resolves to "", or to the code of the refusal. */
   answer(...given: Parameters<Session["answer"]>): Promise<string> {
-    return this.sending.outcomeOf(this.#requireSession().answer(...given));
+    return this.#outcomeOf((session) => session.answer(...given));
   }
 
   rate(turnId: string, reaction: "ok" | "not_ok" | null, text: string): Promise<string> {
-    return this.sending.outcomeOf(this.#requireSession().rate(reaction, text, { turn: turnId }));
+    return this.#outcomeOf((session) => session.rate(reaction, text, { turn: turnId }));
+  }
+
+  /** Resolve to "" when the server has taken what is sent, else to the code of the refusal. */
+  async #outcomeOf(send: (session: Session) => string): Promise<string> {
+    try {
+      return await this.sending.outcomeOf(send(this.#requireSession()));
+    } catch (error) {
+      // What is too large for the wire is refused before it is sent.
+      if (error instanceof ClientError) return error.code;
+      throw error;
+    }
   }
 
   discard(messageId: string): void {
     this.sending.discard(messageId);
+  }
+
+  /** Send an earlier message that is longer than this page can send as text; a client without that limit wrote it. */
+  #sayAsFile(message: Message, files: readonly TakenFile[]): void {
+    if (this.composer.holds) {
+      this.store.update({ alert: { code: "message_too_large", message: "" } });
+      return;
+    }
+    this.sending.discard(message.messageId);
+    this.composer.write(message.text);
+    this.composer.attachments.add(files.map((taken) => taken.file));
+    this.composer.submit();
+  }
+
+  /** Give a message that says too much back to the composer, with the reason; it stays where it is if that is in use. */
+  #handBack({ message_id: messageId, code, message }: ErrorFrame): void {
+    const refused = this.store.value.outbox.find((one) => one.messageId === messageId);
+    if (!refused || this.composer.holds) return;
+    const files = this.sending.filesOf(messageId).map((taken) => taken.file);
+    this.sending.discard(messageId);
+    this.composer.takeBack(refused.text, files, { code, message });
   }
 
   /** Write a message again whose files have to go up once more: it goes out when they are ready. */
@@ -282,7 +339,8 @@ export class Conversation {
       if (this.#attended) this.#connect();
       return;
     }
-    this.store.update({ phase: "failed" });
+    this.store.update({ phase: "failed", outdated: code === "format_newer" });
+    if (code === "format_newer") return;
     const pauseMs = RELOAD_MS[Math.min(this.#reloads, RELOAD_MS.length - 1)] ?? 0;
     this.#reloads += 1;
     this.#services.clock.after(pauseMs, () => {
@@ -299,6 +357,7 @@ export class Conversation {
       clock,
       timezone,
       state: this.#state,
+      maxBytes: FRAME_MAX_BYTES,
       onEffects: (effects, state) => this.#take(effects, state),
       onLink: (link) => this.#noteLink(link),
       onFailure: (failure) => this.#noteFailure(failure),
@@ -366,8 +425,10 @@ export class Conversation {
     }
   }
 
-  #noteRefusal({ message_id: messageId, code, message }: ErrorFrame): void {
-    if (messageId) {
+  #noteRefusal(frame: ErrorFrame): void {
+    const { message_id: messageId, code, message } = frame;
+    if (TOO_MUCH.has(code)) this.#handBack(frame);
+    else if (messageId) {
       const files = this.sending.filesOf(messageId);
       // Once by itself; then the reader decides.
       if (UPLOADS_GONE.has(code) && !files.some(({ file }) => this.#wentUpAgain.has(file)))

@@ -95,6 +95,7 @@ export const shell = {
     waits: "Goes out when its files are ready.",
     edit: "Edit",
     filesRefused: "A file was refused. Remove it, or try it again.",
+    givenBack: (why: string, limit: string) => (limit ? `${why} (${limit})` : why),
     dropHere: "Drop files to attach them",
     filesOnly: "See the attached files.",
     rest: (name: string) => `[This is only the beginning. The whole message is the attached file ${name}.]`,
