@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { emptyState, foldFrames, parseFrame } from "../../src/client/index.ts";
 import { emptyThread, foldEffects, type Thread } from "../../src/thread/index.ts";
 import { Announcer } from "../../src/ui/announce/announcer.ts";
-import { newsOf } from "../../src/ui/announce/news.ts";
+import { failureOf, newsOf } from "../../src/ui/announce/news.ts";
 import { bannerOf } from "../../src/ui/connection/banner.ts";
-import { ending, opening, ScriptedClock } from "./scripted.ts";
+import { batch, ending, opening, ScriptedClock } from "./scripted.ts";
 
 describe("what is said aloud", () => {
   function listening() {
@@ -85,6 +85,33 @@ describe("the news of a thread", () => {
     const two = threadOf(...open, delta("answer.0", 0, "First.\n\nSecond.\n\nThi"));
     expect(texts(begun, one, "paragraph")).toEqual(["First."]);
     expect(texts(one, two, "paragraph")).toEqual(["Second."]);
+  });
+});
+
+describe("a turn that fails", () => {
+  const begun = foldEffects(emptyThread("chat-one"), effectsOf(opening("m1", "go")));
+  const error = { code: "step_failed", error: "it broke", error_type: "StepFailed" };
+  const status = { type: "conv.status", data: { state: "error", completion: "error" } };
+  const broken = foldEffects(
+    begun,
+    effectsOf(opening("m1", "go"), batch({ n: 2, events: [{ type: "chat.error", data: error }, status] })),
+  );
+
+  function effectsOf(...frames: object[]) {
+    return foldFrames(
+      emptyState("chat-one"),
+      frames.map(parseFrame).filter((frame) => frame !== null),
+    )[1];
+  }
+
+  it("is said when it fails, and not of a conversation that is opened", () => {
+    expect(failureOf(begun, broken)).toContain("broke off");
+    expect(failureOf(emptyThread("chat-one"), broken)).toBeNull();
+  });
+
+  it("is past when the next one begins", () => {
+    expect(failureOf(begun, begun)).toBeNull();
+    expect(failureOf(emptyThread("chat-one"), begun)).toBe("");
   });
 });
 

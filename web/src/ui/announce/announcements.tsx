@@ -9,17 +9,21 @@ import { browserClock } from "../store/clock.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
 import { Announcer } from "./announcer.ts";
-import { newsOf } from "./news.ts";
+import { failureOf, newsOf } from "./news.ts";
 
 export function Announcements({ page }: { page: Page }) {
   const conversation = useStore(page.current);
   const [spoken, setSpoken] = useState("");
+  const [failure, setFailure] = useState("");
   const announcer = useMemo(() => new Announcer(browserClock, setSpoken), []);
   useEffect(() => {
     let before = conversation.store.value.thread;
+    setFailure("");
     return conversation.store.subscribe(() => {
       const after = conversation.store.value.thread;
       for (const news of newsOf(before, after, page.settings.value.reading)) announcer.tell(news);
+      const failed = failureOf(before, after);
+      if (failed !== null) setFailure(failed);
       before = after;
     });
   }, [conversation, announcer, page]);
@@ -38,7 +42,7 @@ export function Announcements({ page }: { page: Page }) {
         ? shell.thread.failed
         : file
           ? fileWords(file)
-          : "";
+          : failure;
   return (
     <>
       <div class="vh" role="status" dir="auto">

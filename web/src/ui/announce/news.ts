@@ -2,6 +2,7 @@
 
 import type { Answer, Thread, Turn } from "../../thread/thread.ts";
 import { shell } from "../../words/en/shell.ts";
+import { wordsOf } from "../../words/index.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { News } from "./announcer.ts";
 
@@ -14,6 +15,16 @@ export function newsOf(before: Thread, after: Thread, reading: Settings["reading
   // A page of the past is nothing new.
   if (!old) return turn.outcome.is === "running" ? [passing(shell.news.working)] : [];
   return [...activityNews(old, turn), ...answerNews(old, turn, reading)];
+}
+
+/** Return why the newest turn has just ended without an answer, "" once another one has begun; null if neither is so. */
+export function failureOf(before: Thread, after: Thread): string | null {
+  const turn = after.turns.at(-1);
+  if (!turn || before === after || before.conversation !== after.conversation) return null;
+  const known = before.turns.find((one) => one.turnId === turn.turnId);
+  if (turn.outcome.is === "running") return known ? null : "";
+  if (turn.outcome.is !== "error" || known?.outcome.is !== "running") return null;
+  return wordsOf(turn.outcome.code, turn.outcome.message);
 }
 
 function activityNews(old: Turn, turn: Turn): readonly News[] {

@@ -45,7 +45,7 @@ export function MessageTrouble({ message, trouble }: { message: Message; trouble
   if (trouble.trying) return <p class="aside">{say.notSent}</p>;
   const copy = () => void navigator.clipboard?.writeText(`${trouble.code}: ${trouble.message || sentence}`);
   return (
-    <div class="trouble" role="alert">
+    <div class="trouble">
       <p>
         <Mark shape="failed" tone="bad" word={say.state.error} />
         <span>
