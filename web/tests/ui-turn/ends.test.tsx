@@ -46,7 +46,11 @@ test("a turn that broke says why with its code, dims what had streamed, and can 
   expect(textOf(shown.one(".broken"))).toContain("step_failed");
   expect(shown.one(".say").className).toContain("dimmed");
   shown.press(shown.button("Send again"));
-  expect(shown.told).toEqual([["sendAgain", shown.thread.turns[0]?.prompts[0]]]);
+  const prompt = shown.thread.turns[0]?.prompts[0];
+  expect(shown.told).toEqual([["sendAgain", prompt]]);
+  // A second click would send it twice.
+  shown.draw({ discarded: new Set([prompt?.messageId ?? ""]) });
+  expect(shown.has("Send again")).toBe(false);
 });
 
 test("a turn that is to wait for the provider can be sent again only then", () => {

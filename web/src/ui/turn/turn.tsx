@@ -170,7 +170,8 @@ const againCodes: ReadonlySet<string> = new Set([
 ]);
 
 /** Why a turn ended without an answer, what can be done, and when. */
-function Broken({ turn, outcome }: { turn: Turn; outcome: Extract<Outcome, { is: "error" }> }) {
+function Broken(props: { turn: Turn; outcome: Extract<Outcome, { is: "error" }>; discarded: ReadonlySet<string> }) {
+  const { turn, outcome, discarded } = props;
   const { acts } = useDesk();
   const from = (turn.endedAt ?? turn.startedAt) + outcome.retryAfterS * 1000;
   const [over, setOver] = useState(false);
@@ -178,8 +179,10 @@ function Broken({ turn, outcome }: { turn: Turn; outcome: Extract<Outcome, { is:
   const left = Math.ceil((from - now) / 1000);
   if (left <= 0 && !over) setOver(true);
   const again = outcome.retryable || againCodes.has(outcome.code);
+  // What has gone out again is offered no more: a second click would send it twice.
+  const prompts = turn.prompts.filter((message) => !discarded.has(message.messageId));
   const sendAgain = () => {
-    for (const message of turn.prompts) acts.sendAgain(message);
+    for (const message of prompts) acts.sendAgain(message);
   };
   return (
     <div class="trouble broken">
@@ -190,7 +193,7 @@ function Broken({ turn, outcome }: { turn: Turn; outcome: Extract<Outcome, { is:
         </span>
       </p>
       {outcome.code === "context_limit" && <p class="aside">{say.newConversation}</p>}
-      {again && turn.prompts.length > 0 && (
+      {again && prompts.length > 0 && (
         <div class="ask-acts">
           <button type="button" class="act" disabled={left > 0} onClick={sendAgain}>
             {left > 0 ? say.sendAgainIn(formatMs(left * 1000)) : say.sendAgain}
@@ -318,7 +321,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
           unresolved={turn.unresolvedSids}
         />
       )}
-      {turn.outcome.is === "error" && <Broken turn={turn} outcome={turn.outcome} />}
+      {turn.outcome.is === "error" && <Broken turn={turn} outcome={turn.outcome} discarded={props.discarded} />}
       {!running && (open || !folds) && <Foot turn={turn} name={name} />}
       {newest && !running && turn.followups.length > 0 && <Chips followups={turn.followups} />}
     </article>
