@@ -150,7 +150,8 @@ function Tabs({ panels, shown, show }: TabsProps) {
   const id = useId();
   const names: readonly Panel[] = ["rounds", "middle", "log"];
   const move = (event: KeyboardEvent) => {
-    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    const onward = getComputedStyle(event.currentTarget as Element).direction === "rtl" ? -1 : 1;
+    const by = event.key === "ArrowRight" ? onward : event.key === "ArrowLeft" ? -onward : 0;
     const next = by && names[(names.indexOf(shown) + by + names.length) % names.length];
     if (!next) return;
     event.preventDefault();

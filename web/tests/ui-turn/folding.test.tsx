@@ -48,6 +48,15 @@ test("arrows open and close a round", () => {
   expect(isOpen(shown, 1)).toBe(true);
 });
 
+test("arrows are mirrored where the page runs from right to left", () => {
+  const shown = new Shown({ thread: thread([turn("Hello", [first])]) });
+  shown.root.style.direction = "rtl";
+  shown.key(line(shown, 1), "ArrowRight");
+  expect(isOpen(shown, 1)).toBe(false);
+  shown.key(line(shown, 1), "ArrowLeft");
+  expect(isOpen(shown, 1)).toBe(true);
+});
+
 test.each(["error", "unverified"] as const)("a call that is %s keeps its round open", (state) => {
   const broken = round(0, "I write it.", { calls: [call("react.write", { state, code: "bad_params" })] });
   const shown = new Shown({ thread: thread([turn("Hello", [broken, second])]) });

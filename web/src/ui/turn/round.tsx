@@ -91,8 +91,11 @@ function Line(props: LineProps & { setOpen: (to: boolean) => void }) {
   const doing = what(props);
   const wrong = mishap(round);
   const onKeyDown = (event: KeyboardEvent) => {
-    const to = event.key === "ArrowRight" ? true : event.key === "ArrowLeft" ? false : null;
-    if (to === null || to === open) return;
+    if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
+    // The arrow into the direction of reading opens.
+    const mirrored = getComputedStyle(event.currentTarget as Element).direction === "rtl";
+    const to = (event.key === "ArrowRight") !== mirrored;
+    if (to === open) return;
     event.preventDefault();
     setOpen(to);
   };
