@@ -22,8 +22,8 @@ export interface Acts {
   approve(callId: string): Promise<string>;
   deny(callId: string, text: string): Promise<string>;
   edit(callId: string, params: Readonly<Record<string, unknown>>): Promise<string>;
-  /** `null` takes the reader's own rating back. */
-  rate(turnId: string, reaction: Reaction | null, text: string): Promise<string>;
+  /** `null` takes the reader's own rating back. One that comes too early calls `onKept`, and is sent when the turn has ended. */
+  rate(turnId: string, reaction: Reaction | null, text: string, onKept: () => void): Promise<string>;
   /** Shows a logical path of this conversation in the preview. */
   openFile(path: string): void;
   /** The inspector at a round; `iteration` counts from 0. */

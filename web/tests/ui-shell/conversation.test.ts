@@ -334,12 +334,58 @@ describe("a verdict about a call", () => {
 
   it("resolves to the code of its refusal", async () => {
     const conversation = begun();
-    const outcome = conversation.rate(TURN, "ok", "");
-    const [request] = socket.asked("feedback");
-    const refusal = { frame: "error" as const, code: "turn_open", message: "", conversation: "chat-one" };
-    socket.say({ ...refusal, message_id: String(request?.message_id) });
+    const outcome = conversation.answer("approve", "tc_0123456789ab");
+    refuse("approve", "approval_expired");
+    expect(await outcome).toBe("approval_expired");
+  });
+});
+
+/** Refuse the newest request of an action. */
+function refuse(action: string, code: string): void {
+  const id = String(socket.asked(action).at(-1)?.message_id);
+  socket.say({ frame: "error", code, message: "", conversation: "chat-one", message_id: id });
+  draw();
+}
+
+describe("a rating", () => {
+  async function early(conversation: Conversation) {
+    const kept: string[] = [];
+    const outcome = conversation.rate(TURN, "ok", "", () => kept.push("kept"));
+    refuse("feedback", "turn_open");
+    await settle();
+    expect(kept).toEqual(["kept"]);
+    return outcome;
+  }
+
+  function accept(): void {
+    const id = String(socket.asked("feedback").at(-1)?.message_id);
+    socket.say({ frame: "ack", message_id: id, conversation: "chat-one", n: 3, kind: "feedback" });
     draw();
-    expect(await outcome).toBe("turn_open");
+  }
+
+  it("that comes too early is kept, and sent when the turn has ended", async () => {
+    const conversation = begun();
+    socket.say(opening("m1", "go"));
+    draw();
+    const outcome = early(conversation);
+    await settle();
+    clock.pass(60_000);
+    expect(socket.asked("feedback")).toHaveLength(1);
+    socket.say(ending(2, "Done."));
+    draw();
+    await settle();
+    expect(socket.asked("feedback")).toHaveLength(2);
+    accept();
+    expect(await outcome).toBe("");
+  });
+
+  it("is sent again after a while if the turn has ended here already", async () => {
+    const outcome = early(begun());
+    await settle();
+    clock.pass(3_000);
+    await settle();
+    accept();
+    expect(await outcome).toBe("");
   });
 });
 

@@ -16,7 +16,7 @@ export function makeActs(page: Page, conversation: Conversation): Acts {
     approve: (callId) => conversation.answer("approve", callId),
     deny: (callId, text) => conversation.answer("deny", callId, { text }),
     edit: (callId, params) => conversation.answer("edit", callId, { params }),
-    rate: (turnId, reaction, text) => conversation.rate(turnId, reaction, text),
+    rate: (turnId, reaction, text, onKept) => conversation.rate(turnId, reaction, text, onKept),
     openFile: (path) => page.go({ is: "thread", conversation: name, place: null, file: path }),
     openTimeline: (turnId, iteration) =>
       page.go({ is: "timeline", conversation: name, turnId, iteration, view: "request", to: "" }),

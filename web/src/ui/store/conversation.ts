@@ -27,13 +27,14 @@ import type { Trouble } from "../acts.ts";
 import { Attachments, type Measured, type TakenFile } from "../attachments/attachments.ts";
 import { ComposerModel } from "../composer/composer_model.ts";
 import { lengthOf } from "../composer/rules.ts";
-import type { Clock, Frame } from "./clock.ts";
+import { type Clock, type Frame, pause } from "./clock.ts";
 import { Sending } from "./sending.ts";
 import { ServerClock } from "./server_clock.ts";
 import { Store } from "./store.ts";
 
 const PAGE_TURNS = 20;
 const RELOAD_MS = [2_000, 4_000, 8_000, 16_000] as const;
+const RATE_AGAIN_MS = 3_000;
 /** A break that is shorter is not spoken of. */
 const NOTICED_MS = 3_000;
 /** The server no longer has the files of a message. */
@@ -121,6 +122,8 @@ export class Conversation {
   #lostAt = 0;
   readonly #wentUpAgain = new WeakSet<File>();
   #endedMeanwhile: number | null = null;
+  /** What waits for the end of the open turn. */
+  readonly #afterTurn: (() => void)[] = [];
 
   /** `fresh`: the page has made the name up, so nothing of it is on the server. */
   constructor(name: string, services: Services, fresh: boolean) {
@@ -255,8 +258,20 @@ export class Conversation {
     return this.#outcomeOf((session) => session.answer(...given));
   }
 
-  rate(turnId: string, reaction: "ok" | "not_ok" | null, text: string): Promise<string> {
-    return this.#outcomeOf((session) => session.rate(reaction, text, { turn: turnId }));
+  /** Rate a turn. A rating that comes too early is kept, `onKept` is called, and it is sent when the turn has ended. */
+  async rate(turnId: string, reaction: "ok" | "not_ok" | null, text: string, onKept = () => {}): Promise<string> {
+    for (;;) {
+      const code = await this.#outcomeOf((session) => session.rate(reaction, text, { turn: turnId }));
+      if (code !== "turn_open") return code;
+      onKept();
+      await this.#turnsEnd();
+    }
+  }
+
+  /** Resolve when the turn has ended that is open here; after a while if none is, since the server is not so far yet. */
+  #turnsEnd(): Promise<void> {
+    if (!this.#state.open) return pause(this.#services.clock, RATE_AGAIN_MS);
+    return new Promise((resolve) => this.#afterTurn.push(resolve));
   }
 
   /** Resolve to "" when the server has taken what is sent, else to the code of the refusal. */
@@ -411,6 +426,7 @@ export class Conversation {
         return;
       case "turnEnded":
         if (this.#endedMeanwhile !== null) this.#endedMeanwhile += 1;
+        for (const run of this.#afterTurn.splice(0)) run();
         return;
       case "synced":
         if (this.#endedMeanwhile) this.store.update({ meanwhile: this.#endedMeanwhile });

@@ -1,6 +1,6 @@
 /** What a reader thinks of an answer: up or down, then a line if they like; the same again takes it back. */
 
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Feedback as Standing } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { wordsOf } from "../../words/index.ts";
@@ -10,7 +10,6 @@ import { Icon } from "./mark.tsx";
 import { memo } from "./memo.tsx";
 
 const lineChars = 1000;
-const againMs = 3000;
 
 interface Given {
   readonly reaction: Reaction | null;
@@ -21,27 +20,25 @@ type Sending =
   | { readonly is: "none" }
   | { readonly is: "sending"; readonly given: Given }
   | { readonly is: "taken"; readonly given: Given }
-  /** The turn has not ended for the server: it is sent again by itself. */
+  /** The turn has not ended for the server: it is kept, and sent then. */
   | { readonly is: "early"; readonly given: Given }
   | { readonly is: "refused"; readonly code: string };
 
-/** Send, and say how it went; what came too early is sent again until it is taken. */
+/** Send, and say how it went. */
 function useRating(turnId: string): [Sending, (given: Given) => void, () => void] {
   const desk = useDesk();
   const [state, setState] = useState<Sending>({ is: "none" });
+  const newest = useRef<Given | null>(null);
   const send = (given: Given) => {
-    setState((before) => (before.is === "early" ? before : { is: "sending", given }));
-    void desk.acts.rate(turnId, given.reaction, given.text).then((code) => {
-      if (code === "") setState({ is: "taken", given });
-      else if (code === "turn_open") setState({ is: "early", given: { ...given } });
-      else setState({ is: "refused", code });
-    });
+    newest.current = given;
+    // Of two ratings the later one is shown, whichever is answered first.
+    const show = (next: Sending) => newest.current === given && setState(next);
+    show({ is: "sending", given });
+    const onKept = () => show({ is: "early", given });
+    void desk.acts
+      .rate(turnId, given.reaction, given.text, onKept)
+      .then((code) => show(code === "" ? { is: "taken", given } : { is: "refused", code }));
   };
-  useEffect(() => {
-    if (state.is !== "early") return;
-    const timer = setTimeout(() => send(state.given), againMs);
-    return () => clearTimeout(timer);
-  }, [state]);
   return [state, send, () => setState({ is: "none" })];
 }
 
