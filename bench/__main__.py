@@ -1,6 +1,6 @@
 """`python -m bench`: run all measurements, print the table, write bench/results.json and the page's plots.
 
-Exit code 1 if a listed metric is missing. A missed goal is only shown.
+Exit code 1 if a listed metric is missing. A missed goal is only shown. `python -m bench <topic> …` prints those alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import (
+    chat_page,
     cold,
     cost,
     execution,
@@ -73,6 +74,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "memory": memory.rows,
     "pages": pages.rows,
     "web": web.rows,
+    "chat_page": chat_page.rows,
     "verdict": verdict.rows,
     "remote": remote.rows,
 }
@@ -80,8 +82,14 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
 
 def main() -> int:
     """Run every topic in turn; a failing one prints its reason and loses its metrics, the others still run."""
+    asked = sys.argv[1:]
+    if unknown := [name for name in asked if name not in TOPICS]:
+        print(f"no such topic: {', '.join(unknown)}; there are {', '.join(TOPICS)}", file=sys.stderr)
+        return 1
     rows: list[Row] = []
     for name, measure in TOPICS.items():
+        if asked and name not in asked:
+            continue
         start = time.monotonic()
         print(f"{name} …", end="", file=sys.stderr, flush=True)
         try:
@@ -91,6 +99,9 @@ def main() -> int:
             traceback.print_exc()
             continue
         print(f" {time.monotonic() - start:.0f} s", file=sys.stderr)
+    if asked:
+        print(render_table(rows))
+        return 0
     write_results(rows, RESULTS)
     write_plots(rows)
     print(render_table(rows))

@@ -21,6 +21,21 @@ EXEC_METRICS = tuple(
     for state in ("cold", "warm")
 )
 
+CHAT_PAGE = (
+    "first_paint",
+    "first_delta",
+    "main_piece",
+    "main_frame",
+    "renderer_piece",
+    "renderer_frame",
+    "longest_task",
+    "heap_200_turns",
+    "gzip",
+    "brotli",
+    "inspector_gzip",
+)
+"""What is measured of the chat page in a browser, and of its build."""
+
 LISTED = (
     "splitter_mb_s_8",
     "splitter_mb_s_40",
@@ -80,6 +95,7 @@ LISTED = (
     "memory_layer_mb",
     *(f"page_{what}_{page}" for what in ("cpu_ms", "calls") for page in ("list", "events", "fetch")),
     "web_fetch_ms",
+    *(f"chat_page_{what}" for what in CHAT_PAGE),
     *(f"upload_verdict_ms_{file}" for file in ("picture", "office", "pdf")),
     "mcp_call_ms",
     "mcp_import_cpu_ms",
