@@ -1,6 +1,6 @@
 /** Selectors: what the title bar, the margin, the receipts and the traces say of a thread. Pure; the same state gives the same object. */
 
-import type { Call, Growing, Plan, Round, Source, Thread, Turn, Usage } from "./thread.ts";
+import type { Call, Draft, Growing, Plan, Round, Source, Thread, Turn, Usage } from "./thread.ts";
 
 // --- the title bar
 
@@ -18,6 +18,17 @@ export type Readout =
 export function openTurn(thread: Thread): Turn | undefined {
   const last = thread.turns.at(-1);
   return last?.outcome.is === "running" ? last : undefined;
+}
+
+/** Return the logical path that a file of the canvas will have, "" while its name is not known. */
+export function draftPath(turnId: string, draft: Draft): string {
+  return draft.canvas && draft.name ? `fi:${turnId}.${draft.name}` : "";
+}
+
+/** Return what is written, or was, for the file at a path; undefined if this page has not seen it. */
+export function draftAt(thread: Thread, path: string): Draft | undefined {
+  const turn = thread.turns.findLast((one) => path.startsWith(`fi:${one.turnId}.`));
+  return turn?.rounds.flatMap((round) => round.drafts).findLast((draft) => draftPath(turn.turnId, draft) === path);
 }
 
 /** Return what the title bar says; a person who is waited for comes first, then an end that was asked for. */

@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 import { h, render } from "preact";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { FilePreview } from "../../src/preview/index.ts";
+import { DraftPreview, FilePreview } from "../../src/preview/index.ts";
 import { kindOf } from "../../src/preview/kind.ts";
 import type { FileRow } from "../../src/thread/thread.ts";
 import { contextOf } from "../markdown/drawing.ts";
@@ -36,6 +36,33 @@ async function show(file: FileRow, bytes: string | null) {
   await vi.waitFor(() => expect(root.textContent).not.toContain("Loading"));
   return { root, open, fetched, onClose };
 }
+
+describe("a file that is written", () => {
+  const draft = { lane: "canvas.0", name: "outputs/a.md", format: "markdown", canvas: true, callId: "" };
+
+  function write(text: string, name = draft.name, whole = false): HTMLElement {
+    const root = roots.at(-1) ?? document.createElement("div");
+    if (roots.length === 0) roots.push(root);
+    const growing = { text, whole, aborted: "" };
+    const onClose = () => undefined;
+    render(h(DraftPreview, { draft: { ...draft, name, text: growing }, onClose, context: contextOf() }), root);
+    return root;
+  }
+
+  it("is drawn as it grows", () => {
+    expect(write("# Tit").querySelector("h3")?.textContent).toBe("Tit");
+    const root = write("# Title\n\nText");
+    expect(root.querySelector("h3")?.textContent).toBe("Title");
+    expect(root.textContent).toContain("being written");
+    expect(write("# Title\n\nText", draft.name, true).textContent).not.toContain("being written");
+  });
+
+  it("is shown as its source if it cannot be drawn before its end", () => {
+    const root = write("<script>alert(1)</script>", "outputs/a.html");
+    expect(root.querySelector("script, iframe")).toBeNull();
+    expect(root.querySelector("pre")?.textContent).toContain("<script>alert(1)</script>");
+  });
+});
 
 describe("a file's preview", () => {
   it("of a text shows its lines", async () => {

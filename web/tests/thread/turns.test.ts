@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Frame } from "../../src/client/index.ts";
-import type { Call, Round, Thread, Turn } from "../../src/thread/index.ts";
+import { type Call, draftAt, type Round, type Thread, type Turn } from "../../src/thread/index.ts";
 import { named, threadOf, told } from "./recordings.ts";
 
 function turnOf(frames: readonly Frame[], place = 0): Turn {
@@ -179,6 +179,15 @@ describe("a program", () => {
 });
 
 describe("a file and a plan", () => {
+  test("a file that is written is found by the path that it will have", () => {
+    const thread = threadOf(named("a plan and two files"));
+    const { turnId } = thread.turns[0] as Turn;
+    expect(draftAt(thread, `fi:${turnId}.outputs/a.md`)?.text.text).toBe("# A\n\nText");
+    // What is written among the messages is no file beside them.
+    expect(draftAt(thread, `fi:${turnId}.outputs/b.md`)).toBeUndefined();
+    expect(draftAt(thread, "fi:turn_other.outputs/a.md")).toBeUndefined();
+  });
+
   test("a file is seen while it is written, on the canvas or among the messages", () => {
     const [, canvas, timeline] = turnOf(named("a plan and two files")).rounds as [Round, Round, Round];
     expect(canvas.drafts[0]).toMatchObject({ name: "outputs/a.md", canvas: true, callId: canvas.calls[0]?.callId });

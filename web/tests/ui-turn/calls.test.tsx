@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 import { expect, test } from "vitest";
-import { type Shown, show, textOf } from "./shown.tsx";
+import { draft, round, thread, turn } from "../gallery/build.ts";
+import { Shown, show, textOf } from "./shown.tsx";
 
 const card = (shown: Shown, label: string) => shown.one(`section[aria-label="${label}"]`);
 
@@ -91,6 +92,17 @@ test("a log says that its beginning is kept nowhere, and how long it was", () =>
   const log = textOf(show("program-log").one("[role=tabpanel]"));
   expect(log).toContain("81,204 earlier characters are kept nowhere");
   expect(log).toContain("143 KB in all");
+});
+
+test("a file of the canvas can be looked at beside the thread while it is written", () => {
+  const growing = { text: "# Tot", whole: false, aborted: "" };
+  const writing = round(0, "I write it.", { drafts: [draft("outputs/totals.md", growing)], state: "deciding" });
+  const shown = new Shown({ thread: thread([turn("Hello", [writing])]) });
+  const link = shown.one(".draft-card a");
+  expect(link.getAttribute("aria-label")).toBe("Preview: outputs/totals.md");
+  shown.press(link);
+  const path = `fi:${shown.thread.turns[0]?.turnId}.outputs/totals.md`;
+  expect(shown.told).toEqual([["openFile", path]]);
 });
 
 test("a text that is written is open while it grows; one that was cut off says why and is dimmed", () => {

@@ -3,6 +3,8 @@
 import type { ComponentType } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { FileLink } from "../../api/index.ts";
+import type { MarkdownContext } from "../../markdown/index.ts";
+import { draftAt } from "../../thread/index.ts";
 import type { FileRow } from "../../thread/thread.ts";
 import { parseRoute, type Route } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
@@ -83,10 +85,12 @@ interface OpenFileProps {
   readonly onClose: () => void;
 }
 
-/** A file of a conversation, by its logical path. */
+/** A file of a conversation, by its logical path; while it is written, what there is of it. */
 export function OpenFile({ page, conversation, path, onClose }: OpenFileProps) {
   const preview = useModule(loadPreview);
   const known = useSelector(conversation.store, (state) => state.thread.files.find((file) => file.path === path));
+  const draft = useSelector(conversation.store, (state) => draftAt(state.thread, path));
+  const context = useMemo(() => contextOf(page, conversation), [page, conversation]);
   const file = useMemo(() => known ?? unknownFile(path), [known, path]);
   const open = useMemo(
     () =>
@@ -98,7 +102,22 @@ export function OpenFile({ page, conversation, path, onClose }: OpenFileProps) {
     [page, conversation],
   );
   if (!preview) return <div aria-busy="true" />;
-  return <preview.FilePreview key={path} file={file} open={open} onClose={onClose} />;
+  if (draft && (!known || !draft.text.whole)) {
+    return <preview.DraftPreview draft={draft} onClose={onClose} context={context} />;
+  }
+  return <preview.FilePreview key={path} file={file} open={open} onClose={onClose} context={context} />;
+}
+
+/** What links, paths and citations of a Markdown file lead to. */
+function contextOf(page: Page, conversation: Conversation): MarkdownContext {
+  const { name } = conversation;
+  return {
+    conversation: name,
+    resolveSource: (sid) => conversation.store.value.thread.sources.get(sid),
+    // The card of a source lies beside the thread, where the file is shown.
+    onCite: () => undefined,
+    onOpenPath: (path) => page.go({ is: "thread", conversation: name, place: null, file: path }),
+  };
 }
 
 /** A file that the pages here do not tell of: its link says the rest. */

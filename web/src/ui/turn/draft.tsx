@@ -1,9 +1,12 @@
 /** A file, or a text of the timeline, while it is written. */
 
 import { useState } from "preact/hooks";
-import { CodeBlock, visible } from "../../markdown/index.ts";
+import { CodeBlock, parsePath, visible } from "../../markdown/index.ts";
+import { draftPath } from "../../thread/select.ts";
 import type { Draft } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
+import { plainClick } from "./bits.tsx";
+import { useDesk } from "./desk.ts";
 import { Icon, Mark } from "./mark.tsx";
 import { memo } from "./memo.tsx";
 
@@ -13,11 +16,19 @@ function languageOf(draft: Draft): string {
 }
 
 /** The text, and how it stands: it grows at the end of its pane; once it is whole it is a line with its size. */
-export const DraftCard = memo(function DraftCard({ draft, live }: { draft: Draft; live: boolean }) {
+export const DraftCard = memo(function DraftCard(props: { turnId: string; draft: Draft; live: boolean }) {
+  const { turnId, draft, live } = props;
+  const desk = useDesk();
   const { text, whole, aborted } = draft.text;
   const grows = live && !whole;
   const [open, setOpen] = useState<boolean | null>(null);
   const shown = open ?? (grows || aborted !== "");
+  const path = parsePath(draftPath(turnId, draft), desk.context.conversation);
+  const preview = (event: MouseEvent) => {
+    if (!plainClick(event)) return;
+    event.preventDefault();
+    desk.acts.openFile(path);
+  };
   const name = draft.name ? visible(draft.name) : say.draft;
   return (
     <section class={`card draft-card ${aborted ? "aborted" : ""}`} aria-label={name}>
@@ -29,6 +40,11 @@ export const DraftCard = memo(function DraftCard({ draft, live }: { draft: Draft
           </button>
         </h3>
         <span class="num">{say.characters([...text].length)}</span>
+        {path && (
+          <a href={desk.pathHref(path)} onClick={preview} aria-label={`${say.preview}: ${name}`}>
+            {say.preview}
+          </a>
+        )}
         {grows && <span class="pill live">{say.writing}</span>}
         {aborted && <span class="pill">{say.cutOff}</span>}
       </header>

@@ -175,7 +175,7 @@ function Item({ round, item, last, live, turnId, compactions }: ItemProps) {
     }
     case "draft": {
       const draft = round.drafts.find((known) => known.lane === item.lane);
-      return draft ? <DraftCard draft={draft} live={live} /> : null;
+      return draft ? <DraftCard turnId={turnId} draft={draft} live={live} /> : null;
     }
     case "rejected":
       return <Rejected item={item} />;

@@ -10,6 +10,8 @@ export const say = {
   shown: "Preview",
   loading: "Loading",
   again: "Try again",
+  growing: "being written",
+  cutOff: "cut off",
   failed: "The file could not be loaded.",
   broken: "The picture could not be shown.",
   tooLarge: "Too large to show here.",

@@ -78,6 +78,7 @@ export const say = {
   planStep: (done: number, of: number) => `${done} of ${of}`,
 
   // Calls
+  preview: "Preview",
   characters: (n: number) => counted(n, "character"),
   items: (n: number) => counted(n, "entry", "entries"),
   state: {
