@@ -7,6 +7,7 @@ import { Announcements } from "../announce/announcements.tsx";
 import { TitleBar, useTitle } from "../bar/title_bar.tsx";
 import { Composer, FIELD } from "../composer/composer.tsx";
 import { ConnectionBanner } from "../connection/connection_banner.tsx";
+import { keepFocus } from "../keys/keep_focus.ts";
 import { ConversationStrip, Conversations } from "../list/conversation_rows.tsx";
 import { formatRoute, type Route } from "../route.ts";
 import { SearchPage } from "../search/search_page.tsx";
@@ -31,6 +32,7 @@ export function App({ page }: { page: Page }) {
   const acts = useMemo(() => makeActs(page, conversation), [page, conversation]);
   const empty = useSelector(page.list.store, (state) => state.phase === "ready" && state.rows.length === 0);
   useKeys(page, over, setOver);
+  useEffect(() => keepFocus(document), []);
   useEffect(() => applyTheme(document.documentElement, settings.theme), [settings.theme]);
   useEffect(() => setOver("none"), [route]);
   useWindowTitle(page);
