@@ -40,6 +40,8 @@ export interface InspectorProps {
   readonly navigate: (address: string) => void;
   /** Single letters are keys. */
   readonly letters?: boolean;
+  /** Another value when the rounds are to be read again: one was decided, or a turn has ended. */
+  readonly progress?: string;
 }
 
 type Panel = "rounds" | "middle" | "log";
@@ -47,10 +49,10 @@ type View = "request" | "diff" | "reply" | "costs";
 const VIEWS: readonly View[] = ["request", "diff", "reply", "costs"];
 
 export default function Inspector(props: InspectorProps) {
-  const { conversation, api } = props;
+  const { conversation, api, progress = "" } = props;
   const source = useMemo(() => new Source(api, conversation), [api, conversation]);
   const [readings, setReadings] = useState(0);
-  const newest = useAnswer(`${conversation} ${readings}`, () => source.rounds());
+  const newest = useAnswer(`${conversation} ${readings} ${progress}`, () => source.rounds());
   const rounds = useKept(conversation, newest);
   const refresh = () => setReadings(readings + 1);
   if (rounds.is === "read") {
@@ -63,11 +65,11 @@ export default function Inspector(props: InspectorProps) {
   );
 }
 
-/** What was read before stays until it is read again. */
+/** What was read before stays until it is read again, also if that fails. */
 function useKept<Value>(key: string, answer: Answer<Value>): Answer<Value> {
   const kept = useRef<{ key: string; answer: Answer<Value> } | null>(null);
   if (answer.is === "read") kept.current = { key, answer };
-  return answer.is === "reading" && kept.current?.key === key ? kept.current.answer : answer;
+  return kept.current?.key === key ? kept.current.answer : answer;
 }
 
 interface BenchProps extends InspectorProps {

@@ -43,6 +43,7 @@ interface Asked {
   readonly to?: string;
   readonly admin?: boolean;
   readonly letters?: boolean;
+  readonly progress?: string;
   readonly refuse?: (what: string) => Response | null;
 }
 
@@ -60,6 +61,7 @@ async function open(data: Recorded, asked: Asked): Promise<void> {
         view={asked.view ?? "request"}
         to={asked.to ?? ""}
         letters={asked.letters ?? true}
+        progress={asked.progress ?? ""}
         api={api}
         navigate={(address) => addresses.push(address)}
       />,
@@ -102,6 +104,22 @@ describe("the rounds", () => {
     const current = host.querySelector(".pick[aria-current]");
     expect(current?.textContent).toContain("turn 4, round 3: ");
     expect(current?.textContent).toContain("10,425 read, 185 written, 210 plain, 327 output (96%)");
+  });
+
+  it("are read again when the conversation has come further, and stay if that fails", async () => {
+    let readings = 0;
+    const at = { turn: 1, round: 1 };
+    const refuse = (what: string) => {
+      if (what.endsWith("/timeline")) readings += 1;
+      return null;
+    };
+    await open(stage, { ...at, progress: "1.0.1", refuse });
+    expect(readings).toBe(1);
+    await open(stage, { ...at, progress: "1.0.2", refuse });
+    expect(readings).toBe(2);
+    const down = (what: string) => (what.endsWith("/timeline") ? new Response("", { status: 503 }) : null);
+    await open(stage, { ...at, progress: "1.1.2", refuse: down });
+    expect(host.querySelectorAll(".col")).toHaveLength(3);
   });
 
   it("that missed a cache say how much of it, and why", async () => {

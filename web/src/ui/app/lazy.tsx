@@ -4,7 +4,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { FileLink } from "../../api/index.ts";
 import type { MarkdownContext } from "../../markdown/index.ts";
-import { draftAt } from "../../thread/index.ts";
+import { draftAt, type Thread } from "../../thread/index.ts";
 import type { FileRow } from "../../thread/thread.ts";
 import { parseRoute, type Route } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
@@ -18,6 +18,7 @@ interface InspectorProps {
   readonly view: string;
   readonly to: string;
   readonly letters: boolean;
+  readonly progress: string;
   readonly api: Page["api"];
   readonly navigate: (address: string) => void;
 }
@@ -46,6 +47,7 @@ const loadPreview = () => import("../../preview/index.ts");
 export function Inspection({ page, route }: { page: Page; route: Route & { is: "timeline" } }) {
   const inspector = useModule(loadInspector);
   const { letters } = useStore(page.settings);
+  const progress = useSelector(useStore(page.current).store, (state) => progressOf(state.thread));
   const navigate = useMemo(
     () => (address: string) => {
       const [path = "", query = ""] = address.split("?");
@@ -65,10 +67,18 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
       view={view}
       to={to}
       letters={letters}
+      progress={progress}
       api={page.api}
       navigate={navigate}
     />
   );
+}
+
+/** Return how far a thread has come in what its log says of rounds: another value for each decision and each end. */
+export function progressOf(thread: Thread): string {
+  const decided = thread.turns.at(-1)?.rounds.filter((round) => round.decidedAt !== null).length ?? 0;
+  const ended = thread.turns.filter((turn) => turn.outcome.is !== "running").length;
+  return `${thread.turns.length}.${ended}.${decided}`;
 }
 
 export function BundleView({ page, bundle }: { page: Page; bundle: string }) {
