@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { expect, test } from "vitest";
-import { draft, round, thread, turn } from "../gallery/build.ts";
+import { call, draft, round, thread, turn } from "../gallery/build.ts";
 import { Shown, show, textOf } from "./shown.tsx";
 
 const card = (shown: Shown, label: string) => shown.one(`section[aria-label="${label}"]`);
@@ -92,6 +92,17 @@ test("a log says that its beginning is kept nowhere, and how long it was", () =>
   const log = textOf(show("program-log").one("[role=tabpanel]"));
   expect(log).toContain("81,204 earlier characters are kept nowhere");
   expect(log).toContain("143 KB in all");
+});
+
+test("parameters are shown in the order in which they are taken, and to their end", () => {
+  const rows = Array.from({ length: 120 }, (_, at) => `row ${at}`);
+  const sends = call("mail.send", { params: { to: "a\u202eb", rows } });
+  const shown = new Shown({ thread: thread([turn("Hello", [round(0, "I send it.", { calls: [sends] })])]) });
+  const params = () => textOf(shown.one(".params"));
+  expect(params()).toContain("a‹U+202E›b");
+  expect(params()).not.toContain("row 119");
+  shown.press(shown.button("Show 20 more entries"));
+  expect(params()).toContain("row 119");
 });
 
 test("a file of the canvas can be looked at beside the thread while it is written", () => {

@@ -1,6 +1,6 @@
 /** One call of a tool: its parameters, how it stands, what came of it. A call that runs a program is a program card. */
 
-import { parsePath, visible } from "../../markdown/index.ts";
+import { parsePath, visible, visibleOrder } from "../../markdown/index.ts";
 import type { Call, FetchView, SearchResult, SearchView } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs } from "../../words/format.ts";
@@ -38,7 +38,8 @@ function Param({ value }: { value: unknown }) {
     // A content that was written elsewhere stands here by its path, behind "ref:".
     const path = parsePath(value.replace(/^ref:/, ""), desk.context.conversation);
     if (path) return <PathLink path={path} whole />;
-    return <span dir="auto">{value}</span>;
+    // What is approved has to be read in the order in which it is taken.
+    return <span dir="auto">{visibleOrder(value)}</span>;
   }
   if (typeof value === "object" && value !== null) {
     const keys = Object.keys(value);

@@ -1,5 +1,6 @@
 /** A JSON value as a tree of `<details>`: nothing is cut, long things are closed. */
 
+import { useState } from "preact/hooks";
 import { visible, visibleOrder } from "../../markdown/index.ts";
 import { say } from "../../words/en/thread.ts";
 
@@ -32,11 +33,12 @@ export function gist(value: unknown): string {
 }
 
 export function JsonTree({ value, depth = 0 }: { value: unknown; depth?: number }) {
+  const [all, setAll] = useState(false);
   if (typeof value !== "object" || value === null) return <Scalar value={value} />;
   const entries = entriesOf(value);
   return (
     <ul class="json">
-      {entries.slice(0, shown).map(([key, item]) => (
+      {(all ? entries : entries.slice(0, shown)).map(([key, item]) => (
         <li key={key}>
           {typeof item === "object" && item !== null && entriesOf(item).length > 0 ? (
             <details open={depth < 1 && entriesOf(item).length <= 8}>
@@ -53,7 +55,13 @@ export function JsonTree({ value, depth = 0 }: { value: unknown; depth?: number 
           )}
         </li>
       ))}
-      {entries.length > shown && <li class="gist">{`… ${say.items(entries.length - shown)}`}</li>}
+      {entries.length > shown && !all && (
+        <li>
+          <button type="button" class="longer" onClick={() => setAll(true)}>
+            {say.moreItems(entries.length - shown)}
+          </button>
+        </li>
+      )}
     </ul>
   );
 }

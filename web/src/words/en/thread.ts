@@ -80,6 +80,7 @@ export const say = {
   // Calls
   preview: "Preview",
   characters: (n: number) => counted(n, "character"),
+  moreItems: (n: number) => `Show ${counted(n, "more entry", "more entries")}`,
   items: (n: number) => counted(n, "entry", "entries"),
   state: {
     written: "to run",
