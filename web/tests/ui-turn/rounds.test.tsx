@@ -1,5 +1,6 @@
 // @vitest-environment happy-dom
-import { expect, test } from "vitest";
+import { act } from "preact/test-utils";
+import { expect, test, vi } from "vitest";
 import type { Turn } from "../../src/thread/thread.ts";
 import { at, call, done, type message, round, thread, turn } from "../gallery/build.ts";
 import { Shown, show, textOf } from "./shown.tsx";
@@ -138,7 +139,7 @@ test("a message that opens a turn is drawn before the log has it, and once", () 
 test("a message that is refused says why, and can be sent again", () => {
   expect(show("message-trying").text).toContain("not sent yet, trying");
   const shown = show("message-refused");
-  expect(textOf(shown.one("[role=alert]"))).toContain("Another message has this id. message_id_taken");
+  expect(textOf(shown.one(".trouble"))).toContain("Another message has this id. message_id_taken");
   shown.press(shown.button("Send again"));
   expect(shown.told).toEqual([["sendAgain", shown.context.outbox[0]]]);
 });
@@ -153,4 +154,19 @@ test("calls that ran beside each other count once in the time of their round", (
   const beside = [call("a", { startedAt: at(1), durationMs: 400 }), call("b", { startedAt: at(1.1), durationMs: 400 })];
   const shown = new Shown({ thread: thread([done("Both", [round(0, "I do both.", { calls: beside })], "Done.")]) });
   expect(textOf(shown.one(".round .time"))).toBe("500 ms");
+});
+
+test("what streamed fades out when its round begins again, and is gone then", () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const streamed = round(0, "", { state: "thinking", thinking: { text: "I read.", whole: false, aborted: "" } });
+  const asked = turn("Hello", [streamed]);
+  const shown = new Shown({ thread: thread([asked]) });
+  const items = [{ is: "restarted", attempt: 1, at: at(2) }] as const;
+  const again = { ...streamed, thinking: { text: "", whole: false, aborted: "" }, items };
+  shown.draw({}, { ...shown.thread, turns: [{ ...asked, rounds: [again] }] });
+  expect(textOf(shown.one(".inside.leaving"))).toContain("I read.");
+  act(() => void vi.advanceTimersByTime(120));
+  expect(shown.all(".leaving")).toEqual([]);
+  expect(shown.text).not.toContain("I read.");
+  vi.useRealTimers();
 });

@@ -10,6 +10,7 @@ import { CallCard } from "./call.tsx";
 import { roundKey, useDesk, useNow, useOpen } from "./desk.ts";
 import { DraftCard } from "./draft.tsx";
 import { gist, JsonTree } from "./json.tsx";
+import { useLeaving } from "./leaving.ts";
 import { memo } from "./memo.tsx";
 import { formatSince } from "./message.tsx";
 import { CompactionLine, compactionIsSaid } from "./notice.tsx";
@@ -244,10 +245,12 @@ interface Props {
   compactions: readonly Compaction[];
 }
 
-function Body({ round, turnId, live, compactions }: Props) {
+function Body({ round: now, turnId, live, compactions }: Props) {
   const desk = useDesk();
+  const leaving = useLeaving(now);
+  const round = leaving ?? now;
   return (
-    <div class="inside">
+    <div class={leaving ? "inside leaving" : "inside"}>
       <Thinking thinking={round.thinking} settled={round.state !== "thinking"} />
       {noteIsLong(round.notes.text) && (
         <div class="whole-note">

@@ -1,0 +1,36 @@
+/** What streamed in a round before it began again: it fades out, instead of being gone from one picture to the next. */
+
+import { useEffect, useRef } from "preact/hooks";
+import type { Round } from "../../thread/thread.ts";
+import { useRedraw } from "./memo.tsx";
+
+const FADE_MS = 120;
+
+const restartsOf = (round: Round): number => round.items.filter((item) => item.is === "restarted").length;
+
+function hasStreamed(round: Round): boolean {
+  return round.thinking.text !== "" || round.drafts.length > 0 || round.calls.length > 0;
+}
+
+/** Return the round as it was before it began again, while that fades out; null at any other time. */
+export function useLeaving(round: Round): Round | null {
+  const before = useRef(round);
+  const leaving = useRef<Round | null>(null);
+  const redraw = useRedraw();
+  const restarts = restartsOf(round);
+  if (restarts > restartsOf(before.current) && hasStreamed(before.current) && moves()) leaving.current = before.current;
+  before.current = round;
+  useEffect(() => {
+    if (!leaving.current) return;
+    const timer = setTimeout(() => {
+      leaving.current = null;
+      redraw();
+    }, FADE_MS);
+    return () => clearTimeout(timer);
+  }, [restarts]);
+  return leaving.current;
+}
+
+function moves(): boolean {
+  return !matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
