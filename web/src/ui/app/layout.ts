@@ -11,10 +11,20 @@ export function useWidth(): Width {
   const [width, setWidth] = useState(readWidth);
   useEffect(() => {
     const queries = [matchMedia(WIDE), matchMedia(MIDDLE)];
-    const look = () => setWidth(readWidth());
+    let prints = false;
+    // Paper shows plan and files below the thread, however wide the window and the sheet are.
+    const look = () => setWidth(prints ? "wide" : readWidth());
+    const print = (event: Event) => {
+      prints = event.type === "beforeprint";
+      look();
+    };
     for (const query of queries) query.addEventListener("change", look);
+    addEventListener("beforeprint", print);
+    addEventListener("afterprint", print);
     return () => {
       for (const query of queries) query.removeEventListener("change", look);
+      removeEventListener("beforeprint", print);
+      removeEventListener("afterprint", print);
     };
   }, []);
   return width;
