@@ -50,6 +50,7 @@ const UPLOADS_GONE: ReadonlySet<string> = new Set([
 const TOO_MUCH: ReadonlySet<string> = new Set([
   "batch_too_large",
   "input_too_long",
+  "message_size_limit",
   "message_too_large",
   "payload_too_large",
   "too_many_attachments",
