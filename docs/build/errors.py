@@ -373,6 +373,7 @@ LOCAL = {
     "local_image": "the image of programs could not be built; its last line follows",
     "local_deploy": "the deployment on the emulator failed; its last lines follow",
     "local_service": "a service of the local stage did not start, its last lines follow; or had to be killed",
+    "page_build": "the chat page could not be built, the last lines of what failed follow; or this installation came without it",
     "function_not_found": "the stage has no function of this name; the message lists those it has",
     "conversation_not_found": "the stage has no such conversation",
     "not_deployed": "nothing is deployed here under that name; the message has the command that does it",
