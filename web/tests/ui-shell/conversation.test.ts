@@ -168,6 +168,17 @@ describe("a conversation that is opened", () => {
   });
 });
 
+it("that was replaced by another one has nothing before its beginning", async () => {
+  pages.push(async () => ({ events: [opening("m1", "go", 3)], first_n: 3, more: true }) as unknown as EventPage);
+  const conversation = begun("chat-one", false);
+  await settle();
+  socket.accept();
+  socket.say({ frame: "error", code: "resume_beyond_end", message: "", conversation: "chat-one" });
+  draw();
+  expect(conversation.store.value).toMatchObject({ earlier: "none", alert: null });
+  expect(conversation.store.value.thread.turns).toEqual([]);
+});
+
 describe("a message that is not taken", () => {
   it("is kept with the reason", () => {
     const conversation = begun();

@@ -149,6 +149,11 @@ export class Conversation {
     return this.#state.cursor;
   }
 
+  /** True if something would be lost with the page: what is written, or sent and not in the log. */
+  get holds(): boolean {
+    return this.composer.holds || this.store.value.outbox.length > 0;
+  }
+
   /** True if nothing keeps it connected. */
   get isIdle(): boolean {
     return this.#session === null;
@@ -452,8 +457,11 @@ export class Conversation {
         this.#uploadAgain(messageId);
     } else if (code === "not_found" && this.store.value.thread.turns.length === 0) {
       this.store.update({ phase: "missing" });
-    } else if (code !== "resume_beyond_end") {
-      // Otherwise the session begins again by itself, and the thread with it.
+    } else if (code === "resume_beyond_end") {
+      // The session begins again by itself, and the thread with it: nothing comes before that.
+      this.#firstN = 0;
+      this.store.update({ earlier: "none" });
+    } else {
       this.store.update({ alert: { code, message } });
     }
   }
