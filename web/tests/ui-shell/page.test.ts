@@ -164,6 +164,22 @@ describe("a conversation that is left", () => {
   });
 });
 
+it("is not forgotten with a message that was refused", async () => {
+  const { page } = opened();
+  const { name } = page.current.value;
+  sockets.accept();
+  page.current.value.say("go");
+  const id = String(sockets.asked("send")[0]?.message_id);
+  sockets.say({ frame: "error", code: "bad_event", message: "no", message_id: id, conversation: name });
+  for (const run of frames.splice(0)) run();
+  for (let count = 0; count < 12; count += 1) {
+    page.go({ is: "thread", conversation: `chat-${count}`, place: null, file: "" });
+    await settle();
+  }
+  page.go({ is: "thread", conversation: name, place: null, file: "" });
+  expect(page.current.value.store.value.outbox).toMatchObject([{ text: "go" }]);
+});
+
 describe("what is opened over a thread", () => {
   it("is closed by one step back if the reader came from the thread", () => {
     const { page, history } = opened("/c/chat-one");

@@ -85,7 +85,7 @@ export class Page {
 
   /** True if a message that was not sent, or a file, would be lost with the page. */
   get holds(): boolean {
-    return this.conversations.some((one) => one.composer.holds || one.store.value.outbox.length > 0);
+    return this.conversations.some((one) => one.holds);
   }
 
   /** True if this reader may open the inspector. */
@@ -176,8 +176,8 @@ export class Page {
   #forgetOldest(): void {
     for (const [name, conversation] of this.#conversations) {
       if (this.#conversations.size <= KEPT) return;
-      // What is not sent stays, however long ago it was written.
-      if (!conversation.composer.holds && conversation.isIdle) this.#conversations.delete(name);
+      // What is not sent, or was refused, stays, however long ago it was written.
+      if (!conversation.holds && conversation.isIdle) this.#conversations.delete(name);
     }
   }
 
