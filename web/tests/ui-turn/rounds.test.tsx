@@ -130,6 +130,9 @@ test("a message that opens a turn is drawn before the log has it, and once", () 
   const shown = show("message-sending");
   const sent = shown.context.outbox[0] as ReturnType<typeof message>;
   expect(textOf(shown.all("article").at(-1) as HTMLElement)).toContain("And what does it cost?sending");
+  // The server has taken it; its events are on their way.
+  shown.draw({ outbox: shown.context.outbox.map((message) => ({ ...message, n: 9 })) });
+  expect(textOf(shown.all("article").at(-1) as HTMLElement)).not.toContain("sending");
   const next = turn("", [], { prompts: [{ ...sent, n: 99 }] });
   shown.draw({}, { ...shown.thread, turns: [...shown.thread.turns, next] });
   expect(shown.text.split("And what does it cost?").length).toBe(2);

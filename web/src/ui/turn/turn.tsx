@@ -335,7 +335,7 @@ export const PendingTurn = memo(function PendingTurn(props: { message: Message; 
     <article class="turn pending" aria-label={visible(message.text.slice(0, 80))} aria-busy={trouble === null}>
       <span class="clock num">{formatTime(message.at)}</span>
       <div class="prompts">
-        <Prompt message={message} sending trouble={trouble} />
+        <Prompt message={message} sending={message.n === 0} trouble={trouble} />
       </div>
     </article>
   );
