@@ -1,6 +1,7 @@
 /** The two places that a screen reader listens to: what goes on, and what was refused. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
 import { reasonWords } from "../attachments/attachment_list.tsx";
@@ -56,5 +57,5 @@ export function Announcements({ page }: { page: Page }) {
 }
 
 function fileWords(file: PendingFile): string {
-  return `${file.name}: ${reasonWords(file)}`;
+  return `${visible(file.name)}: ${reasonWords(file)}`;
 }

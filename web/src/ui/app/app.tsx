@@ -1,6 +1,7 @@
 /** The page of a signed-in user: list, bar, thread or another view, composer, and what lies over them. */
 
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
 import { Announcements } from "../announce/announcements.tsx";
@@ -159,7 +160,7 @@ function Lines({ page }: { page: Page }) {
         <Line text={wordsOf(alert.code, alert.message)} onDismiss={() => conversation.store.update({ alert: null })} />
       )}
       {page.debug && unknown.size > 0 && (
-        <p class="banner">{[...unknown].map(([name, count]) => `${name} ×${count}`).join(" · ")}</p>
+        <p class="banner">{[...unknown].map(([name, count]) => `${visible(name)} ×${count}`).join(" · ")}</p>
       )}
       {meanwhile > 0 && (
         <Line
@@ -192,6 +193,6 @@ function useFieldOfNew(route: Route): void {
 function useWindowTitle(page: Page): void {
   const title = useTitle(page, useStore(page.current));
   useEffect(() => {
-    document.title = `${title} · ${shell.name}`;
+    document.title = `${visible(title)} · ${shell.name}`;
   }, [title]);
 }

@@ -1,6 +1,7 @@
 /** The thread of the open conversation, its margin, and a file that is looked at. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import type { Acts, Target, ThreadContext } from "../acts.ts";
 import { FirstRun } from "../first/first_run.tsx";
@@ -61,7 +62,7 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
         </Sheet>
       )}
       {width !== "wide" && file && (
-        <Sheet label={path} place="end" onClose={closeFile}>
+        <Sheet label={visible(path)} place="end" onClose={closeFile}>
           {file}
         </Sheet>
       )}

@@ -24,21 +24,22 @@ export function AttachmentList({ attachments }: { attachments: Attachments }) {
 }
 
 function FileChip({ item, attachments }: { item: PendingFile; attachments: Attachments }) {
+  const name = visible(item.name);
   const failed = item.state === "refused" || item.state === "expired";
   return (
     <li class={`upload ${item.state}`}>
       <Icon name="file" />
-      <bdi class="name" title={item.name}>
-        {visible(item.name)}
+      <bdi class="name" title={name}>
+        {name}
       </bdi>
       <span class="num">{formatBytes(item.sizeBytes)}</span>
       <span class={`num state ${failed ? "bad" : ""}`}>{stateWords(item)}</span>
-      {item.state === "uploading" && <progress value={item.progress} max={1} aria-label={item.name} />}
+      {item.state === "uploading" && <progress value={item.progress} max={1} aria-label={name} />}
       {failed && item.code !== "size_limit" && (
         <button
           type="button"
           class="tool"
-          aria-label={`${shell.files.retry}: ${item.name}`}
+          aria-label={`${shell.files.retry}: ${name}`}
           onClick={() => attachments.retry(item.id)}
         >
           <Icon name="again" />
@@ -47,7 +48,7 @@ function FileChip({ item, attachments }: { item: PendingFile; attachments: Attac
       <button
         type="button"
         class="tool"
-        aria-label={shell.files.remove(item.name)}
+        aria-label={shell.files.remove(name)}
         onClick={() => attachments.remove(item.id)}
       >
         <Icon name="close" />
@@ -71,5 +72,5 @@ export function reasonWords(item: PendingFile): string {
 
 function noticeWords(notice: Files["notice"]): string {
   if (notice.is === "too_many") return shell.files.tooMany(notice.left);
-  return notice.is === "same" ? shell.files.same(notice.name, notice.as) : "";
+  return notice.is === "same" ? shell.files.same(visible(notice.name), visible(notice.as)) : "";
 }

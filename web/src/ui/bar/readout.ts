@@ -1,5 +1,6 @@
 /** The words of the title bar: what runs now, or what the conversation has come to. Pure. */
 
+import { visible } from "../../markdown/index.ts";
 import { openTurn, readoutOf, type Thread } from "../../thread/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { formatTokens, sayReadout } from "../../words/index.ts";
@@ -7,7 +8,8 @@ import { formatTokens, sayReadout } from "../../words/index.ts";
 /** Return the words; `stopping` is true from the click on Stop, before the server has heard it. */
 export function readoutText(thread: Thread, stopping: boolean): string {
   if (!openTurn(thread)) return idleText(thread);
-  return stopping ? sayReadout({ is: "stopping" }) : sayReadout(readoutOf(thread));
+  // It names tools and files, which strangers have named.
+  return stopping ? sayReadout({ is: "stopping" }) : visible(sayReadout(readoutOf(thread)));
 }
 
 /** Return when the turn that runs began, epoch milliseconds; null if none runs. */
