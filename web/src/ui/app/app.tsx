@@ -122,14 +122,16 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
   return (
     // Files are dropped anywhere; the button "Attach" does the same by keyboard.
     <div class={`talk ${phase === "new" ? "blank-talk" : ""} ${drop.over ? "dropping" : ""}`} {...drop.handlers}>
-      <ThreadPane
-        key={conversation.name}
-        page={page}
-        conversation={conversation}
-        acts={acts}
-        marginOpen={marginOpen}
-        closeMargin={closeMargin}
-      />
+      {/* What cannot be drawn takes nothing away of what is written below it. */}
+      <Guard key={conversation.name} place={formatRoute(route)}>
+        <ThreadPane
+          page={page}
+          conversation={conversation}
+          acts={acts}
+          marginOpen={marginOpen}
+          closeMargin={closeMargin}
+        />
+      </Guard>
       {phase !== "missing" && (
         <footer class="dock">
           <Composer
