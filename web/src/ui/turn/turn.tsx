@@ -206,7 +206,12 @@ function Broken(props: { turn: Turn; outcome: Extract<Outcome, { is: "error" }>;
 
 function Copy({ text }: { text: string }) {
   const [copied, setCopied] = useState(false);
-  const copy = () => void navigator.clipboard?.writeText(text).then(() => setCopied(true));
+  // A browser may refuse it: then nothing says "copied".
+  const copy = () =>
+    void navigator.clipboard?.writeText(text).then(
+      () => setCopied(true),
+      () => setCopied(false),
+    );
   return (
     <>
       <button type="button" class="tool" aria-label={say.copy} onClick={copy}>
