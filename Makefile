@@ -71,6 +71,11 @@ web: $(READY)  ## build the chat page, unless it is built of these sources
 web-test: $(PAGE_PACKAGES)  ## types, lint and tests of the chat page
 	cd web && npm run -s check && vitest run
 
+screenshots: up $(TOOLS) $(PAGE_PACKAGES)  ## pictures of the chat page in every state, in .stepline/screenshots
+	cd web && vite build --logLevel warn -c tests/gallery/vite.config.ts
+	python web/tests/gallery/shoot.py .stepline/screenshots/states
+	python -m tests.e2e.page.scenes .stepline/screenshots
+
 exec-env: $(READY)  ## install the packages of the agent's programs, and build their image if Docker answers
 	@python -m stepline.local.stage.program_environment
 
@@ -126,5 +131,5 @@ node_modules/.package-lock.json: package-lock.json $(READY)
 $(PAGE_PACKAGES): web/package-lock.json | $(READY)
 	@python -m stepline.local.page.page_build install
 
-.PHONY: help chat page web web-test test check e2e iam matrix bench docs synth checkov exec-env image up down clean lock
+.PHONY: help chat page web web-test screenshots test check e2e iam matrix bench docs synth checkov exec-env image up down clean lock
 .DEFAULT_GOAL := help
