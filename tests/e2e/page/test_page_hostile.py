@@ -124,6 +124,22 @@ def addresses(place):
     return place.locator("a[href]").evaluate_all("links => links.map(link => [link.protocol, link.href])")
 
 
+def test_a_script_that_runs_and_a_request_that_leaves_would_be_seen(watched, stranger):
+    chat, witness = watched
+    tab = chat.open_tab()
+    tab.goto(stranger.show("/site", f"<title>Site</title><script>{RUN}; postMessage('{MARK}', '*')</script>"))
+    tab.wait_for_function("() => document.title === 'Site'")
+    seen = " ".join(witness.seen)
+    for sign in (
+        f"console {MARK}",
+        f"/site heard {stranger.url} say {MARK}",
+        "window ",
+        f"answer of {stranger.url}/site",
+    ):
+        assert sign in seen
+    assert stranger.connections > witness.before
+
+
 def test_tags_handlers_and_links_in_an_answer_do_nothing_and_are_read_as_text(watched, stranger):
     chat, witness = watched
     word = a_word()

@@ -104,6 +104,10 @@ def test_a_refused_file_and_a_turn_that_fails_are_alerts(chat):
     expect(chat.page.locator("[role=alert].vh")).to_contain_text("tool.exe:")
     chat.page.get_by_role("button", name="Remove tool.exe").click()
     expect(chat.page.locator("[role=alert].vh")).to_be_empty()
+    word = a_word()
+    chat.stage.fault(kind="invalid_request", match=word, count=5)
+    chat.take_turn(f"Fail: {word}")
+    expect(chat.page.locator("[role=alert].vh")).not_to_be_empty()
 
 
 def test_answers_are_read_when_complete_by_paragraph_or_not(timed):
