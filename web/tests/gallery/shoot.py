@@ -37,7 +37,7 @@ def serve() -> tuple[http.server.ThreadingHTTPServer, str]:
 
 
 def judge(page: Page) -> list[str]:
-    """Return what axe finds serious in the page."""
+    """Return the serious findings of axe in the page."""
     page.evaluate((WEB / "node_modules" / "axe-core" / "axe.min.js").read_text())
     found = page.evaluate("axe.run({resultTypes: ['violations']})")
     return [

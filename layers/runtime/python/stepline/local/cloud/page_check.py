@@ -58,7 +58,7 @@ def check_page(stage: str, outputs: Mapping[str, str], ask: Callable[[str], Answ
 
 
 def _find_wrong(page: str, outputs: Mapping[str, str], ask: Callable[[str], Answer]) -> str:
-    """Return what is wrong with the page and its config, "" for nothing. Raises DependencyError."""
+    """Return the first fault of the page or its config, "" for none. Raises DependencyError."""
     config, index = ask(f"{page}config.json"), ask(page)
     for name, answer in (("config.json", config), ("index.html", index)):
         if answer.status != 200:

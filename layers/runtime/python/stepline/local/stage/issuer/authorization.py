@@ -119,7 +119,7 @@ class SignIns:
         return self._codes.put((asked, grant))
 
     def redeem(self, code: str, *, client_id: str, redirect_uri: str, verifier: str) -> Grant:
-        """Return what a code was given for; it is used up, also by a request that is refused.
+        """Return the grant of a code; it is used up, also by a request that is refused.
 
         A code that comes twice was stolen, at one time or the other: the session that it belongs to is ended.
         Raises RefusedGrantError.
@@ -142,7 +142,7 @@ class SignIns:
         return self._refreshes.put(Grant(session=grant.session, user=grant.user))
 
     def refresh(self, token: str) -> Grant:
-        """Return what a refresh token was given for; it is used up. Raises RefusedGrantError."""
+        """Return the grant of a refresh token; it is used up. Raises RefusedGrantError."""
         grant = self._refreshes.take(token)
         if grant is None:
             raise RefusedGrantError
