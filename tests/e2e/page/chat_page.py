@@ -18,6 +18,8 @@ ARGUMENTS = [
 ]
 WIDE = {"width": 1360, "height": 860}
 NARROW = {"width": 390, "height": 844}
+BRIEF = "What did I say before?"
+"""A request that the scripted model answers in a few words, with those that came before it."""
 TURN_S = 120
 WAIT_S = 20
 IDLE = re.compile(r"idle")

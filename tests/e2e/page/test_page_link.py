@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.page.chat_page import BRIEF
 from tests.e2e.page.same_text import check_same_text
 from tests.e2e.session_client import Device
 from tests.e2e.stage import a_word
@@ -85,7 +86,7 @@ def test_a_connection_that_is_cut_in_mid_answer_changes_nothing_on_the_page(wire
 
 def test_a_connection_that_stays_away_is_told_and_what_is_written_meanwhile_goes_out_once(wired):
     chat, wires = wired
-    chat.take_turn("Hello there.")
+    chat.take_turn(BRIEF)
     wires.refused = True
     wires.cut()
     banner = chat.page.locator(".banner")
@@ -93,15 +94,14 @@ def test_a_connection_that_stays_away_is_told_and_what_is_written_meanwhile_goes
     expect(banner).to_contain_text("Reconnecting…")
     chat.page.clock.run_for(31_000)
     expect(banner).to_contain_text("Offline since")
-    word = a_word()
-    chat.say(ASKED.format(word=word))
+    chat.say(BRIEF)
     expect(chat.page.locator("article.pending")).to_contain_text("sending")
     wires.refused = False
     chat.page.clock.run_for(17_000)
     expect(chat.turns).to_have_count(2)
     chat.await_idle()
     expect(banner).to_have_count(0)
-    assert word in chat.answer_of(chat.turns.last)
+    assert BRIEF in chat.answer_of(chat.turns.last)
     check_same_text(chat)
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.page.chat_page import TURN_S
+from tests.e2e.page.chat_page import BRIEF, TURN_S
 from tests.e2e.session_client import Device
 from tests.e2e.stage import Stage, a_word
 
@@ -26,7 +26,7 @@ def row_of(chat, conversation):
 def talks(deployed_script):
     """A user with two conversations: their names by the word that each is about, the newest last, and with one turn."""
     stage, names = Stage(deployed_script), {}
-    for more in (["Hello there."], []):
+    for more in ([BRIEF], []):
         word = a_word()
         names[word] = f"e2e-{word}"
         with Device(stage, names[word]) as device:
@@ -79,7 +79,7 @@ def test_a_turn_that_another_client_takes_is_seen_running_and_then_unread_until_
 
 
 def test_a_conversation_gets_another_name(chat):
-    chat.take_turn("Hello there.")
+    chat.take_turn(BRIEF)
     chat.page.get_by_role("button", name="More").click()
     chat.page.get_by_role("button", name="Rename").click()
     name = f"About {a_word()}"
@@ -137,7 +137,7 @@ def test_an_address_that_the_page_does_not_have_begins_a_new_conversation_and_sa
 def test_a_conversation_of_somebody_else_is_not_told_from_one_that_is_not_there(chat, deployed, conversation):
     other = Stage(deployed)
     with Device(other, conversation) as device:
-        device.session.say("Hello there.")
+        device.session.say(BRIEF)
         device.until_settled()
     for name in (conversation, f"none-{conversation}"):
         chat.open(f"/c/{name}")

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.page.chat_page import BRIEF
 from tests.e2e.page.same_text import check_same_text
 from tests.e2e.session_client import Device
 from tests.e2e.stage import a_word
@@ -78,12 +79,12 @@ def test_escape_twice_stops_the_turn_and_what_was_answered_stays(chat, slow):
     expect(foot_of(turn)).to_contain_text("stopped")
     expect(turn.locator(".say").last).to_contain_text(f"Tell me about the word {word}.")
     check_same_text(chat)
-    chat.take_turn("Hello there.")
+    chat.take_turn(BRIEF)
     expect(chat.turns).to_have_count(2)
 
 
 def test_a_redirect_that_came_too_late_is_handed_back_to_be_sent_or_discarded(chat):
-    chat.take_turn("Hello there.")
+    chat.take_turn(BRIEF)
     with Device(chat.stage, chat.conversation) as other:
         other.session.listen()
         for text in ("Be brief.", "Be long."):

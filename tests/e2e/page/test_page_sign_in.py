@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.page.chat_page import BRIEF
+
 pytestmark = pytest.mark.emulator
 
 SIGNED_OUT = "You are signed out."
@@ -31,7 +33,7 @@ def timed(open_page):
 
 
 def test_a_reload_signs_in_again_without_asking_and_stays_where_it_was(chat):
-    chat.take_turn("Hello there.")
+    chat.take_turn(BRIEF)
     address = chat.page.url
     expect(chat.page.locator(".who")).to_contain_text(chat.user)
     chat.page.reload()
@@ -49,10 +51,10 @@ def test_an_address_is_kept_while_one_signs_in(open_page):
 
 
 def test_a_token_is_renewed_without_a_word(timed):
-    timed.take_turn("Hello there.")
+    timed.take_turn(BRIEF)
     with timed.page.expect_request(is_renewal):
         timed.page.clock.fast_forward(MOST_OF_AN_HOUR)
-    timed.take_turn("Hello again.")
+    timed.take_turn(BRIEF)
     expect(timed.page.get_by_text(SIGNED_OUT)).to_have_count(0)
 
 
@@ -61,7 +63,7 @@ def is_renewal(request):
 
 
 def test_a_session_that_ended_elsewhere_asks_to_sign_in_and_the_draft_stays(timed):
-    timed.take_turn("Hello there.")
+    timed.take_turn(BRIEF)
     address = timed.page.url
     timed.field.fill("What I was about to say.")
     other = timed.beside(timed.open_tab())
@@ -82,7 +84,7 @@ def test_a_session_that_ended_elsewhere_asks_to_sign_in_and_the_draft_stays(time
 
 
 def test_a_sign_out_ends_the_issuers_session_and_nothing_leads_back_to_the_thread(chat):
-    chat.take_turn("Hello there.")
+    chat.take_turn(BRIEF)
     address = chat.page.url
     sign_out(chat.page)
     expect(chat.page.get_by_text(SIGNED_OUT)).to_be_visible()

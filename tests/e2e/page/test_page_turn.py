@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.page.chat_page import BRIEF
 from tests.e2e.sales import WRITE
 from tests.e2e.session_client import Device
 from tests.e2e.stage import Stage, a_word
@@ -103,7 +104,7 @@ def test_the_receipt_has_the_tokens_of_the_usage_event(planned):
 
 
 def test_a_rating_with_words_is_kept_and_taken_back(chat):
-    turn = chat.take_turn("Hello there.")
+    turn = chat.take_turn(BRIEF)
     turn.get_by_role("button", name="Bad answer").click()
     turn.get_by_role("textbox").fill("Too long.")
     chat.page.keyboard.press("Enter")
@@ -121,11 +122,11 @@ def test_a_rating_with_words_is_kept_and_taken_back(chat):
 
 
 def test_a_suggestion_fills_the_field_and_is_sent_with_shift(chat):
-    chip = chat.take_turn("Hello there.").get_by_role("button", name="What did I say before?")
+    chip = chat.take_turn(BRIEF).get_by_role("button", name=BRIEF)
     chip.click()
-    expect(chat.field).to_have_value("What did I say before?")
+    expect(chat.field).to_have_value(BRIEF)
     expect(chat.field).to_be_focused()
     chip.click(modifiers=["Shift"])
     expect(chat.turns).to_have_count(2)
     chat.await_idle()
-    assert "Hello there." in chat.answer_of(chat.turns.last)
+    assert BRIEF in chat.answer_of(chat.turns.last)

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from stepline.model.file.mime import DOCX
+from tests.e2e.page.chat_page import BRIEF
 from tests.e2e.stage import a_word
 from tests.support.office import document
 
@@ -92,7 +93,7 @@ def test_a_refused_file_says_why_and_holds_the_message_until_it_is_taken_away(ch
         expect(file_of(chat, name)).to_have_class(re.compile("refused"))
         expect(file_of(chat, name).locator(".why")).not_to_be_empty()
     expect(file_of(chat, word)).to_have_class(re.compile("ready"))
-    chat.field.fill("Hello there.")
+    chat.field.fill(BRIEF)
     expect(chat.page.get_by_role("button", name="Send", exact=False)).to_be_disabled()
     for name in ("macros.docx", "tool.exe"):
         chat.page.get_by_role("button", name=f"Remove {name}").click()
