@@ -213,6 +213,7 @@ def test_the_menu_renaming_and_a_file_are_left_by_escape_and_give_the_focus_back
 
 
 def test_a_file_is_attached_and_taken_away(chat):
+    expect(chat.field).to_be_focused()
     chat.tab_to(chat.page.get_by_role("button", name="Attach files"))
     with chat.page.expect_file_chooser() as choosing:
         press(chat, "Enter")
