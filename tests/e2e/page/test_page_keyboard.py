@@ -214,8 +214,9 @@ def test_the_menu_renaming_and_a_file_are_left_by_escape_and_give_the_focus_back
 
 def test_a_file_is_attached_and_taken_away(chat):
     expect(chat.field).to_be_focused()
-    chat.tab_to(chat.page.get_by_role("button", name="Attach files"))
+    chat.page.on("filechooser", lambda _: None)  # the browser listens from here on
     with chat.page.expect_file_chooser() as choosing:
+        chat.tab_to(chat.page.get_by_role("button", name="Attach files"))
         press(chat, "Enter")
     choosing.value.set_files({"name": "a.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"})
     expect(chat.page.locator("li.upload.ready")).to_have_count(1)
