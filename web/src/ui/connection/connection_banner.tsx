@@ -22,8 +22,10 @@ export function ConnectionBanner({ page, conversation, signedOut }: BannerProps)
   const [, redraw] = useState(0);
   const { banner, changesInMs } = bannerOf(link, Date.now());
   useEffect(() => {
+    // Counted anew: the machine may have slept since this was drawn.
+    const dueInMs = bannerOf(link, Date.now()).changesInMs;
     if (!changesInMs) return;
-    const timer = setTimeout(() => redraw((count) => count + 1), changesInMs);
+    const timer = setTimeout(() => redraw((count) => count + 1), dueInMs);
     return () => clearTimeout(timer);
   }, [link, changesInMs]);
   if (outdated) return <Banner text={words.newer} act={words.reload} onAct={() => location.reload()} />;
