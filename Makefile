@@ -40,7 +40,7 @@ check: $(TOOLS) $(PAGE_PACKAGES)  ## format, lint, import rules, types, pages, a
 	pytest -q tests/repository tests/unit/test_repository.py tests/unit/docs
 	@$(MAKE) --no-print-directory synth
 
-e2e: up $(TOOLS)  ## every end-to-end test, and the contracts of the ports, on the local stage
+e2e: up $(TOOLS) $(PAGE_PACKAGES)  ## every end-to-end test, and the contracts of the ports, on the local stage
 	pytest -q -m emulator $(SPLIT) --durations-path tests/e2e/durations.json tests/e2e
 	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage.deployed import load; print(load().endpoint)') pytest -q -k emulator $(SPLIT) tests/contract
 
