@@ -22,8 +22,8 @@ page: up  ## print the address of the chat page, and open it where there is a de
 	@stepline page
 
 test: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, the page, and one turn end to end
-	cd web && vitest run
 	pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
+	cd web && vitest run
 	@stepline up </dev/null
 	pytest -q -m "emulator and smoke" tests/e2e
 
