@@ -9,7 +9,9 @@ import pytest
 
 _SCRIPT = Path(__file__).parents[3] / "web/node_modules/axe-core/axe.min.js"
 # A colour on its way to another one has the contrast of neither.
-_SETTLE = "() => document.getAnimations().filter(one => one instanceof CSSTransition).forEach(one => one.finish())"
+_SETTLE = (
+    "() => document.getAnimations().filter(one => one instanceof CSSTransition).forEach(one => one.finish())"
+)
 _RUN = """async () => (await axe.run({ resultTypes: ["violations"], iframes: false })).violations
   .filter(found => ["serious", "critical"].includes(found.impact))
   .map(found => `${found.id}: ${found.nodes.map(node => node.target.join(" ")).slice(0, 4).join(" | ")}`)"""
