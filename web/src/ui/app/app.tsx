@@ -1,6 +1,6 @@
 /** The page of a signed-in user: list, bar, thread or another view, composer, and what lies over them. */
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
@@ -187,7 +187,7 @@ function Line({ text, onDismiss }: { text: string; onDismiss: () => void }) {
 
 /** A new conversation begins in the field. */
 function useFieldOfNew(route: Route): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (route.is === "new") document.getElementById(FIELD)?.focus();
   }, [route]);
 }

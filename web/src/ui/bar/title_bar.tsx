@@ -1,6 +1,6 @@
 /** The title bar: the conversation's name, its views, what runs now, and the menu. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { formatClock, wordsOf } from "../../words/index.ts";
@@ -133,7 +133,8 @@ interface RenameProps {
 function Rename({ page, conversation, title, onDone }: RenameProps) {
   const field = useRef<HTMLInputElement>(null);
   const [refusal, setRefusal] = useState("");
-  useEffect(() => field.current?.select(), []);
+  // Before anything can be typed: selected later, the first letters of a title would be typed over.
+  useLayoutEffect(() => field.current?.select(), []);
   const save = async () => {
     const next = field.current?.value.trim() ?? "";
     if (!next || next === title) return onDone();
