@@ -5,7 +5,7 @@
  */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Tokens } from "../api/index.ts";
 import { formatNumber, formatPercent } from "../words/format.ts";
 import { type Answer, Shown, useAnswer } from "./answer.tsx";
@@ -312,10 +312,11 @@ interface KeysOf extends InspectorProps {
 /**
  * `j` and `k` go to the next and the previous round, `t` to the chat at the same round.
  *
- * They are taken on their way down, before the page's own keys: there `j` and `k` are turns.
+ * They are taken on their way down, before the page's own keys: there `j` and `k` are turns. What is drawn and what the keys do
+ * change together, also for somebody who types faster than pictures come.
  */
 function useKeys({ conversation, turn, iteration, view, all, index, navigate, letters = true }: KeysOf): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (!letters || event.ctrlKey || event.metaKey || event.altKey || takesText(event.target)) return;
       const by = { j: 1, k: -1 }[event.key];

@@ -1,6 +1,6 @@
 /** The keys of the whole page. */
 
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { STOP } from "../composer/composer.tsx";
 import { type KeyAct, keyAct, takesText } from "../keys/keys.ts";
 import { type Route, threadOf } from "../route.ts";
@@ -11,7 +11,7 @@ import type { Page } from "../store/page.ts";
 export type Over = "none" | "list" | "margin" | "keys";
 
 export function useKeys(page: Page, over: Over, setOver: (over: Over) => void): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const act = keyAct(event, takesText(document.activeElement), page.settings.value.letters);
       if (act === "none" || (act !== "escape" && document.querySelector("dialog[open]"))) return;
