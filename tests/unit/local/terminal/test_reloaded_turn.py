@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from stepline.adapters.memory.model import Fail, Say
@@ -19,14 +18,12 @@ from stepline.local.client.reducer import fold_frames
 from stepline.local.client.state import ClientState
 from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.program.execution import Run
-from stepline.model.program.running_log import RunningLog
 from stepline.model.wire.event import ClientEvent
-from stepline.ports.executor import Job
 from stepline.protocol.decision.fanout import FanoutRule
 from tests.support.conversation import FAR, LANE, USER, Conversation, durable, frames
 from tests.support.generation import BROKEN, answered, called, coded
-from tests.support.small_context import SmallContext, prose
-from tests.support.steered_conversation import ANSWER, SPOKEN, SteeredConversation
+from tests.support.recorded_thread import compacted, printing, programs, steered
+from tests.support.steered_conversation import ANSWER, SPOKEN
 from tests.unit.local.terminal.recorded_surface import RecordedSurface
 
 DATA = Path(__file__).parents[3] / "data"
@@ -42,18 +39,6 @@ def recorded(path: Path, mode: str) -> Conversation:
     conversation = Conversation(Say(text=said, piece_chars=7), *[answered("So it is.")] * 4)
     conversation.programs(lambda _job: Run(returncode=0, program_log="ran\n"))
     conversation.agent = dataclasses.replace(conversation.agent, fanout=FanoutRule(mode=mode))
-    return conversation
-
-
-def steered(text: str) -> SteeredConversation:
-    conversation = SteeredConversation(SPOKEN, answered("Brief.", notes="", suggested_followups=["Go on"]))
-    conversation.at(MIDST, lambda: conversation.steer(text) if text else conversation.stop())
-    return conversation
-
-
-def compacted() -> SmallContext:
-    conversation = SmallContext()
-    conversation.plan(*["x"] * 12, notes=prose(2_000))
     return conversation
 
 
@@ -75,22 +60,6 @@ MADE: dict[str, Callable[[], Conversation]] = {
     ),
     "a compaction": compacted,
 }
-
-
-def programs(*script: str, run: Callable[[Job], Run] | None = None) -> Conversation:
-    conversation = Conversation(*script, answered("Done."))
-    conversation.programs(run or (lambda _job: Run(returncode=0, program_log="1\n")))
-    return conversation
-
-
-def printing(job: Job) -> Run:
-    """Print some lines and a last one, of which a client that watches sees the first while the program runs."""
-    for log in (
-        RunningLog(lane="exec.0.log", text="one\n"),
-        RunningLog(lane="exec.0.log", since=4, text="one\ntwo\n", ended=True),
-    ):
-        job.keep_log(msgspec.json.encode(log))
-    return Run(returncode=0, program_log="one\ntwo\n", log_bytes=8)
 
 
 def watched(conversation: Conversation) -> tuple[ClientState, list[Effect], list[ClientEvent]]:
