@@ -240,6 +240,9 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         parked=large,
         turns=99_999_999,
         begun_ms=2 * large,
+        spent_nanos=10**15,
+        stored_bytes=10**15,
+        deleted=large,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

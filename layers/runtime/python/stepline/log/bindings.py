@@ -14,6 +14,7 @@ from stepline.ports.artifacts import Artifacts, Uploads
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
 from stepline.ports.identity import Tickets
+from stepline.ports.ledger import Ledger
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
 from stepline.ports.mcp.mcp_server import McpServers
@@ -85,6 +86,7 @@ class Ports:
     uploads: Uploads
     clock: Clock
     meter: Meter
+    ledger: Ledger = field(default_factory=Ledger)
     search: WebSearch | None = None
     pages: WebPages | None = None
     memory: MemoryIndex | None = None

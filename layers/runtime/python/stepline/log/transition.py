@@ -194,6 +194,9 @@ def closed(state: State) -> State:
         bundle=state.bundle,
         turns=state.turns,
         begun_ms=state.begun_ms,
+        spent_nanos=state.spent_nanos,
+        stored_bytes=state.stored_bytes,
+        deleted=state.deleted,
     )
 
 

@@ -9,12 +9,12 @@ import msgspec
 from stepline.errors import DependencyError
 from stepline.model.base import Row, Value
 from stepline.model.entry import Entry
-from stepline.model.usage import Tally
+from stepline.model.usage import ModelCall, Tally
 
 FORMAT = 1
 """The version of the format of batches and their states; a batch without a version has the first one."""
 
-STATE_MAX_BYTES = 1_056
+STATE_MAX_BYTES = 1_104
 BATCH_MAX_BYTES = 32 * 1024
 
 
@@ -44,6 +44,8 @@ class State(Row):
     `parked` is the batch that asked a person for an approval, as long as nobody has answered; 0 if none is awaited.
     `turns` are those of the conversation, the open one included, and `begun_ms` is when it began, in milliseconds since the
     Unix epoch; both are 0 in a log that began before they were recorded.
+    `spent_nanos` is what the conversation's model calls have cost, in billionths of a US dollar, and `stored_bytes` the size
+    of the files that it keeps. `deleted` is the batch that ended it for good, behind which there is none; 0 as long as it lives.
 
     Source: docs/concepts/log.md.
     """
@@ -83,6 +85,9 @@ class State(Row):
     parked: int = 0
     turns: int = 0
     begun_ms: int = 0
+    spent_nanos: int = 0
+    stored_bytes: int = 0
+    deleted: int = 0
 
     def route(self) -> str:
         """Return the state machine's next state."""
@@ -111,7 +116,8 @@ class Batch(Value):
 
     `n` is dense from 1; it is the order, the fence and the client's event number in one. `by` is the nonce of
     the invocation that wrote it, `step` the kind of step (`admit`, `close`, …), with the epoch of its
-    execution if that must be the turn's own (`decide/<epoch>`, `act/<epoch>`). `v` is the format's version.
+    execution if that must be the turn's own (`decide/<epoch>`, `act/<epoch>`). `calls` are the model calls that its writer
+    has made since the batch it put before. `v` is the format's version.
 
     Source: docs/concepts/log.md#versions.
     """
@@ -123,6 +129,7 @@ class Batch(Value):
     state: State
     step: str = ""
     spilled: tuple[Spill, ...] = ()
+    calls: tuple[ModelCall, ...] = ()
     v: int = 1
 
 

@@ -43,6 +43,19 @@ class Usage(Row):
         )
 
 
+class ModelCall(Row):
+    """One call of a model: its role, the model that answered, its tokens, and its cost when it was made.
+
+    `nanos` are billionths of a US dollar; without `priced` the model's price was not known, and they are 0.
+    """
+
+    role: str
+    model: str
+    usage: Usage
+    nanos: int = 0
+    priced: bool = False
+
+
 def estimate_tokens(text: str) -> int:
     """Return an estimate of a text's tokens, without a tokenizer; 0 for no text."""
     return estimate_tokens_of(len(text.encode("utf-8", "surrogatepass")))

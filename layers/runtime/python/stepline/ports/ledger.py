@@ -1,0 +1,67 @@
+"""The ledger of one invocation: the model calls and the services that it used, until they are recorded."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from threading import Lock
+
+from stepline.model.consumption import Consumption
+from stepline.model.usage import ModelCall
+
+
+class Ledger:
+    """Collects from all threads of an invocation.
+
+    A process that runs one invocation after another has one, and `begin`s it anew each time; a process that drives several
+    steps at once has one for each.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty, with a function's memory of 0."""
+        self._lock = Lock()
+        self._calls: list[ModelCall] = []
+        self._counts: Counter[str] = Counter()
+        self._began = time.monotonic()
+        self._memory_mb = 0
+
+    def begin(self, memory_mb: int) -> None:
+        """Begin an invocation of a function with this memory; what an earlier one left is void."""
+        with self._lock:
+            self._calls.clear()
+            self._counts.clear()
+            self._began = time.monotonic()
+            self._memory_mb = memory_mb
+
+    def called(self, call: ModelCall) -> None:
+        """Add a call of a model."""
+        with self._lock:
+            self._calls.append(call)
+
+    def count(self, field: str, amount: int = 1) -> None:
+        """Add to a field of `Consumption`."""
+        with self._lock:
+            self._counts[field] += amount
+
+    def take_calls(self) -> tuple[ModelCall, ...]:
+        """Return the calls that no batch has recorded yet, and forget them."""
+        with self._lock:
+            taken = tuple(self._calls)
+            self._calls.clear()
+            return taken
+
+    def give_back(self, calls: Iterable[ModelCall]) -> None:
+        """Take calls back whose batch was not put."""
+        with self._lock:
+            self._calls[:0] = calls
+
+    def consumption(self) -> Consumption:
+        """Return what the invocation has used so far, its time included."""
+        with self._lock:
+            passed_ms = round((time.monotonic() - self._began) * 1000)
+            counts = Counter(self._counts)
+        counts["invocations"] += 1
+        counts["lambda_ms"] += passed_ms
+        counts["mb_ms"] += passed_ms * self._memory_mb
+        return Consumption(**counts)
