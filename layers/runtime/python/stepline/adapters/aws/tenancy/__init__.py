@@ -1,0 +1,1 @@
+"""Limits, costs and erasure as rows of the table."""

@@ -1,0 +1,1 @@
+"""Limits, costs and erasure in this process."""

@@ -1,0 +1,1 @@
+"""Limits, consumption and prices."""

@@ -1,0 +1,1 @@
+"""The ports of limits, costs and erasure."""
