@@ -23,7 +23,7 @@ from stepline.settings import EMBEDDING_MODEL
 
 TARGETS: Final[Mapping[str, str]] = {
     "rows": "rows of the table whose partition key begins with one of these words",
-    "lanes": f"index `{LANE_INDEX}` of the table",
+    "lanes": f"index `{LANE_INDEX}` of the table, for partitions with these names",
     "users": f"keys of index `{USER_INDEX}` of the table that begin with one of these words",
     "feedback": f"keys of index `{FEEDBACK_INDEX}` of the table that begin with one of these words",
     "objects": "objects of the bucket below these prefixes, or with such a key",
@@ -38,6 +38,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "memory": "indexes of the vector bucket that `memory=s3_vectors` makes",
     "embedding model": "the one model that makes the vectors of memory, in the deployment's region",
     "aliases": "aliases `live` of these functions",
+    "eraser": "alias `live` of the function `eraser`, by a name-built ARN",
     "handovers": "secrets `stepline/<stage>/exec/*`",
     "tasks": "tasks of the deployment's cluster",
     "cluster": "everything, on condition that it is in the deployment's cluster",
@@ -152,6 +153,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("dynamodb", "Query", "feedback", "FEEDBACK#*"),
         # What a conversation's log names, and its segments. A client posts files with a signature of this role.
         *_objects(reads="att out seg", writes="quarantine"),
+        _right("lambda", "InvokeFunction", "eraser"),
         _POSTS,
         _TELLS,
     ),
@@ -255,7 +257,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             EXEC="GetItem DeleteItem",
         ),
         _right("secretsmanager", "DeleteSecret", "handovers"),
-        _right("dynamodb", "Query", "lanes"),
+        _right("dynamodb", "Query", "lanes", "0", "exec"),
         *_objects(reads="att out git seg", writes="out git", finds="git"),
         _STARTS,
         _right("states", "DescribeExecution StopExecution", "executions"),
@@ -266,6 +268,11 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("ecs", "ListTasks", "cluster", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
     ),
+    # What is deleted goes: rows, objects with all versions, and a user's counters. It reads what it needs to find them.
+    "eraser": (
+        *_rows(CONV="GetItem Query"),
+        _right("dynamodb", "Query", "lanes", "erase"),
+    ),
     "machine": (_right("lambda", "InvokeFunction", "aliases", "decide", "act", "execute", "close"),),
 }
 """Every principal but the task itself, whose two roles are made by its own stack."""
@@ -273,7 +280,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
 TELLING: Final = frozenset(name for name, rights in ACCESS.items() if _TELLS in rights)
 """The principals that get the URL of Redis."""
 INGRESS: Final = ("authorizer", "socket", "api", "search")
-LOOP: Final = ("decide", "act", "execute", "output", "preflight", "close", "sweeper")
+LOOP: Final = ("decide", "act", "execute", "output", "preflight", "close", "sweeper", "eraser")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +297,7 @@ class Resources:
     redis_secret_arn: str = ""
     model_arns: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
+    eraser_arn: str = ""
     handovers_arn: str = ""
     memory_arn: str = ""
     embedding_arn: str = ""
@@ -329,6 +337,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "users": f"{resources.table.table_arn}/index/{USER_INDEX}",
                 "feedback": f"{resources.table.table_arn}/index/{FEEDBACK_INDEX}",
                 "absence": resources.bucket.bucket_arn,
+                "eraser": resources.eraser_arn,
                 "machine": resources.machine_arn,
                 "executions": resources.executions_arn,
                 "connections": resources.connections_arn,
@@ -347,7 +356,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
 
 def _conditions(right: Right, resources: Resources) -> dict[str, Any]:
     match right.on:
-        case "rows" | "users" | "feedback":
+        case "rows" | "users" | "feedback" | "lanes":
             return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(right.of)}}
         case "absence":
             return {"StringLike": {"s3:prefix": [f"{name}/*" for name in right.of]}}

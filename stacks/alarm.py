@@ -24,7 +24,7 @@ RUNBOOK: Final = "docs/how-to/runbook.md"
 PERIOD_S: Final = 300
 # A failure of these is seen by a waiting client or harms no one; the machine's functions are covered by its
 # alarms.
-UNWATCHED: Final = ("authorizer", "socket", "api", "search", "sweeper")
+UNWATCHED: Final = ("authorizer", "socket", "api", "search", "sweeper", "eraser")
 SLOW_FRACTION: Final = 0.9
 CLAIMED_MOST: Final = 800
 """Of the 1,000 concurrent executions that an account has by default; new accounts have fewer."""
@@ -149,7 +149,7 @@ def _functions(stage: Stage, watched: Watched) -> Iterable[Watch]:
     return (
         Watch(
             name="function-errors",
-            says="A function that no state machine retries fails: nobody can connect, or nothing is swept.",
+            says="A function that no state machine retries fails: nobody can connect, or nothing is swept or erased.",
             series=tuple(
                 _lambda("Errors", function=function_name(stage, name))
                 for name in UNWATCHED

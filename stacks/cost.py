@@ -39,8 +39,10 @@ PRICES: Final[Mapping[str, Price]] = {
 TASK: Final = "AWS::ECS::TaskDefinition"
 HOURS: Final = 730
 MONTH_S: Final = HOURS * 3600
+CLOCKED: Final = ("sweeper", "eraser")
+"""The functions that a clock calls."""
 SWEEP_S: Final = 0.5
-"""The duration of one query of the open lanes, usually of none."""
+"""The duration of one query of the open lanes, or of pending erasures, usually of none."""
 IMAGE_GB: Final = 0.5
 """The image of programs, compressed, with pandas and similar packages."""
 RUN_S: Final = 90
@@ -57,7 +59,7 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::EC2": "a network without NAT gateway, interface endpoint or address; the gateway endpoint is free",
     "AWS::ECR::Repository": "by what is stored: the image, above",
     "AWS::ECS": "by the second of a task; no service keeps one running",
-    "AWS::Events::Rule": "rules and their matches in the account's own bus; the sweeper's calls are above; where programs run, "
+    "AWS::Events::Rule": "rules and their matches in the account's own bus; the calls of the clocks are above; where programs run, "
     "an event for each object, at most 1 USD a million",
     "AWS::IAM": "",
     "AWS::Lambda": "by the call and the second; snapshots are above",
@@ -132,12 +134,11 @@ def _lines(resources: list[Mapping[str, Any]]) -> Iterator[Line]:
     yield Line("the secret with the model's key", "1 secret", secrets * PRICES["secret"].usd)
     kept_gb = sum(function["MemorySize"] for function in functions if "SnapStart" in function) / 1024
     yield Line("SnapStart", f"{kept_gb:g} GB", kept_gb * MONTH_S * PRICES["snapshot"].usd)
-    sweeps = sum(map(_ticks, _of(resources, "AWS::Events::Rule")))
-    sweep_gb = (
-        sum(one["MemorySize"] for one in functions if one["Handler"] == "lambdas.sweeper.handler") / 1024
-    )
-    sweep = PRICES["function call"].usd + SWEEP_S * sweep_gb * PRICES["function time"].usd
-    yield Line("the sweeper's clock", f"{sweeps:,} calls", sweeps * sweep)
+    ticks = [ticks for rule in _of(resources, "AWS::Events::Rule") if (ticks := _ticks(rule))]
+    clocked = [one for one in functions if one["Handler"].split(".")[1] in CLOCKED]
+    clocked_gb = sum(one["MemorySize"] for one in clocked) / 1024 / max(1, len(clocked))
+    tick = PRICES["function call"].usd + SWEEP_S * clocked_gb * PRICES["function time"].usd
+    yield Line("the clocks of sweeper and eraser", f"{sum(ticks):,} calls", sum(ticks) * tick)
     image_gb = IMAGE_GB if _of(resources, TASK) else 0
     yield Line("the image of programs", f"{IMAGE_GB} GB", image_gb * PRICES["image"].usd)
 

@@ -147,6 +147,7 @@ class IngressStack(cdk.Stack):
             bucket=state.bucket,
             machine_arn=stage.machine_arn(self),
             executions_arn=stage.executions_arn(self),
+            eraser_arn=stage.eraser_arn(self),
             connections_arn=self.connections_arn,
             cluster_arn=stage.cluster_arn(self),
             tasks_arn=stage.tasks_arn(self),

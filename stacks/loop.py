@@ -1,4 +1,4 @@
-"""The loop: the functions of its states, the state machine, and the rules that trigger the sweeper."""
+"""The loop: the functions of its states, the state machine, and the rules that trigger the sweeper and the eraser."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class LoopStack(cdk.Stack):
     ) -> None:
         """Compose the parts. `packages` are those that programs may import, `execution` the stack of tasks."""
         super().__init__(
-            scope, f"stepline-{stage.name}-loop", description="Stepline: the loop and its sweeper."
+            scope,
+            f"stepline-{stage.name}-loop",
+            description="Stepline: the loop, its sweeper and its eraser.",
         )
         self._execution = execution
         resources = self._name_resources(stage, state, ingress)
@@ -63,6 +65,7 @@ class LoopStack(cdk.Stack):
         self.functions = self._make_functions(stage, code, environment, resources)
         self.machine = self._make_machine(stage, resources)
         self._sweep(stage)
+        self._erase()
         self._judge_uploads(stage, state.bucket.bucket_name)
         if stage.runs_programs:
             self._show_output(state.bucket.bucket_name)
@@ -224,6 +227,15 @@ class LoopStack(cdk.Stack):
             "SweepClock",
             schedule=events.Schedule.rate(cdk.Duration.minutes(5)),
             targets=[target],
+        )
+
+    def _erase(self) -> None:
+        """Trigger the eraser every five minutes for what is left; the API calls it at once."""
+        events.Rule(
+            self,
+            "EraseClock",
+            schedule=events.Schedule.rate(cdk.Duration.minutes(5)),
+            targets=[targets.LambdaFunction(self.functions["eraser"].live, retry_attempts=2)],
         )
 
 

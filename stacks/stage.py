@@ -283,6 +283,10 @@ class Stage:
         """Return the machine's ARN without a reference to the machine, which would be a cycle of stacks."""
         return _colon_arn(stack, "states", "stateMachine", self.machine_name)
 
+    def eraser_arn(self, stack: cdk.Stack) -> str:
+        """Return the ARN of the eraser's alias without a reference to it: a later stack has it."""
+        return _colon_arn(stack, "lambda", "function", f"stepline-{self.name}-eraser:live")
+
     def executions_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN pattern of all executions of the machine."""
         return _colon_arn(stack, "states", "execution", f"{self.machine_name}:*")

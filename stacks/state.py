@@ -96,6 +96,11 @@ def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
 def _expiries() -> list[s3.LifecycleRule]:
     return [
         s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
+        # The bucket keeps no versions. Where somebody turns them on, what expires or is deleted still goes, with its marker; the
+        # eraser does not wait for it.
+        s3.LifecycleRule(
+            expired_object_delete_marker=True, noncurrent_version_expiration=cdk.Duration.days(30)
+        ),
         s3.LifecycleRule(prefix="quarantine/", expiration=cdk.Duration.days(1)),
         # Request and result of a run are used while its turn is open; the log has the rest.
         s3.LifecycleRule(prefix="exec/", expiration=cdk.Duration.days(30)),

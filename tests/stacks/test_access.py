@@ -185,13 +185,21 @@ def test_posting_is_all_one_may_do_to_a_connection(any_stage):
         assert resource.endswith("/live/POST/@connections/*")
 
 
-def test_only_the_sweeper_looks_for_what_was_left_open(any_stage):
+def test_the_sweeper_looks_for_what_was_left_open_and_the_eraser_for_what_is_to_go(any_stage):
     lookers = {
-        name
+        name: line.partition("[keys: ")[2].removesuffix("]")
         for name in any_stage.functions
-        if "<Table>/index/GSI3" in any_stage.roles.resources(role_of(name), "dynamodb:Query")
+        for line in any_stage.roles.lines(role_of(name))
+        if line.startswith("dynamodb:Query → <Table>/index/GSI3 ")
     }
-    assert lookers == {"sweeper"}
+    assert lookers == {"sweeper": "0 exec", "eraser": "erase"}
+
+
+def test_the_api_alone_calls_the_eraser_and_nobody_else_calls_a_function(any_stage):
+    assert holders(any_stage, "lambda:InvokeFunction") == {"api"}
+    (called,) = any_stage.roles.resources(role_of("api"), "lambda:InvokeFunction")
+    assert called == f"lambda:function:stepline-{any_stage.stage.name}-eraser:live"
+    assert "eraser" in any_stage.functions
 
 
 def test_each_function_writes_its_own_log_and_no_other(any_stage):

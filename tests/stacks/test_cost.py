@@ -56,8 +56,8 @@ def test_an_alarm_is_billed_by_the_metric(bills, made):
     assert bills[PROD]["alarms"].usd == pytest.approx(metrics * 0.10)
 
 
-def test_the_clock_ticks_every_five_minutes(bills):
-    assert bills[DEV]["the sweeper's clock"].much == f"{HOURS * 12:,} calls"
+def test_the_clocks_tick_every_five_minutes(bills):
+    assert bills[DEV]["the clocks of sweeper and eraser"].much == f"{2 * HOURS * 12:,} calls"
 
 
 def test_a_vector_bucket_costs_nothing_at_rest(bedrock):

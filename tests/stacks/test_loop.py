@@ -113,10 +113,12 @@ def test_a_task_of_ours_that_stops_wakes_the_sweeper(prod, dev):
     assert "aws.ecs" not in str(list(rules(dev)))
 
 
-def test_the_sweepers_clock_ticks_on_every_stage(any_stage):
-    any_stage.templates["loop"].has_resource_properties(
-        "AWS::Events::Rule", {"ScheduleExpression": "rate(5 minutes)", "State": "ENABLED"}
-    )
+@pytest.mark.parametrize("name", ["Sweeper", "Eraser"])
+def test_the_clocks_of_sweeper_and_eraser_tick_on_every_stage(any_stage, name):
+    (rule,) = [one for one in rules(any_stage) if "ScheduleExpression" in one and f"{name}Live" in str(one)]
+    assert (rule["ScheduleExpression"], rule["State"]) == ("rate(5 minutes)", "ENABLED")
+    (target,) = rule["Targets"]
+    assert target["RetryPolicy"] == {"MaximumRetryAttempts": 2}
 
 
 def test_the_loop_hears_where_tasks_run(prod):

@@ -33,6 +33,7 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "preflight": (_AWS,),
     "close": (_AWS,),
     "sweeper": (_AWS,),
+    "eraser": (_AWS,),
 }
 """Modules that the first call of each function loads."""
 TRANSPORTS: Final[Mapping[str, str]] = {
