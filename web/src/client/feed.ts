@@ -24,6 +24,9 @@ export interface FeedRow {
   readonly readN: number;
 }
 
+/** The state of a conversation that was deleted: it stays so, since a page may have been read before, and is not shown. */
+export const GONE = "deleted";
+
 /** Conversations by name. */
 export type FeedRows = ReadonlyMap<string, FeedRow>;
 
@@ -71,6 +74,7 @@ function rowOf(rows: FeedRows, conversation: string): FeedRow {
 }
 
 function takeItem(row: FeedRow, item: FeedItem): FeedRow {
+  if (row.state === GONE) return row;
   const { n, title, state } = item;
   return {
     ...row,
@@ -83,6 +87,7 @@ function takeItem(row: FeedRow, item: FeedItem): FeedRow {
 
 function takeEvent(row: FeedRow, n: number, event: ClientEvent): FeedRow {
   const { type, data } = event;
+  if (row.state === GONE) return row;
   if (type === "chat.conversation.title" && n >= row.titleAt) {
     return { ...row, title: asText(data.title), titleAt: n };
   }

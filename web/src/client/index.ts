@@ -5,7 +5,7 @@ export { type Control, voidLanes } from "./control.ts";
 export { type Credential, readExpiry } from "./credential.ts";
 export * from "./effect.ts";
 export { ClientError, type Failure } from "./failure.ts";
-export { type FeedItem, type FeedRow, type FeedRows, foldFeed, takePage, unreadN } from "./feed.ts";
+export { type FeedItem, type FeedRow, type FeedRows, foldFeed, GONE, takePage, unreadN } from "./feed.ts";
 export type { Connection, Dial, DialHandlers, LinkState } from "./link.ts";
 export {
   FRAME_MAX_BYTES,
@@ -16,7 +16,7 @@ export {
   type Verdict,
 } from "./outgoing.ts";
 export { PACE, type Pace } from "./pace.ts";
-export { EXPIRED, type Folded, foldFrame, foldFrames, isPassing, resumeRequest } from "./reducer.ts";
+export { DELETED, EXPIRED, type Folded, foldFrame, foldFrames, isPassing, resumeRequest } from "./reducer.ts";
 export { Session, type SessionOptions } from "./session.ts";
 export {
   type ClientState,

@@ -28,6 +28,7 @@ import {
   type DeltaFrame,
   type ErrorFrame,
   type EventFrame,
+  errorFrame,
   type Frame,
   joinPieces,
   type SyncFrame,
@@ -38,6 +39,9 @@ export const EXPIRED: ReadonlySet<string> = new Set(["auth_expired", "unauthoriz
 
 /** The refusal for a conversation shorter than the client's cursor: another conversation has this name now. */
 export const BEYOND_END = "resume_beyond_end";
+
+/** The refusal for a conversation that was deleted. The fold tells it, too, when the log says so. */
+export const DELETED = "conversation_deleted";
 
 /** Refusals of a message whose id the server may not have been able to read. */
 const UNREADABLE: ReadonlySet<string> = new Set(["bad_json", "bad_message", "unknown_action", "message_too_large"]);
@@ -122,7 +126,10 @@ function foldRefusal(state: ClientState, refusal: ErrorFrame): Folded {
   }
   const effects: readonly Effect[] = [{ kind: "refused", frame }];
   if (frame.code === BEYOND_END) return [{ ...emptyState(state.conversation), unacked: state.unacked }, effects];
-  return [isPassing(frame) ? state : forgetMessage(state, frame.message_id), effects];
+  const left = isPassing(frame) ? state : forgetMessage(state, frame.message_id);
+  if (frame.code !== DELETED || !frame.conversation) return [left, effects];
+  const [buried, more] = bury(left, left.cursor);
+  return [buried, [...more, ...effects]];
 }
 
 function foldEvents(state: ClientState, frame: EventFrame): Folded {
@@ -189,6 +196,8 @@ function applyEvent(state: ClientState, n: number, event: ClientEvent): Folded {
     case "code_exec.status":
       // The program's log grows no further.
       return ["done", "error"].includes(asText(event.data.status)) ? settle(state, n - 1) : [state, []];
+    case "conv.status":
+      return event.data.state === "deleted" ? deleted(state, n) : [state, []];
     case "chat.complete":
     case "chat.error":
       return end(state, n, event);
@@ -259,6 +268,32 @@ function end(state: ClientState, n: number, event: ClientEvent): Folded {
   const streams = isStreaming(settled) ? {} : { lanes: new Map(), control: NO_CONTROL };
   const next = { ...settled, ...streams, open: false, turnId: "", answer, approval: "", ended: turnId };
   return [next, [...effects, ended]];
+}
+
+/** Tell that the conversation was deleted, as a refusal would. */
+function deleted(state: ClientState, n: number): Folded {
+  const [buried, effects] = bury(state, n);
+  const message = "the conversation was deleted";
+  const frame = errorFrame({ code: DELETED, message, conversation: state.conversation });
+  return [buried, [...effects, { kind: "refused", frame }]];
+}
+
+/** End the turn and everything that runs: the conversation was deleted. Unanswered messages are refused one by one. */
+function bury(state: ClientState, upto: number): Folded {
+  const [settled, effects] = settle(state, Math.max(state.claim, state.settled, upto));
+  const buried: ClientState = {
+    ...settled,
+    lanes: new Map(),
+    control: NO_CONTROL,
+    parts: new Map(),
+    queued: new Map(),
+    open: false,
+    turnId: "",
+    approval: "",
+    ended: state.turnId || state.ended,
+    deleted: true,
+  };
+  return [buried, effects];
 }
 
 /** Settle all streams up to `upto`: they grow no further. */

@@ -402,6 +402,7 @@ export class Session {
     this.#giveUp(frame.message_id);
     if (!frame.message_id) this.#catchup.synced = true; // a permanent refusal is not retried
     if (frame.code === BEYOND_END) this.#listenAgain();
+    if (this.state.deleted) this.#isKnown = false; // there is nothing to ask for
     if (isExpired) this.#refuse(frame);
     return { kind: "refused", frame };
   }

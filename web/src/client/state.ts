@@ -52,6 +52,8 @@ export interface ClientState {
   readonly ended: string;
   /** Feedback that stands, by `ratedKey`. */
   readonly feedback: ReadonlyMap<string, Rated>;
+  /** Nothing of the conversation is left, and nothing more comes. */
+  readonly deleted: boolean;
 }
 
 /** Return the state of a client that has every event up to batch `cursor`, and knows nothing else. */
@@ -73,6 +75,7 @@ export function emptyState(conversation: string, cursor = 0): ClientState {
     approval: "",
     ended: "",
     feedback: new Map(),
+    deleted: false,
   };
 }
 
@@ -88,6 +91,7 @@ export function isStreaming(state: ClientState): boolean {
 
 /** Return true if something is missing: a batch, or a piece of text before one that arrived. */
 export function isBehind(state: ClientState): boolean {
+  if (state.deleted) return false;
   return state.newest > state.cursor || [...state.lanes.values()].some((lane) => lane.early.length > 0);
 }
 

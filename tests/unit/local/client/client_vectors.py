@@ -17,13 +17,14 @@ from stepline.errors import DependencyError
 from stepline.local.client.feed import FeedRows, fold_feed, take_page
 from stepline.local.client.websocket import read_frame
 from stepline.model.wire.event import FeedFrame
-from tests.unit.local.client.test_feed_fold import STEPS
+from tests.unit.local.client.test_feed_fold import STEPS, status
 from tests.unit.local.client.vector_rules import rules
 from tests.unit.local.client.vector_session import sessions
 from tests.unit.local.client.vector_walk import camel, plain, vector, walk
 
 CLIENT: Final = Path(__file__).parents[3] / "data" / "client"
 WALKS: Final = 12
+DELETED: Final = status(13, "deleted")
 RULES: Final = 150
 
 TEXTS: Final = (
@@ -84,6 +85,8 @@ def feeds() -> Iterator[dict[str, Any]]:
     for seed in range(5):
         steps = Random(seed).sample([*STEPS, *STEPS], 2 * len(STEPS))
         yield {"name": f"order {seed}", "steps": list(_folded(steps))}
+    steps = Random(5).sample([*STEPS, DELETED], len(STEPS) + 1)
+    yield {"name": "a deletion among them", "steps": list(_folded(steps))}
 
 
 def _folded(steps: Iterable[Any]) -> Iterator[dict[str, Any]]:

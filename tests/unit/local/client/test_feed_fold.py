@@ -96,3 +96,8 @@ STEPS = [
 def test_frames_and_pages_give_the_same_list_in_any_order(steps: list[Any]) -> None:
     row = fold(*steps)
     assert (row.title, row.state, row.active_n, row.unread_n) == ("Second", "error", 12, 10)
+
+
+@given(st.permutations([*STEPS, status(13, "deleted")]))
+def test_a_conversation_that_is_deleted_stays_so_whatever_is_heard_late(steps: list[Any]) -> None:
+    assert fold(*steps).state == "deleted"

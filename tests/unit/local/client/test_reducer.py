@@ -445,3 +445,27 @@ def test_a_client_that_began_behind_a_request_asks_for_it():
 def test_an_answer_is_a_message_that_the_server_reads(said, kind):
     state = note_message(EMPTY, "a1", said)
     assert isinstance(parse_message(msgspec.json.encode(send_request(state, "a1")).decode()), kind)
+
+
+def deleted(n, prev):
+    return batch(n, prev, replace(event("conv.status", state="deleted"), route="conv_status"))
+
+
+def test_a_conversation_that_is_deleted_ends_its_turn_and_misses_nothing():
+    running = [batch(1, 0, event("chat.start"), claim=1), batch(2, 1, accepted("m2", "more"))]
+    state, effects = fold_frames(EMPTY, [*running, delta(1, 0, "Hal"), deleted(3, 2)])
+    assert (state.deleted, state.open, state.ended, dict(state.lanes)) == (True, False, "turn_1", {})
+    assert kinds(effects[-3:]) == [EventsApplied, StreamSettled, Refused]
+    assert effects[-1].frame.code == "conversation_deleted"
+    state, effects = fold_frames(state, [delta(1, 3, "lo"), PongFrame(conversation=C, n=9)])
+    assert (state.behind(), state.streaming(), effects) == (False, False, ())
+
+
+def test_a_client_that_was_away_hears_of_a_deletion_by_the_refusal_and_its_messages_are_refused_for_good():
+    state = note_message(fold_frame(EMPTY, batch(1, 0, event("chat.start")))[0], "m1", Said(text="hi"))
+    refused = ErrorFrame(code="conversation_deleted", message="gone", conversation=C)
+    state, effects = fold_frame(state, refused)
+    assert (state.deleted, state.open, list(state.unacked)) == (True, False, ["m1"])
+    assert effects == (Refused(frame=refused),)
+    state, _ = fold_frame(state, replace(refused, message_id="m1"))
+    assert not state.unacked

@@ -142,6 +142,14 @@ TURNS: Final[dict[str, list[Frame]]] = {
         batch(2, 1, accepted("m2", "and this?"), accepted("m3", "alert", "alert")),
         batch(4, 2, event("chat.complete", answer="so"), dropped(2, "m2", "stopped")),
     ],
+    "a conversation that is deleted ends its turn, and nothing comes after that": [
+        START,
+        batch(2, 1, accepted("m2", "and this?")),
+        delta(1, 0, "Hal"),
+        batch(3, 2, event("conv.status", state="deleted")),
+        delta(1, 3, "lo"),
+        PongFrame(conversation=C, n=9),
+    ],
     "an approval is known until it is answered": [
         batch(1, 0, event("chat.start"), REQUEST),
         batch(2, 1, event("approval.answered", call_id="tc_0123456789ab")),
@@ -185,6 +193,12 @@ ANSWERS: Final[dict[str, list[Frame]]] = {
         refusal("not_found", message_id="m1"),
     ],
     "a refusal without a readable id means the only unanswered message": [refusal("bad_json")],
+    "a deletion that was missed is heard by what is refused, message by message": [
+        START,
+        refusal("conversation_deleted", conversation=C),
+        refusal("conversation_deleted", conversation=C, message_id="m1"),
+        refusal("conversation_deleted", conversation="c2"),
+    ],
     "a conversation that is shorter than the cursor begins anew": [
         batch(1, 0),
         refusal("resume_beyond_end", conversation=C),

@@ -53,6 +53,9 @@ def frame(at: int, tag: str, **given: Any) -> Step:
     return {"at": at, "frame": {"frame": tag, **conversation, **given}}
 
 
+DELETED: Final = {"type": "conv.status", "route": "conv_status", "ts": "", "data": {"state": "deleted"}}
+
+
 def sync(at: int, n: int, **given: Any) -> Step:
     return frame(at, "sync", n=n, **given)
 
@@ -143,6 +146,17 @@ SCRIPTS: Final[dict[str, dict[str, Any]]] = {
         "until": 20,
         "cursor": 30,
         "steps": [refusal(1, "resume_beyond_end"), batch(2, 1, "chat.start"), sync(2, 1, open=True)],
+    },
+    "nothing more is asked of a conversation that was deleted, also on the next connection": {
+        "until": 200,
+        "cursor": 1,
+        "steps": [
+            sync(1, 1),
+            frame(2, "events", n=2, prev=1, events=[DELETED]),
+            {"at": 90, "cut": True},
+            call(100, "say", "hello?", message_id="m1"),
+            refusal(101, "conversation_deleted", message_id="m1"),
+        ],
     },
     "a broken connection is resumed, and what was unanswered sent again": {
         "until": 40,

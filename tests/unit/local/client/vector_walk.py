@@ -53,7 +53,18 @@ def camel(name: str) -> str:
 
 def plain_state(state: ClientState) -> dict[str, Any]:
     """Return the facts about a state that both sides must agree on; the texts of lanes follow from the effects."""
-    names = ("cursor", "newest", "claim", "settled", "open", "turn_id", "answer", "approval", "ended")
+    names = (
+        "cursor",
+        "newest",
+        "claim",
+        "settled",
+        "open",
+        "turn_id",
+        "answer",
+        "approval",
+        "ended",
+        "deleted",
+    )
     return {
         **{camel(known): getattr(state, known) for known in names},
         "behind": state.behind(),

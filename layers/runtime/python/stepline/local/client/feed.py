@@ -8,7 +8,7 @@ Source: docs/concepts/streaming.md#the-feed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -20,7 +20,8 @@ class FeedRow(Value):
     """A conversation: `state` as in `conv.status`, "" while unknown; `active_n` is the newest batch with something to read.
 
     `title_at` and `state_at` are the batches that these are known from. Of one batch, a frame says more than a row, which may
-    have been read before the effects of that batch were done.
+    have been read before the effects of that batch were done. A conversation whose state is `deleted` stays so, and is not
+    shown: a page may have been read before.
     """
 
     conversation: str
@@ -36,6 +37,8 @@ class FeedRow(Value):
         """The first batch that the user has not read; 0 if there is none."""
         return self.read_n + 1 if self.read_n < self.active_n else 0
 
+
+DELETED: Final = "deleted"
 
 FeedRows: TypeAlias = Mapping[str, FeedRow]
 """Conversations by name."""
@@ -63,6 +66,8 @@ def _row(rows: FeedRows, conversation: str) -> FeedRow:
 
 
 def _take_item(row: FeedRow, item: Mapping[str, Any]) -> FeedRow:
+    if row.state == DELETED:
+        return row
     n, active_n, unread_n = item["n"], item["active_n"], item["unread_n"]
     row = replace(
         row,
@@ -77,6 +82,8 @@ def _take_item(row: FeedRow, item: Mapping[str, Any]) -> FeedRow:
 
 
 def _take_event(row: FeedRow, n: int, event: ClientEvent) -> FeedRow:
+    if row.state == DELETED:
+        return row
     if event.type == "chat.conversation.title" and n >= row.title_at:
         return replace(row, title=str(event.data.get("title", "")), title_at=n)
     if event.type != "conv.status":

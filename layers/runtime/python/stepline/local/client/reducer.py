@@ -60,6 +60,9 @@ UNREADABLE: Final = frozenset({"bad_json", "bad_message", "unknown_action", "mes
 BEYOND_END: Final = "resume_beyond_end"
 """The refusal for a conversation shorter than the client's cursor: another conversation has this name now."""
 
+DELETED: Final = "conversation_deleted"
+"""The refusal for a conversation that was deleted. The fold tells it, too, when the log says so."""
+
 Folded = tuple[ClientState, tuple[Effect, ...]]
 
 
@@ -126,6 +129,9 @@ def _fold_refusal(state: ClientState, frame: ErrorFrame) -> Folded:
         state = ClientState(conversation=state.conversation, unacked=state.unacked)
     elif not is_passing(frame):
         state = forget_message(state, frame.message_id)
+    if frame.code == DELETED and frame.conversation:
+        state, effects = _bury(state, state.cursor)
+        return state, (*effects, Refused(frame=frame))
     return state, (Refused(frame=frame),)
 
 
@@ -178,7 +184,7 @@ def _apply_batch(state: ClientState, frame: EventFrame, events: tuple[ClientEven
     return state, (*effects, *more)
 
 
-def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # noqa: C901, PLR0911 - one branch a type of event
+def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # noqa: C901, PLR0911, PLR0912 - one branch a type of event
     match event.type:
         case "chat.start":
             return replace(state, open=True, turn_id=event.turn_id, answer=""), ()
@@ -202,6 +208,9 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return state, (_heeded(event),)
         case "code_exec.status" if event.data.get("status") in ("done", "error"):
             return _settle(state, n - 1)  # the program's log
+        case "conv.status" if event.data.get("state") == "deleted":
+            state, effects = _bury(state, n)
+            return state, (*effects, Refused(frame=deletion(state.conversation)))
         case kind if kind in TERMINAL:
             return _end(state, n, event)
         case _:
@@ -266,6 +275,31 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
         state = replace(state, lanes={}, control=Control())
     state = replace(state, open=False, turn_id="", answer=answer, approval="", ended=event.turn_id)
     return state, (*effects, ended)
+
+
+def _bury(state: ClientState, upto: int) -> Folded:
+    """End the turn and everything that runs: the conversation was deleted. Unanswered messages are refused one by one."""
+    state, effects = _settle(state, max(state.claim, state.settled, upto))
+    return (
+        replace(
+            state,
+            lanes={},
+            control=Control(),
+            parts={},
+            queued={},
+            open=False,
+            turn_id="",
+            approval="",
+            ended=state.turn_id or state.ended,
+            deleted=True,
+        ),
+        effects,
+    )
+
+
+def deletion(conversation: str) -> ErrorFrame:
+    """Return the error frame for a conversation of which the log says that it was deleted."""
+    return ErrorFrame(code=DELETED, message="the conversation was deleted", conversation=conversation)
 
 
 def _settle(state: ClientState, upto: int) -> Folded:

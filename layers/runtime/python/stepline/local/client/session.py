@@ -388,6 +388,8 @@ class Session:
             self._catchup.synced = True  # a permanent refusal is not retried
         if frame.code == BEYOND_END:
             self.listen()  # from the beginning
+        if self.state.deleted:
+            self._known = False  # there is nothing to ask for
         return Refused(frame=frame)
 
     def _may_be_taken(self, refusal: ErrorFrame) -> bool:

@@ -51,6 +51,7 @@ class ClientState(Value):
     stream's lanes. `unacked` maps ids of our unanswered messages to their content; `queued` maps ids of all
     messages beside the open turn to their texts. `approval` is the call about which the turn waits for a person's answer.
     `ended` is the newest turn that has ended, as far as this client has heard; `feedback` stands by turn and origin.
+    `deleted`: nothing of the conversation is left, and nothing more comes.
     """
 
     conversation: str
@@ -69,6 +70,7 @@ class ClientState(Value):
     approval: str = ""
     ended: str = ""
     feedback: Mapping[tuple[str, str], Rated] = {}
+    deleted: bool = False
 
     def text(self, lane: str) -> str:
         """Return the known text of one lane of the running stream."""
@@ -80,7 +82,8 @@ class ClientState(Value):
 
     def behind(self) -> bool:
         """Return True if something is missing: a batch, or a piece of text before one that arrived."""
-        return self.newest > self.cursor or any(lane.early for lane in self.lanes.values())
+        missing = self.newest > self.cursor or any(lane.early for lane in self.lanes.values())
+        return missing and not self.deleted
 
 
 def send_request(state: ClientState, message_id: str) -> dict[str, Any]:
