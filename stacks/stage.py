@@ -134,6 +134,8 @@ class Stage:
     exec_subnets: tuple[str, ...] = ()
     exec_security_groups: tuple[str, ...] = ()
     exec_public_ip: bool = True
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Any] = field(default_factory=dict)
     user_messages_per_minute: int = 60
     event_source_principals: tuple[str, ...] = ()
     alarms: bool = False

@@ -39,7 +39,15 @@ NAME = "calls"
 TASK = TaskConfig(
     cluster="cluster", task_definition="exec", container_name="supervisor", subnets=("subnet-1", "subnet-2")
 )
-ITEMS = ("PutItem", "GetItem", "UpdateItem", "DeleteItem")
+ITEMS = ("PutItem", "GetItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
+OF_OBJECTS = {
+    # Asking for an object's size is reading it.
+    "HeadObject": "s3:GetObject",
+    "DeleteObjects": "s3:DeleteObject",
+    "ListObjectsV2": "s3:ListBucket",
+    "ListObjectVersions": "s3:ListBucketVersions",
+}
+"""The actions of S3 that are not named like what is called."""
 TARGETS = {
     "states:StartExecution": "machine",
     "states:SendTaskFailure": "machine",
@@ -80,12 +88,24 @@ class Calls:
         if service == "dynamodb":
             self._hear_table(name, params)
         elif service == "s3":
-            # Asking for an object's size is reading it.
-            action = "s3:GetObject" if name == "HeadObject" else f"s3:{name}"
-            self.note(action, self._place(params["Key"], action))
+            self._hear_bucket(name, params)
+        elif service == "lambda":
+            self.note("lambda:InvokeFunction", params["FunctionName"].split("-")[-1].partition(":")[0])
         else:
             action = f"{'states' if service == 'stepfunctions' else service}:{name}"
             self.note(action, TARGETS.get(action, "?"))
+
+    def _hear_bucket(self, name, params):
+        action = OF_OBJECTS.get(name, f"s3:{name}")
+        if name == "DeleteObjects":
+            for one in params["Delete"]["Objects"]:
+                self.note(f"{action}Version" if "VersionId" in one else action, one["Key"].partition("/")[0])
+        elif "Key" in params:
+            deletes_version = name == "DeleteObject" and "VersionId" in params
+            action = f"{action}Version" if deletes_version else action
+            self.note(action, self._place(params["Key"], action))
+        else:
+            self.note(action, params["Prefix"].partition("/")[0])
 
     def _place(self, key, action):
         """Return the first word of an object's key, or its pattern where that is all that the principal may do."""
@@ -102,9 +122,22 @@ class Calls:
         elif name == "Query":
             values = params["ExpressionAttributeValues"]
             key = values.get(":pk", values.get(":user", {})).get("S", "")
-            self.note("dynamodb:Query", "lanes" if params.get("IndexName") == LANE_INDEX else word(key))
+            of_lanes = params.get("IndexName") == LANE_INDEX
+            self.note("dynamodb:Query", values[":shard"]["S"] if of_lanes else word(key))
+        elif name in ("BatchGetItem", "BatchWriteItem"):
+            for pk in batch_keys(params):
+                self.note(f"dynamodb:{name}", word(pk))
         elif name in ITEMS:
             self.note(f"dynamodb:{name}", word(params.get("Key", params.get("Item"))["pk"]["S"]))
+
+
+def batch_keys(params):
+    """Return the partition keys of the rows that a request reads, or writes."""
+    (asked,) = params["RequestItems"].values()
+    if isinstance(asked, dict):
+        return {key["pk"]["S"] for key in asked["Keys"]}
+    requests = [request for item in asked for request in item.values()]
+    return {request.get("Key", request.get("Item"))["pk"]["S"] for request in requests}
 
 
 def word(key):
