@@ -74,6 +74,18 @@ def test_a_disconnect_ends_every_subscription_of_the_connection(subscriptions, l
     subscriptions.disconnect(connection)
 
 
+def test_a_users_connections_are_those_that_listen_to_anything(subscriptions, lane, connection):
+    for name, user in (("a", "ada"), ("b", "ada"), ("c", "bob"), ("idle", "ada")):
+        subscriptions.connect(connection + name, replace(PRINCIPAL, user=user))
+    other = replace(lane, tenant=PRINCIPAL.tenant, project=PRINCIPAL.project)
+    subscriptions.subscribe(other, f"{connection}a", FAR, "ada")
+    subscriptions.watch(f"{connection}a", PRINCIPAL)
+    subscriptions.watch(f"{connection}b", PRINCIPAL)
+    subscriptions.watch(f"{connection}c", replace(PRINCIPAL, user="bob"))
+    found = subscriptions.connections(PRINCIPAL.tenant, PRINCIPAL.project, "ada")
+    assert [name for name in found if name.startswith(connection)] == [f"{connection}a", f"{connection}b"]
+
+
 def test_connections_and_subscriptions_expire_after_two_hours(backend, lane, connection):
     backend.subscriptions.connect(connection, PRINCIPAL)
     backend.subscriptions.subscribe(lane, connection, FAR, "ada")
@@ -274,6 +286,14 @@ class Gateway:
                 self.end_headers()
                 self.wfile.write(body)
 
+            def do_DELETE(self) -> None:
+                found = gateway.inboxes.pop(unquote(self.path.removeprefix("/live/@connections/")), None)
+                self.send_response(410 if found is None else 204)
+                if found is None:
+                    self.send_header("x-amzn-ErrorType", ERRORS[410])
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
             def log_message(self, *args: object) -> None:
                 """Keep quiet."""
 
@@ -337,6 +357,15 @@ def test_a_connection_that_never_was_or_is_no_more_is_gone(posting, connection):
     sockets.open(connection)
     publisher.post(connection, b"{}")
     sockets.close(connection)
+    with pytest.raises(Gone):
+        publisher.post(connection, b"{}")
+
+
+def test_a_connection_is_closed_once_and_for_all(posting, connection):
+    publisher, sockets = posting
+    sockets.open(connection)
+    for _ in range(2):
+        publisher.close(connection)
     with pytest.raises(Gone):
         publisher.post(connection, b"{}")
 

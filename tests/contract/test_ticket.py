@@ -3,8 +3,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.aws.table import HEAD, ticket_pk
+from stepline.adapters.aws.table import ticket_pk, ticket_sk
 from stepline.errors import AuthError, DependencyError
+from stepline.model.ids import PERSON_CHARS, person
 from stepline.ports.channel import Principal
 from stepline.ports.identity import TICKET_TTL_S, Tickets
 
@@ -99,9 +100,34 @@ def test_of_many_who_redeem_a_ticket_at_once_one_gets_it(tickets):
         assert list(pool.map(redeem, range(16))).count(True) == 1
 
 
+def test_a_user_s_tickets_are_voided_and_nobody_else_s(tickets):
+    mine = [tickets.issue(PRINCIPAL) for _ in range(3)]
+    others = [
+        replace(PRINCIPAL, user="bob"),
+        replace(PRINCIPAL, project="other"),
+        replace(PRINCIPAL, tenant="x"),
+    ]
+    theirs = [(tickets.issue(other), other) for other in others]
+    for _ in range(2):
+        tickets.void(PRINCIPAL.tenant, PRINCIPAL.project, PRINCIPAL.user)
+    assert [refusal(tickets, ticket) for ticket in mine] == ["unauthorized"] * 3
+    assert all(tickets.redeem(ticket) == other for ticket, other in theirs)
+
+
+def stored(aws, ticket: str):
+    return aws.table.get(ticket_pk(ticket[:PERSON_CHARS]), ticket_sk(ticket), consistent=True)
+
+
+def test_voided_tickets_leave_no_rows(aws):
+    aws.tickets.issue(PRINCIPAL)
+    aws.tickets.void(PRINCIPAL.tenant, PRINCIPAL.project, PRINCIPAL.user)
+    pk = ticket_pk(person(PRINCIPAL.tenant, PRINCIPAL.project, PRINCIPAL.user))
+    assert not list(aws.table.query("pk = :pk", {":pk": {"S": pk}}))
+
+
 def test_a_row_names_its_hash_its_end_and_nothing_that_could_be_redeemed(aws):
     ticket = aws.tickets.issue(PRINCIPAL)
-    row = aws.table.get(ticket_pk(ticket), HEAD, consistent=True)
+    row = stored(aws, ticket)
     assert row["expires_at"] == {"N": str(int(aws.clock.now().timestamp()) + TICKET_TTL_S)}
     assert ticket not in str(row)
 
@@ -109,7 +135,7 @@ def test_a_row_names_its_hash_its_end_and_nothing_that_could_be_redeemed(aws):
 def test_an_expired_ticket_is_refused_though_its_row_is_still_stored(aws):
     ticket = aws.tickets.issue(PRINCIPAL)
     aws.clock.pause(TICKET_TTL_S)
-    assert aws.table.get(ticket_pk(ticket), HEAD, consistent=True) is not None
+    assert stored(aws, ticket) is not None
     assert refusal(aws.tickets, ticket) == "unauthorized"
 
 

@@ -21,6 +21,7 @@ from stepline.adapters.aws.table import (
     socket_key,
     split_heard,
     ticket_pk,
+    ticket_sk,
     upload_pk,
     user_pk,
 )
@@ -55,7 +56,7 @@ def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     assert builders == {
         *("log_pk", "conversation_pk", "delta_pk", "upload_pk", "user_pk"),
         *("rated_pk", "feedback_pk", "feedback_sk"),
-        *("batch_sk", "message_sk", "socket_key", "heard_sk", "ticket_pk", "rate_pk", "exec_pk"),
+        *("batch_sk", "message_sk", "socket_key", "heard_sk", "ticket_pk", "ticket_sk", "rate_pk", "exec_pk"),
     }
 
 
@@ -87,7 +88,7 @@ def test_two_users_share_no_count_and_a_row_names_nobody(
 
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_two_tickets_share_no_row_and_a_row_gives_none_away(one: str, two: str) -> None:
-    assert (ticket_pk(one) == ticket_pk(two)) == (one == two)
+    assert (ticket_pk(one) == ticket_pk(two)) == (ticket_sk(one) == ticket_sk(two)) == (one == two)
     assert re.fullmatch(r"TICKET#[0-9a-f]{64}", ticket_pk(one))
 
 

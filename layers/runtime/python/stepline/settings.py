@@ -164,6 +164,11 @@ class Settings(Value):
     table: str = setting("STEPLINE_TABLE", "", "The DynamoDB table.")
     bucket: str = setting("STEPLINE_BUCKET", "", "The artifacts bucket.")
     machine_arn: str = setting("STEPLINE_MACHINE_ARN", "", "The state machine that runs turns.")
+    eraser_arn: str = setting(
+        "STEPLINE_ERASER_ARN",
+        "",
+        "The function that erases what was deleted, invoked by a deletion. Empty: nobody tells it, and it looks every five minutes.",
+    )
     callback_url: str = setting("STEPLINE_CALLBACK_URL", "", "Where frames are posted to connections.")
     oidc_issuer: str = setting(
         "STEPLINE_OIDC_ISSUER", "", "Issuer of accepted tokens. Empty: no token is accepted."

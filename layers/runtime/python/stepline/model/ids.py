@@ -71,6 +71,15 @@ def make_lane(tenant: str, project: str, conversation: str) -> Lane:
     )
 
 
+PERSON_CHARS = 32
+"""The length of `person`."""
+
+
+def person(tenant: str, project: str, user: str) -> str:
+    """Return the hash that stands for a user where no name may be kept, and in keys: 32 hex digits."""
+    return hashlib.sha256(f"{tenant}/{project}/{user}".encode()).hexdigest()[:PERSON_CHARS]
+
+
 def turn_id(at: datetime, seed: str) -> str:
     """Return `turn_<yyyymmddThhmmss>_<6 hex>`; `seed` makes it unique in its second."""
     return f"turn_{at.astimezone(UTC):%Y%m%dT%H%M%S}_{hashlib.sha256(seed.encode()).hexdigest()[:6]}"

@@ -95,6 +95,10 @@ class Subscriptions(Protocol):
         """Return the connections that listen to a conversation, by a strong read."""
         ...
 
+    def connections(self, tenant: str, project: str, user: str) -> list[str]:
+        """Return the connections of a user that listen to anything, by a strong read."""
+        ...
+
     def audience(self, lane: Lane, user: str) -> Audience:
         """Return those of a conversation of `user`, by one strong read: both are as new as `listeners`."""
         ...
@@ -123,6 +127,10 @@ class Publisher(Protocol):
             LimitError: it has more than POST_MAX_BYTES.
 
         """
+        ...
+
+    def close(self, connection: str) -> None:
+        """Close a connection; do nothing for one that no longer exists. Raises DependencyError."""
         ...
 
 

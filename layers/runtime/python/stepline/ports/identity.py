@@ -41,6 +41,10 @@ class Tickets(Protocol):
         """
         ...
 
+    def void(self, tenant: str, project: str, user: str) -> None:
+        """Void every ticket of a user, and delete what is stored of it. Raises DependencyError."""
+        ...
+
 
 def ticket_ends_at(principal: Principal, now_s: float) -> int:
     """Return the expiry of a ticket issued now, in epoch seconds: never after that of its token.

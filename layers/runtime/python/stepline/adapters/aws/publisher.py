@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from stepline.adapters.aws.client import connect
-from stepline.adapters.aws.error import mapped
+from stepline.adapters.aws.error import CONNECTION_GONE, mapped, tolerated
 
 if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi.client import ApiGatewayManagementApiClient
@@ -30,3 +30,7 @@ class GatewayPublisher:
     def post(self, connection: str, frame: bytes) -> None:
         with mapped():
             self.client.post_to_connection(ConnectionId=connection, Data=frame)
+
+    def close(self, connection: str) -> None:
+        with mapped(), tolerated(CONNECTION_GONE):
+            self.client.delete_connection(ConnectionId=connection)

@@ -99,6 +99,10 @@ class DynamoSubscriptions:
         rows = self._hearing(conversation_pk(lane), socket_key(""))
         return [row["sk"]["S"].removeprefix(socket_key("")) for row in rows if self._is_alive(row)]
 
+    def connections(self, tenant: str, project: str, user: str) -> list[str]:
+        rows = self._hearing(user_pk(tenant, project, user), socket_key(""))
+        return sorted({split_heard(row["sk"]["S"])[0] for row in rows})
+
     def audience(self, lane: Lane, user: str) -> Audience:
         found = Audience([], [])
         for row in self._hearing(user_pk(lane.tenant, lane.project, user), socket_key("")):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import Item, mapped
+from stepline.model.ids import person
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
@@ -129,9 +130,18 @@ def user_pk(tenant: str, project: str, user: str) -> str:
     return f"USER#{tenant}#{project}#{user}"
 
 
-def ticket_pk(ticket: str) -> str:
-    """Return a ticket's key: its hash, so that a row does not reveal the ticket."""
-    return f"TICKET#{hashlib.sha256(ticket.encode(errors='surrogatepass')).hexdigest()}"
+def ticket_pk(holder: str) -> str:
+    """Return the key of a person's tickets. What a ticket begins with is hashed again, whatever it is."""
+    return f"TICKET#{_digest(holder)}"
+
+
+def ticket_sk(ticket: str) -> str:
+    """Return a ticket's sort key: its hash, so that a row does not reveal the ticket."""
+    return _digest(ticket)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def rated_pk(tenant: str, project: str, user: str) -> str:
@@ -150,8 +160,8 @@ def feedback_sk(turn: str, origin: str) -> str:
 
 
 def rate_pk(tenant: str, project: str, user: str) -> str:
-    """Return the key of a user's counts: a hash, since user names have no fixed alphabet."""
-    return f"RATE#{hashlib.sha256(f'{tenant}/{project}/{user}'.encode()).hexdigest()[:32]}"
+    """Return the key of a user's counts."""
+    return f"RATE#{person(tenant, project, user)}"
 
 
 def upload_pk(lane: Lane) -> str:

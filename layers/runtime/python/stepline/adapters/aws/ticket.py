@@ -1,4 +1,7 @@
-"""Tickets as rows keyed by their hash: read access to the table does not yield a ticket."""
+"""Tickets as rows keyed by their hash: read access to the table does not yield a ticket.
+
+A ticket begins with the hash that stands for its holder, under which all of a person's rows are found to be erased.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepline.adapters.aws.error import mapped
-from stepline.adapters.aws.table import HEAD, Table, key, ticket_pk
+from stepline.adapters.aws.table import Table, key, ticket_pk, ticket_sk
 from stepline.errors import AuthError
+from stepline.model.ids import PERSON_CHARS, person
 from stepline.ports.channel import Principal
 from stepline.ports.identity import ticket_ends_at
 
 if TYPE_CHECKING:
+    from stepline.adapters.aws.error import Item
     from stepline.ports.clock import Clock
 
 TICKET_BYTES: Final = 32
@@ -31,9 +36,10 @@ class DynamoTickets:
 
     def issue(self, principal: Principal) -> str:
         ends_at = ticket_ends_at(principal, self._clock.now().timestamp())
-        ticket = secrets.token_urlsafe(TICKET_BYTES)
+        holder = person(principal.tenant, principal.project, principal.user)
+        ticket = f"{holder}{secrets.token_urlsafe(TICKET_BYTES)}"
         body = {"body": {"B": msgspec.json.encode(principal)}, "expires_at": {"N": str(ends_at)}}
-        self._table.put({**key(ticket_pk(ticket), HEAD), **body})
+        self._table.put({**_key(ticket), **body})
         return ticket
 
     def redeem(self, ticket: str) -> Principal:
@@ -41,10 +47,19 @@ class DynamoTickets:
             answer = self._table.call(
                 "delete_item",
                 TableName=self._table.name,
-                Key=key(ticket_pk(ticket), HEAD),
+                Key=_key(ticket),
                 ReturnValues="ALL_OLD",
             )
         row = answer.get("Attributes")
         if not row or int(row["expires_at"]["N"]) <= self._clock.now().timestamp():
             raise AuthError("the ticket is not valid")
         return _PRINCIPAL.decode(row["body"]["B"])
+
+    def void(self, tenant: str, project: str, user: str) -> None:
+        pk = ticket_pk(person(tenant, project, user))
+        for row in self._table.query("pk = :pk", {":pk": {"S": pk}}, ConsistentRead=True):
+            self._table.delete(pk, row["sk"]["S"])
+
+
+def _key(ticket: str) -> Item:
+    return key(ticket_pk(ticket[:PERSON_CHARS]), ticket_sk(ticket))

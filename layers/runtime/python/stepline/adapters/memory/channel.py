@@ -66,6 +66,18 @@ class MemorySubscriptions:
     def listeners(self, lane: Lane) -> list[str]:
         return [connection for connection, _ in self._listening(lane)]
 
+    def connections(self, tenant: str, project: str, user: str) -> list[str]:
+        whose = (tenant, project, user)
+        with self._lock:
+            heard = {name for rows in self._listeners.values() for name in rows} | {
+                name for rows in self._watchers.values() for name in rows
+            }
+            return sorted(
+                name
+                for name, (holder, _) in self._principals.items()
+                if name in heard and (holder.tenant, holder.project, holder.user) == whose
+            )
+
     def audience(self, lane: Lane, user: str) -> Audience:
         with self._lock:
             rows = sorted(self._watchers.get((lane.tenant, lane.project, user), {}).items())
@@ -101,7 +113,6 @@ class MemoryPublisher:
             return self.inboxes.setdefault(connection, [])
 
     def close(self, connection: str) -> None:
-        """Close a connection; posts to it raise Gone from now on."""
         with self._lock:
             self.inboxes.pop(connection, None)
 

@@ -33,3 +33,10 @@ class MemoryTickets:
         if principal is None or ends_at <= self._clock.now().timestamp():
             raise AuthError("the ticket is not valid")
         return principal
+
+    def void(self, tenant: str, project: str, user: str) -> None:
+        whose = (tenant, project, user)
+        with self._lock:
+            for ticket, (holder, _) in list(self._tickets.items()):
+                if (holder.tenant, holder.project, holder.user) == whose:
+                    del self._tickets[ticket]
