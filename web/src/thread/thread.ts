@@ -293,6 +293,41 @@ export interface Receipt {
   readonly totalInputTokens: number;
   readonly weightedTokens: number;
   readonly model: string;
+  /** What its calls of models cost that have a price, in dollars, and whether that is all of it. */
+  readonly usd: number;
+  readonly priced: boolean;
+  /** By role and model; empty for a turn of an older release. */
+  readonly lines: readonly CostLine[];
+}
+
+/** The calls of one model in one role: of the agent, of a title, a summary, a tool. */
+export interface CostLine {
+  readonly role: string;
+  readonly model: string;
+  readonly calls: number;
+  readonly usage: Usage | null;
+  readonly usd: number;
+  readonly priced: boolean;
+}
+
+/** The cost of a turn: of its calls of models, and of what ran for it. */
+export interface WholeReceipt {
+  readonly lines: readonly CostLine[];
+  /** What the models cost, as far as they have a price. */
+  readonly usd: number;
+  readonly priced: boolean;
+  readonly aws: readonly AwsCost[];
+  readonly awsUsd: number;
+  /** Attempts that were lost before they could say what they had used. */
+  readonly unreported: number;
+  /** The date of the price table. */
+  readonly pricesOf: string;
+}
+
+export interface AwsCost {
+  readonly what: string;
+  readonly quantity: number;
+  readonly usd: number;
 }
 
 export interface Feedback {

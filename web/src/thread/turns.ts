@@ -7,7 +7,7 @@ import { brokenOff } from "./programs.ts";
 import { changeLast, openRound, usageOf, withItem, withOpenRound, withoutEmptyRound, withoutStream } from "./rounds.ts";
 import { changed, changedLast, without } from "./share.ts";
 import { citedSource } from "./sources.ts";
-import type { Answer, Call, Compaction, Message, Outcome, Receipt, Round, Turn } from "./thread.ts";
+import type { Answer, Call, Compaction, CostLine, Message, Outcome, Receipt, Round, Turn } from "./thread.ts";
 
 export function emptyTurn(turnId: string, startedAt: number): Turn {
   return {
@@ -139,7 +139,7 @@ export function suggested(turn: Turn, event: ClientEvent): Turn {
   return { ...turn, followups: textsOf(event.data, "items") };
 }
 
-const NO_RECEIPT: Receipt = {
+export const NO_RECEIPT: Receipt = {
   elapsedMs: 0,
   modelMs: 0,
   toolsMs: 0,
@@ -148,6 +148,9 @@ const NO_RECEIPT: Receipt = {
   totalInputTokens: 0,
   weightedTokens: 0,
   model: "",
+  usd: 0,
+  priced: false,
+  lines: [],
 };
 
 function onReceipt(fields: (data: Data) => Partial<Receipt>) {
@@ -171,7 +174,21 @@ export const accounted = onReceipt((data) => ({
   totalInputTokens: numberOf(data, "total_input_tokens"),
   weightedTokens: numberOf(data, "weighted_tokens"),
   model: textOf(data, "model"),
+  usd: numberOf(data, "usd"),
+  priced: flagOf(data, "priced"),
+  lines: rowsOf(data, "lines").map(costLineOf),
 }));
+
+export function costLineOf(row: Data): CostLine {
+  return {
+    role: textOf(row, "role"),
+    model: textOf(row, "model"),
+    calls: numberOf(row, "calls"),
+    usage: usageOf(row),
+    usd: numberOf(row, "usd"),
+    priced: flagOf(row, "priced"),
+  };
+}
 
 /** Reasons of an end at which the answer is the part of one that was shown. */
 const CUT: ReadonlySet<string> = new Set(["stop", "token_limit"]);

@@ -4,7 +4,7 @@
  * The shell implements both; the thread and the margin only call them. Nothing here knows the network.
  */
 
-import type { Message } from "../thread/thread.ts";
+import type { Message, WholeReceipt } from "../thread/thread.ts";
 
 export type Reaction = "ok" | "not_ok";
 
@@ -31,6 +31,8 @@ export interface Acts {
   fillComposer(text: string): void;
   /** The page of events before the oldest that is here. */
   loadEarlier(): void;
+  /** Everything that a turn cost, as far as it has been counted by now. Rejects with the refusal's `code`. */
+  readReceipt(turnId: string): Promise<WholeReceipt>;
 }
 
 /** A place of the thread that the address names: opened, scrolled to and marked once. */

@@ -5,8 +5,14 @@ const LOCALE = "en";
 const plain = new Intl.NumberFormat(LOCALE);
 const tenths = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const upToTenths = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 1 });
+const dollars = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const parts = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 2, maximumFractionDigits: 4 });
 const percent = new Intl.NumberFormat(LOCALE, { style: "percent", maximumFractionDigits: 0 });
 const time = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const utc = new Intl.DateTimeFormat("en-GB", {
+  ...({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } as const),
+  ...({ hourCycle: "h23", timeZone: "UTC" } as const),
+});
 const ordinal = new Intl.PluralRules(LOCALE, { type: "ordinal" });
 
 /** Return a whole number with its groups: `9,512`. */
@@ -17,6 +23,17 @@ export function formatNumber(value: number): string {
 /** Return a share of 1: `0.55` as `55%`. */
 export function formatPercent(share: number): string {
   return percent.format(share);
+}
+
+/** Return dollars: `$12.40`, `$0.0042`; what is less than the hundredth of a cent is told as that. */
+export function formatUsd(usd: number): string {
+  if (usd > 0 && usd < 0.00005) return "<$0.0001";
+  return `$${(usd < 1 ? parts : dollars).format(usd)}`;
+}
+
+/** Return a day and a time of day in UTC, in which limits are counted: `1 Dec, 00:00 UTC`. */
+export function formatUtc(at: number): string {
+  return `${utc.format(at)} UTC`;
 }
 
 /** Return a place: `1st`, `2nd`, `3rd`, `4th`. */

@@ -10,6 +10,8 @@ export {
   formatPercent,
   formatTime,
   formatTokens,
+  formatUsd,
+  formatUtc,
 } from "./format.ts";
 
 export { sayReadout } from "./readout.ts";

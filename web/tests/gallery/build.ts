@@ -5,6 +5,7 @@ import type {
   Approval,
   Call,
   Compaction,
+  CostLine,
   Draft,
   FileRow,
   Growing,
@@ -172,9 +173,20 @@ export function receipt(more: Partial<Receipt> = {}): Receipt {
     totalInputTokens: 14_567,
     weightedTokens: 9_476,
     model: "claude-sonnet-5",
+    usd: 0,
+    priced: false,
+    lines: [],
     ...more,
   };
 }
+
+export const priced: readonly CostLine[] = [
+  {
+    ...{ role: "solver.react.v2.decision.v2.regular", model: "claude-sonnet-5", calls: 2 },
+    ...{ usage: usage(10_804, 2_930, 833, 780), usd: 0.0284, priced: true },
+  },
+  { role: "gate.simple", model: "claude-haiku-4-5", calls: 1, usage: usage(0, 0, 540, 12), usd: 0.0007, priced: true },
+];
 
 export function compaction(more: Partial<Compaction> = {}): Compaction {
   return {

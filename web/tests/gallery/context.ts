@@ -1,10 +1,23 @@
 /** Acts that do nothing, and what a reader has done in a state. */
 
+import type { WholeReceipt } from "../../src/thread/thread.ts";
 import type { Acts, ThreadContext } from "../../src/ui/acts.ts";
-import { at } from "./build.ts";
+import { at, priced } from "./build.ts";
 import type { State } from "./fixtures.ts";
 
 const nothing = () => {};
+const wholeReceipt: WholeReceipt = {
+  lines: priced,
+  usd: 0.0291,
+  priced: true,
+  aws: [
+    { what: "lambda_gb_s", quantity: 3.2, usd: 0.0000427 },
+    { what: "write_units", quantity: 88, usd: 0.000055 },
+  ],
+  awsUsd: 0.0000977,
+  unreported: 1,
+  pricesOf: "2026-11-20",
+};
 const taken = () => Promise.resolve("");
 
 export const acts: Acts = {
@@ -21,6 +34,7 @@ export const acts: Acts = {
   openTimeline: nothing,
   fillComposer: nothing,
   loadEarlier: nothing,
+  readReceipt: () => Promise.resolve(wholeReceipt),
 };
 
 export function contextOf(state: State): ThreadContext {

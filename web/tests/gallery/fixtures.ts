@@ -16,6 +16,7 @@ import {
   injection,
   message,
   plan,
+  priced,
   program,
   receipt,
   round,
@@ -382,6 +383,10 @@ const ends: Readonly<Record<string, State>> = {
           : known,
       ),
     }),
+  },
+  "receipt-priced": {
+    open: receiptOpen,
+    thread: foundThread({ receipt: receipt({ usd: 0.0291, priced: true, lines: priced }) }),
   },
   "receipt-estimated": {
     open: receiptOpen,

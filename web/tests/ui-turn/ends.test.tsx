@@ -2,6 +2,7 @@
 import { act } from "preact/test-utils";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Turn } from "../../src/thread/thread.ts";
+import { sayUsd } from "../../src/ui/turn/costs.tsx";
 import { segments } from "../../src/ui/turn/receipt.tsx";
 import { traceBars } from "../../src/ui/turn/trace.tsx";
 import { at } from "../gallery/build.ts";
@@ -96,6 +97,33 @@ test("a receipt is one line, and opened a row a round with its sums", () => {
     ["2", "", "5,760", "2,214", "431", "612"],
     ["", "9.5k weighted · 74 % cached", "10,804", "2,930", "833", "780"],
   ]);
+});
+
+test("a receipt says what the calls of models cost by role, and what ran for the turn when it is opened", async () => {
+  const shown = show("receipt-priced");
+  expect(textOf(shown.one(".receipt-line"))).toContain("9.5k weighted · $0.0291");
+  const rows = () => shown.all(".costs tr").map((row) => [...row.children].map(textOf));
+  const models = [
+    ["What", "", "how much", "$"],
+    ["agent claude-sonnet-5", "2 calls", "14.6k → 780", "$0.0284"],
+    ["title claude-haiku-4-5", "1 call", "540 → 12", "$0.0007"],
+  ];
+  expect(rows()).toEqual([...models, ["Models", "", "", "$0.0291"]]);
+  await shown.settle();
+  expect(rows()).toEqual([
+    ...models,
+    ["Computing, GB-seconds", "", "3.2", "<$0.0001"],
+    ["Writes of the table", "", "88", "$0.0001"],
+    ["All of it", "", "", "$0.0292"],
+  ]);
+  expect(shown.text).toContain("1 attempt broke off before it could be counted");
+  expect(shown.text).toContain("prices of 2026-11-20");
+});
+
+test("a receipt names no dollars where no price is known, and says so of a part", async () => {
+  expect(textOf(show("receipt-open").one(".receipt-line"))).not.toContain("$");
+  expect(sayUsd(0.5, false)).toBe("at least $0.50");
+  expect(sayUsd(0, false)).toBe("");
 });
 
 test("a receipt says what the cache lost, and which numbers are estimates", () => {

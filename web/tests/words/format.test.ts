@@ -8,6 +8,8 @@ import {
   formatPercent,
   formatTime,
   formatTokens,
+  formatUsd,
+  formatUtc,
   sayReadout,
 } from "../../src/words/index.ts";
 
@@ -62,7 +64,24 @@ describe("numbers", () => {
   });
 });
 
+describe("dollars", () => {
+  test.each([
+    [0, "$0.00"],
+    [0.00001, "<$0.0001"],
+    [0.0042, "$0.0042"],
+    [0.5, "$0.50"],
+    [12.345, "$12.35"],
+    [1234, "$1,234.00"],
+  ])("%d is %s", (usd, text) => {
+    expect(formatUsd(usd)).toBe(text);
+  });
+});
+
 describe("times", () => {
+  test("the end of a limit is told in UTC, in which it is counted", () => {
+    expect(formatUtc(Date.UTC(2026, 11, 1))).toBe("1 Dec, 00:00 UTC");
+  });
+
   test.each([
     [0, "0 ms"],
     [142, "142 ms"],

@@ -1,5 +1,6 @@
 /** What a reader can do with the thread of one conversation, by the page. */
 
+import { wholeReceiptOf } from "../../thread/whole_receipt.ts";
 import type { Acts } from "../acts.ts";
 import { FIELD } from "../composer/composer.tsx";
 import type { Conversation } from "../store/conversation.ts";
@@ -25,5 +26,6 @@ export function makeActs(page: Page, conversation: Conversation): Acts {
       document.getElementById(FIELD)?.focus();
     },
     loadEarlier: () => void conversation.loadEarlier(),
+    readReceipt: async (turnId) => wholeReceiptOf({ ...(await page.api.getReceipts(name)) }, turnId),
   };
 }

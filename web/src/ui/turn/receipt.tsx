@@ -4,6 +4,7 @@ import { type TokenStack, tokenStack } from "../../thread/select.ts";
 import type { Bust, Round, Receipt as Total, Usage } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs, formatNumber } from "../../words/format.ts";
+import { Costs, sayUsd } from "./costs.tsx";
 
 /** The four classes in their order, each with the class of its colour. */
 const classes = [
@@ -86,13 +87,15 @@ export function cachedPercent({ read, written, plain }: TokenStack): number | nu
   return input === 0 ? null : Math.round((read / input) * 100);
 }
 
-/** The one line of a receipt: `3.2 s · 2 rounds · 9.5k weighted`. */
+/** The one line of a receipt: `3.2 s · 2 rounds · 9.5k weighted · $0.0284`. */
 export function receiptLine(receipt: Total): string {
   const estimated = receipt.usage?.estimated ? `${say.about} ` : "";
+  const usd = receipt.usage && sayUsd(receipt.usd, receipt.priced);
   return [
     formatMs(receipt.elapsedMs),
     say.rounds(receipt.rounds),
     receipt.usage && `${estimated}${say.weighted(receipt.weightedTokens)}`,
+    usd && `${estimated}${usd}`,
   ]
     .filter(Boolean)
     .join(" · ");
@@ -119,7 +122,14 @@ function Totals({ receipt, usage }: { receipt: Total; usage: Usage }) {
   );
 }
 
-export function ReceiptTable({ label, receipt, rounds }: { label: string; receipt: Total; rounds: readonly Round[] }) {
+interface TableProps {
+  readonly label: string;
+  readonly turnId: string;
+  readonly receipt: Total;
+  readonly rounds: readonly Round[];
+}
+
+export function ReceiptTable({ label, turnId, receipt, rounds }: TableProps) {
   const largest = Math.max(...rounds.map((round) => (round.usage ? total(tokenStack(round.usage)) : 0)), 1);
   const hours = rounds.some((round) => (round.usage?.cacheWrite1hTokens ?? 0) > 0);
   return (
@@ -159,6 +169,7 @@ export function ReceiptTable({ label, receipt, rounds }: { label: string; receip
         {receipt.model && <span>{receipt.model}</span>}
         {receipt.usage?.estimated && <span>{say.estimated}</span>}
       </p>
+      <Costs turnId={turnId} receipt={receipt} />
     </section>
   );
 }

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import { traceScale } from "../../thread/select.ts";
 import type { Message, Outcome, Receipt, Round, Turn } from "../../thread/thread.ts";
+import { NO_RECEIPT } from "../../thread/turns.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
@@ -228,14 +229,9 @@ function Copy({ text }: { text: string }) {
 function receiptOf(turn: Turn): Receipt {
   return (
     turn.receipt ?? {
+      ...NO_RECEIPT,
       elapsedMs: (turn.endedAt ?? turn.startedAt) - turn.startedAt,
-      modelMs: 0,
-      toolsMs: 0,
       rounds: turn.rounds.length,
-      usage: null,
-      totalInputTokens: 0,
-      weightedTokens: 0,
-      model: "",
     }
   );
 }
@@ -261,7 +257,7 @@ function Foot({ turn, name }: { turn: Turn; name: string }) {
           {receiptLine(receipt)}
         </button>
       </div>
-      {open && <ReceiptTable label={name} receipt={receipt} rounds={turn.rounds} />}
+      {open && <ReceiptTable label={name} turnId={turn.turnId} receipt={receipt} rounds={turn.rounds} />}
     </>
   );
 }
