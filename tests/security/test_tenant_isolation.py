@@ -54,7 +54,7 @@ def test_every_table_key_of_a_lane_begins_with_its_tenant_and_project(lane: Lane
 def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
     assert builders == {
-        *("log_pk", "conversation_pk", "delta_pk", "upload_pk", "user_pk"),
+        *("log_pk", "conversation_pk", "delta_pk", "upload_pk", "user_pk", "person_pk"),
         *("rated_pk", "feedback_pk", "feedback_sk"),
         *("batch_sk", "message_sk", "socket_key", "heard_sk", "ticket_pk", "ticket_sk", "rate_pk", "exec_pk"),
     }

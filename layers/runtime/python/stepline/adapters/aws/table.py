@@ -164,6 +164,11 @@ def rate_pk(tenant: str, project: str, user: str) -> str:
     return f"RATE#{person(tenant, project, user)}"
 
 
+def person_pk(tenant: str, project: str, whose: str) -> str:
+    """Return the key of what is kept of a person by the hash that stands for them (`model.ids.person`)."""
+    return f"PERSON#{tenant}#{project}#{whose}"
+
+
 def upload_pk(lane: Lane) -> str:
     return f"UPLOAD#{lane.key()}"
 
