@@ -14,6 +14,7 @@ from stepline.model.entry import (
     Closed,
     Decided,
     Deferred,
+    Deleted,
     Dropped,
     Inbound,
     Listed,
@@ -188,6 +189,7 @@ entries = st.one_of(
         model=texts,
     ),
     st.builds(Dropped, n=counts, reason=texts),
+    st.builds(Deleted, at=times, turn=texts, call_id=texts),
     st.builds(TakenOver, turn=texts, reason=texts, takeovers=counts),
     st.builds(
         ApprovalRequested,

@@ -13,7 +13,7 @@ from stepline.events.filter import EventFilter
 from stepline.events.types import ROUTES, TABLE, TERMINAL
 from stepline.model.batch import Batch, State, decode_batch, encode_batch
 from stepline.model.decision import Notice
-from stepline.model.entry import Closed, Decided, Deferred, Entry, Opened, Resulted
+from stepline.model.entry import Closed, Decided, Deferred, Deleted, Entry, Opened, Resulted
 from stepline.model.file.attachment import Attachment
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation
@@ -461,6 +461,15 @@ def lone(*entries: Entry, **state: object) -> Batch:
 
 
 BEGAN = "2026-11-22T10:00:00.000Z"
+
+
+def test_a_deletion_is_the_last_that_is_heard_of_a_conversation_and_ends_its_turn():
+    ended = Closed(turn="turn_1", outcome="error", reason="", at=BEGAN, code="conversation_deleted")
+    batch = lone(ended, Deleted(at=BEGAN, turn="turn_1"), deleted=7)
+    *_, last = events = derive(batch)
+    assert [event.type for event in events if event.type in TERMINAL] == ["chat.error"]
+    assert (last.type, last.turn_id) == ("conv.status", "turn_1")
+    assert last.data == {"state": "deleted", "updated_at": BEGAN, "current_turn_id": "turn_1"}
 
 
 @given(st.lists(entries, max_size=4), st.sampled_from(["idle", "open"]))

@@ -42,6 +42,7 @@ from stepline.model.entry import (
     Contributed,
     Decided,
     Deferred,
+    Deleted,
     Dropped,
     Entry,
     Feedback,
@@ -193,6 +194,9 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
         case Owner():
             status = ConversationStatus(state="created", updated_at=batch.at)
             return [make_event(status, batch.at, "", "completed")]
+        case Deleted():
+            gone = ConversationStatus(state="deleted", updated_at=entry.at, current_turn_id=entry.turn)
+            return [make_event(gone, entry.at, entry.turn, "completed")]
         case _:
             assert_never(entry)
 

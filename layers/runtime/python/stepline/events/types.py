@@ -67,12 +67,15 @@ class TitleGiven(EventData):
 
 
 class ConversationStatus(EventData):
-    """The conversation begins, a turn begins, or a turn has ended."""
+    """The conversation begins, a turn begins or has ended, or the conversation was deleted.
+
+    Nothing follows `deleted`: the conversation is in no list any more, and answers everything with `conversation_deleted`.
+    """
 
     EVENT = "conv.status"
     ROUTE = "conv_status"
 
-    state: Annotated[Literal["created", "in_progress", "idle", "error"], "how it stands now"]
+    state: Annotated[Literal["created", "in_progress", "idle", "error", "deleted"], "how it stands now"]
     updated_at: Annotated[str, "since when"]
     current_turn_id: Annotated[str, "the open turn; at an end without a next one, its own"] = ""
     completion: Annotated[

@@ -28,6 +28,7 @@ from stepline.model.entry import (
     Contributed,
     Decided,
     Deferred,
+    Deleted,
     Dropped,
     Entry,
     Feedback,
@@ -154,7 +155,7 @@ class _Walk:
                 return self.call(entry.action, entry.at, entry.iteration)
             case Owner() | Opened() | Reopened() | Started() | Dropped() | Feedback() | Titled():
                 return []
-            case Compacting() | Compacted() | Listed() | ApprovalRequested() | ApprovalAnswered():
+            case Compacting() | Compacted() | Listed() | ApprovalRequested() | ApprovalAnswered() | Deleted():
                 return []
             case _:
                 assert_never(entry)

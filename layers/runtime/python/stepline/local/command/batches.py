@@ -27,6 +27,7 @@ from stepline.model.entry import (
     Contributed,
     Decided,
     Deferred,
+    Deleted,
     Dropped,
     Entry,
     Feedback,
@@ -163,7 +164,7 @@ def _approval(entry: ApprovalRequested | ApprovalAnswered) -> str:
     return f"{entry.call_id} {entry.verdict}{instead}{said}"
 
 
-def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOver) -> list[str]:
+def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOver | Deleted) -> list[str]:  # noqa: PLR0911 - one return a kind of entry
     match entry:
         case Reopened():
             waits = f"waits until {entry.until} ({entry.code})" if entry.until else ""
@@ -179,5 +180,7 @@ def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOv
         case Steered():
             goes_on = f"{entry.finalize} rounds left" if entry.finalize else "stopped"
             return [f"steered by {entry.n}: {goes_on}"]
+        case Deleted():
+            return ["deleted"]
         case TakenOver():
             return [f"taken over ({entry.reason}), {entry.takeovers} so far"]
