@@ -31,6 +31,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "machine": "the state machine, by a name-built ARN",
     "executions": "its executions",
     "connections": "connections of the websocket API's stage, to post to them",
+    "endings": "the same, to close them",
     "model key": "the secret that `model_secret_arn` names",
     "search key": "the secret that `search_secret_arn` names",
     "Redis's URL": "the secret that `redis_secret_arn` names",
@@ -292,6 +293,7 @@ class Resources:
     machine_arn: str
     executions_arn: str
     connections_arn: str
+    endings_arn: str = ""
     model_secret_arn: str = ""
     search_secret_arn: str = ""
     redis_secret_arn: str = ""
@@ -341,6 +343,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "machine": resources.machine_arn,
                 "executions": resources.executions_arn,
                 "connections": resources.connections_arn,
+                "endings": resources.endings_arn,
                 "model key": resources.model_secret_arn,
                 "search key": resources.search_secret_arn,
                 "Redis's URL": resources.redis_secret_arn,

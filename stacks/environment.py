@@ -17,6 +17,7 @@ def ingress_environment(
     machine_arn: str,
     callback_url: str,
     socket_url: str,
+    eraser_arn: str,
     origins: tuple[str, ...],
 ) -> dict[str, str]:
     """Return the variables of the ingress functions; `origins` are those of the pages that may ask."""
@@ -24,6 +25,7 @@ def ingress_environment(
         **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
         **state.trust._asdict(),
         socket_url=socket_url,
+        eraser_arn=eraser_arn,
         allowed_origins=origins,
         user_messages_per_minute=stage.user_messages_per_minute,
         inspect=stage.inspect,
@@ -103,6 +105,7 @@ def _shared(stage: Stage, state: StateStack, *, machine_arn: str, callback_url: 
         "redis_secret_arn": stage.redis_secret_arn,
         "max_iterations": stage.max_iterations,
         "event_credit": stage.event_credit,
+        "limits": stage.limits,
         "context_max_tokens": stage.context_max_tokens,
         "context_window_tokens": stage.context_window_tokens,
         "bundles": stage.bundles,

@@ -135,10 +135,18 @@ class IngressStack(cdk.Stack):
     @property
     def connections_arn(self) -> str:
         """The ARN for posting to connections of this stage, and no other action on them."""
+        return self._connections_arn("POST")
+
+    @property
+    def endings_arn(self) -> str:
+        """The ARN for closing connections of this stage, and no other action on them."""
+        return self._connections_arn("DELETE")
+
+    def _connections_arn(self, method: str) -> str:
         return self.format_arn(
             service="execute-api",
             resource=self.socket_api.api_id,
-            resource_name=f"{STAGE_NAME}/POST/@connections/*",
+            resource_name=f"{STAGE_NAME}/{method}/@connections/*",
         )
 
     def _make_functions(self, stage: Stage, state: StateStack, code: Code) -> dict[str, Function]:
@@ -162,6 +170,7 @@ class IngressStack(cdk.Stack):
             machine_arn=resources.machine_arn,
             callback_url=self.callback_url,
             socket_url=self.socket_url,
+            eraser_arn=resources.eraser_arn,
             origins=self._origins,
         )
         package = code.add_to(self, acting=ACTING["search"])

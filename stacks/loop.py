@@ -122,6 +122,7 @@ class LoopStack(cdk.Stack):
             machine_arn=stage.machine_arn(self),
             executions_arn=stage.executions_arn(self),
             connections_arn=ingress.connections_arn,
+            endings_arn=ingress.endings_arn,
             model_secret_arn=stage.model_secret_arn,
             search_secret_arn=stage.search_secret_arn,
             redis_secret_arn=stage.redis_secret_arn,

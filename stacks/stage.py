@@ -16,6 +16,7 @@ from stacks.code import PYTHON_VERSION
 from stepline.model.decision import FANOUT_MODES
 from stepline.model.program.execution import WorkspaceMode
 from stepline.model.program.handover import secret_name
+from stepline.model.tenancy.limits import Limits
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
 from stepline.settings import TABLE, AvScan, BundleChoice, SearchProvider
@@ -134,7 +135,7 @@ class Stage:
     exec_subnets: tuple[str, ...] = ()
     exec_security_groups: tuple[str, ...] = ()
     exec_public_ip: bool = True
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Limits] = field(default_factory=dict)
     prices: Mapping[str, Any] = field(default_factory=dict)
     user_messages_per_minute: int = 60
     event_source_principals: tuple[str, ...] = ()
@@ -347,7 +348,7 @@ class Stage:
 
 def _parse(choice: Field[Any], text: str) -> Any:
     """Return the value of a choice from its text: a list is separated by commas, an object is JSON."""
-    if choice.name in ("model_roles", "bundles"):
+    if choice.name in ("model_roles", "bundles", "limits"):
         return TABLE[choice.name].parse(text)
     match choice.default:
         case bool():

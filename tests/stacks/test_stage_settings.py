@@ -7,7 +7,8 @@ import pytest
 from stacks.stage import Stage
 from stepline.errors import InputError
 from stepline.ports.model import RoleChoice
-from stepline.settings import BundleChoice
+from stepline.model.tenancy.limits import Limits
+from stepline.settings import BundleChoice, Settings, env
 
 
 def read(**context):
@@ -271,6 +272,16 @@ def test_every_choice_of_a_stage_is_documented():
     page = (Path(__file__).parents[2] / "docs/how-to/deploy.md").read_text()
     for field in fields(Stage):
         assert f"`{'stage' if field.name == 'name' else field.name}`" in page, field.name
+
+
+def test_a_stage_sets_limits_and_a_word_that_is_none_is_refused_before_it_is_deployed():
+    stage = read(limits='{"user": {"turns_at_once": 3, "usd_day": 2.5}}')
+    assert stage.limits == {"user": Limits(turns_at_once=3, usd_day=2.5)}
+    assert Settings.from_env(env(limits=stage.limits)).limits == stage.limits
+    for given in ('{"everybody": {}}', '{"user": {"usd_a_day": 1}}', '{"user": {"usd_day": -1}}'):
+        with pytest.raises(InputError) as caught:
+            read(limits=given)
+        assert caught.value.reason == "bad_setting"
 
 
 def test_a_stage_says_who_may_speak_for_its_users():

@@ -64,6 +64,7 @@ _STAGE_VARIABLES: Final = {
     "AI_REACT_REACTIVE_EVENT_CREDIT": "event_credit",
     "STEPLINE_APPROVALS": "approvals",
     "STEPLINE_APPROVAL_WAIT_S": "approval_wait_s",
+    "STEPLINE_LIMITS": "limits",
 }
 """Settings that the local stage takes from the caller's environment, and their names in the app's context."""
 
