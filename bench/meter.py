@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from botocore import xform_name
 from moto import mock_aws
 
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
 from stepline.adapters.aws.log import USER_INDEX
 from stepline.adapters.aws.table import Table
+from stepline.adapters.aws.tenancy.item_size import item_bytes, write_units
 
-UNIT_BYTES = 1024
 REGION = "us-east-1"
 
 
@@ -28,9 +29,9 @@ class Meter:
     calls: Counter[str] = field(default_factory=Counter)
     write_units: Counter[str] = field(default_factory=Counter)
 
-    def on_call(self, operation: str, units: float) -> None:
-        """Count a call of the table; moto's consumed units are the same for every item, so they are ignored."""
-        self.calls[operation] += 1
+    def on_call(self, model: Any, **_: Any) -> None:
+        """Count a call of the table."""
+        self.calls[xform_name(model.name)] += 1
 
     def on_object(self, model: Any, **_: Any) -> None:
         """Count a call of the bucket."""
@@ -42,30 +43,12 @@ class Meter:
         The one transaction, admission, is not part of a round.
         """
         item = params["Item"]
-        self.write_units[item["pk"]["S"].partition("#")[0]] += -(-item_bytes(item) // UNIT_BYTES)
+        self.write_units[item["pk"]["S"].partition("#")[0]] += write_units(item_bytes(item))
 
     def clear(self) -> None:
         """Reset the counts."""
         self.calls.clear()
         self.write_units.clear()
-
-
-def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return an item's size by DynamoDB's rules: names and values in UTF-8, bytes as they are, numbers by digits."""
-    return sum(len(name.encode()) + _value_bytes(value) for name, value in item.items())
-
-
-def _value_bytes(value: Mapping[str, Any]) -> int:
-    kind, content = next(iter(value.items()))
-    match kind:
-        case "S":
-            return len(content.encode())
-        case "B":
-            return len(content)
-        case "N":
-            return len(content) // 2 + 2
-        case _:
-            raise ValueError(f"no attribute of ours has the type {kind}")
 
 
 @dataclass(frozen=True)
@@ -84,10 +67,11 @@ def metered_store() -> Iterator[Store]:
         session.cache_clear()
         session().set_config_variable("region", REGION)
         meter, name = Meter(), f"bench-{uuid.uuid4().hex[:8]}"
-        table, artifacts = Table(name, on_call=meter.on_call), S3Artifacts(name)
+        table, artifacts = Table(name), S3Artifacts(name)
         _create_table(name)
         artifacts.client.create_bucket(Bucket=name)
         artifacts.client.meta.events.register("before-call.s3", meter.on_object)
+        table.client.meta.events.register("before-call.dynamodb", meter.on_call)
         table.client.meta.events.register("provide-client-params.dynamodb.PutItem", meter.on_put)
         yield Store(table=table, artifacts=artifacts, meter=meter)
         session.cache_clear()

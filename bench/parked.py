@@ -30,7 +30,9 @@ def rows() -> list[Row]:
     meter, name = Meter(), f"bench-{uuid.uuid4().hex[:8]}"
     with moto():
         create_table(name)
-        log = DynamoLog(Table(name, on_call=meter.on_call))
+        table = Table(name)
+        table.client.meta.events.register("before-call.dynamodb", meter.on_call)
+        log = DynamoLog(table)
         idle = _day(_conversation(log), meter)
         waiting = _conversation(log)
         waiting.send()

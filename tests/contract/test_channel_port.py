@@ -234,12 +234,13 @@ def test_dropping_ends_the_feed_of_the_user_that_is_named_alone(subscriptions, l
 
 def test_the_audience_costs_the_one_query_that_the_listeners_do(aws, lane):
     calls: list[str] = []
-    table = Table(aws.table.name, on_call=lambda operation, _: calls.append(operation))
+    table = Table(aws.table.name)
+    table.client.meta.events.register("before-call.dynamodb", lambda model, **_: calls.append(model.name))
     subscriptions = DynamoSubscriptions(table, aws.clock)
     subscriptions.listeners(lane)
-    assert calls == ["query"]
+    assert calls == ["Query"]
     subscriptions.audience(lane, "ada")
-    assert calls == ["query", "query"]
+    assert calls == ["Query", "Query"]
 
 
 def test_a_subscription_of_an_earlier_release_is_heard_and_dropped(aws, lane, connection):

@@ -9,8 +9,6 @@ from botocore.exceptions import ClientError, NoCredentialsError, ReadTimeoutErro
 from msgspec.structs import replace
 
 from stepline.adapters.aws.error import ANSWERS, OURS, map_error, map_fenced_error
-from stepline.adapters.aws.log import DynamoLog
-from stepline.adapters.aws.table import Table, consumed_units
 from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 from stepline.model.batch import Batch, State
 from stepline.ports.log import Duplicate, Listing, Occupied, Written
@@ -180,32 +178,6 @@ def test_a_message_row_expires_fourteen_days_after_its_batch(aws, lane):
     aws.log.put(lane, make_batch(1), message_id="m")
     row = aws.table.get(f"CONV#{lane.key()}", "MSG#m", consistent=True)
     assert row["expires_at"] == {"N": "1796465700"}  # 2026-12-05T10:15:00Z
-
-
-def test_an_observer_hears_of_every_call_and_its_units(aws, lane):
-    calls: list[tuple[str, float]] = []
-    table = Table(aws.table.name, on_call=lambda operation, units: calls.append((operation, units)))
-    table.client = aws.table.client
-    log = DynamoLog(table)
-    log.put(lane, make_batch(1), message_id="m", marks_open=True)
-    log.put(lane, make_batch(2))
-    log.put(lane, make_batch(2, by="late"))
-    log.get(lane, 2)
-    log.tail(lane)
-    assert [operation for operation, _ in calls] == [
-        "transact_write_items",
-        "put_item",
-        "put_item",
-        "get_item",
-        "query",
-    ]
-    assert [units > 0 for _, units in calls[1:4]] == [True, False, True]
-
-
-def test_units_are_summed_over_the_tables_of_a_transaction():
-    assert consumed_units({"ConsumedCapacity": {"CapacityUnits": 1.5}}) == 1.5
-    assert consumed_units({"ConsumedCapacity": [{"CapacityUnits": 2.0}, {"CapacityUnits": 4.0}]}) == 6.0
-    assert consumed_units({}) == 0.0
 
 
 def test_one_client_serves_many_threads(aws, lane):

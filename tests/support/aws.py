@@ -29,8 +29,10 @@ from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.aws.task_token import AwsDuty
+from stepline.adapters.aws.tenancy.costs import DynamoCosts
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.clock import MemoryClock
+from stepline.ports.tenancy.ledger import Ledger
 
 ROLE_TRUST = {
     "Version": "2012-10-17",
@@ -69,12 +71,14 @@ class Aws:
         create_table(self.name)
         connect("s3", read_timeout_s=5).create_bucket(Bucket=self.name)
         self.clock = MemoryClock(datetime.now(UTC))
-        self.table = Table(self.name)
+        self.ledger = Ledger()
+        self.table = Table(self.name, ledger=self.ledger)
         self.log = DynamoLog(self.table)
-        self.artifacts = S3Artifacts(self.name)
+        self.artifacts = S3Artifacts(self.name, ledger=self.ledger)
         self.subscriptions = DynamoSubscriptions(self.table, self.clock)
         self.tickets = DynamoTickets(self.table, self.clock)
         self.rate = DynamoRate(self.table)
+        self.costs = DynamoCosts(self.table)
         self.deltas = DynamoDeltas(self.table, self.clock)
         self.machine_arn = create_machine(self.name)
         self.machine = StepFunctionsMachine(self.machine_arn)

@@ -18,6 +18,7 @@ from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
+from stepline.adapters.memory.tenancy.costs import MemoryCosts
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.delivery import resume as resume_step
@@ -142,6 +143,7 @@ class Simulation:
             uploads=MemoryUploads(),
             tickets=MemoryTickets(self.clock),
             rate=MemoryRate(),
+            costs=MemoryCosts(),
             clock=self.clock,
             meter=MemoryMeter(),
             policy=Policy(max_iterations=MAX_ITERATIONS, seal_batches=SEAL_BATCHES),

@@ -19,6 +19,7 @@ from stepline.log.bindings import Ports
 WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Artifacts": frozenset({"put", "replace"}),
     "Broadcast": frozenset({"send"}),
+    "Costs": frozenset({"put"}),
     "Deltas": frozenset({"put"}),
     "Depot": frozenset({"put"}),
     "Duty": frozenset({"take", "beat", "end"}),
@@ -43,6 +44,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
 READS: Final[Mapping[str, frozenset[str]]] = {
     "Artifacts": frozenset({"get", "stream", "heads", "size"}),
     "Cancel": frozenset({"requested", "wait"}),
+    "Costs": frozenset({"of"}),
     "Clock": frozenset({"now", "monotonic_s", "pause"}),
     "Deltas": frozenset({"since"}),
     "Depot": frozenset({"get"}),

@@ -15,11 +15,13 @@ from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
+from stepline.adapters.aws.tenancy.costs import DynamoCosts
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.parallel import ParallelPosts
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
+from stepline.adapters.web.metered_web import MeteredPages, MeteredSearch
 from stepline.bootstrap.choice import (
     StoredUploads,
     bundle_rules,
@@ -33,6 +35,7 @@ from stepline.bootstrap.choice import (
 )
 from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
+from stepline.ports.tenancy.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,10 +50,11 @@ A = TypeVar("A", bound="App")
 def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[str, str] | None = None) -> A:
     """Wire an app of this kind to AWS, or to an emulator of it; nothing is connected before its first use."""
     clock = SystemClock()
-    table = Table(settings.table)
+    ledger = Ledger()
+    table = Table(settings.table, ledger=ledger)
     deltas = DynamoDeltas(table, clock)
     subscriptions = DynamoSubscriptions(table, clock)
-    publisher = GatewayPublisher(settings.callback_url)
+    publisher = GatewayPublisher(settings.callback_url, ledger=ledger)
     log = DynamoLog(table)
     posting = Posting(
         subscriptions=subscriptions,
@@ -63,10 +67,11 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
     search = search_of(settings)
     ports = Ports(
         log=log,
-        artifacts=S3Artifacts(settings.bucket),
+        artifacts=S3Artifacts(settings.bucket, ledger=ledger),
         subscriptions=subscriptions,
         tickets=DynamoTickets(table, clock),
         rate=DynamoRate(table),
+        costs=DynamoCosts(table),
         publisher=publisher,
         broadcast=live.broadcast,
         signals=live.signals,
@@ -85,12 +90,13 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
         uploads=StoredUploads(table),
         clock=clock,
         meter=meter,
-        search=search,
-        pages=pages_of(search),
+        ledger=ledger,
+        search=MeteredSearch(search, ledger),
+        pages=MeteredPages(pages_of(search), ledger),
         servers=servers_of(settings),
         policy=policy(settings),
         outward=outward(settings),
         bundles=bundle_rules(settings),
     )
-    ports = replace(ports, memory=memory_of(settings) or EmbeddedMemoryIndex(ports))
+    ports = replace(ports, memory=memory_of(settings, ledger) or EmbeddedMemoryIndex(ports))
     return kind(settings=settings, ports=ports, handed=handed or {})

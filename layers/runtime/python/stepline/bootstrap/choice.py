@@ -20,6 +20,7 @@ from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.events.filter import EventFilter
 from stepline.log.bindings import BundleRules, Policy
+from stepline.model.tenancy.limits import Limits, ScopeLimits, overlaid
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.model import DECISION_ROLE
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from stepline.ports.mcp.mcp_server import McpServers
     from stepline.ports.memory_index import MemoryIndex
     from stepline.ports.search import Page, WebPages, WebSearch
+    from stepline.ports.tenancy.ledger import Ledger
 
 HOUR_S: Final = 3600.0
 SEARCH_SECRET: Final = "search.api_key"  # noqa: S105 - a path
@@ -51,6 +53,7 @@ def policy(settings: Settings) -> Policy:
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
         user_messages_per_minute=settings.user_messages_per_minute,
+        limits=scope_limits(settings),
         event_credit=max(0, settings.event_credit),
         finalize_rounds=settings.finalize_rounds,
         approval_wait_s=settings.approval_wait_s,
@@ -61,6 +64,13 @@ def policy(settings: Settings) -> Policy:
         message_max_bytes=settings.message_max_bytes,
         context=context_rules(settings),
     )
+
+
+def scope_limits(settings: Settings) -> ScopeLimits:
+    """Return the limits of accounts for which none are set; those of users begin with the setting for their messages."""
+    given = ScopeLimits(**settings.limits)
+    messages = Limits(messages_per_minute=settings.user_messages_per_minute)
+    return replace(given, user=overlaid(messages, given.user))
 
 
 def context_rules(settings: Settings) -> ContextRules:
@@ -201,13 +211,13 @@ def servers_of(settings: Settings) -> McpServers:
     return McpClient(starts_commands=settings.stage == LOCAL or not settings.machine_arn)
 
 
-def memory_of(settings: Settings) -> MemoryIndex | None:
+def memory_of(settings: Settings, ledger: Ledger) -> MemoryIndex | None:
     """Return the index of memory that is a service of its own, if the stage has one; nothing is connected yet."""
     if not settings.memory_bucket_arn:
         return None
     from stepline.adapters.s3_vectors.memory_index import S3VectorsMemoryIndex  # noqa: PLC0415 - few deployments have one
 
-    return S3VectorsMemoryIndex(settings.memory_bucket_arn, EMBEDDING_MODEL)
+    return S3VectorsMemoryIndex(settings.memory_bucket_arn, EMBEDDING_MODEL, ledger=ledger)
 
 
 class StoredUploads:

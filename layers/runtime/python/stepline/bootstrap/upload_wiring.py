@@ -23,7 +23,7 @@ def uploads_on_aws(settings: Settings, ports: Ports) -> UploadPorts:
     """Wire uploads beside the loop's ports; nothing is connected before its first use. Raises InputError `bad_setting`."""
     return UploadPorts(
         ports=ports,
-        quarantine=S3Quarantine(settings.bucket),
+        quarantine=S3Quarantine(settings.bucket, ledger=ports.ledger),
         preflight=JailedPreflight(),
         scanner=scanner_of(settings, ports),
         limits=file_limits(settings),
@@ -38,7 +38,9 @@ def scanner_of(settings: Settings, ports: Ports) -> Scanner | None:
                 raise InputError("CLAMAV_HOST names no scanner", code="bad_setting")
             return ClamdScanner(settings.clamav_host, settings.clamav_port, timeout_s=settings.av_timeout_s)
         case "guardduty":
-            return GuardDutyScanner(settings.bucket, ports.clock, timeout_s=settings.av_timeout_s)
+            return GuardDutyScanner(
+                settings.bucket, ports.clock, timeout_s=settings.av_timeout_s, ledger=ports.ledger
+            )
         case _:
             return None
 

@@ -10,11 +10,12 @@ from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
 from stepline.model.file.attachment import EVENT_MAX_BYTES, TEXT_MAX_CHARS
 from stepline.model.program.execution import WorkspaceMode
+from stepline.model.tenancy.limits import ScopeLimits
+from stepline.model.tenancy.price import Prices
 from stepline.ports.artifacts import Artifacts, Uploads
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
 from stepline.ports.identity import Tickets
-from stepline.ports.ledger import Ledger
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
 from stepline.ports.mcp.mcp_server import McpServers
@@ -24,6 +25,8 @@ from stepline.ports.relay import Deltas, Relay
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
+from stepline.ports.tenancy.costs import Costs
+from stepline.ports.tenancy.ledger import Ledger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,7 @@ class Policy:
     append_tries: int = 10
     started_fresh_s: float = 5.0
     user_messages_per_minute: int = 0
+    limits: ScopeLimits = ScopeLimits()
     event_credit: int = 1
     finalize_rounds: int = 2
     approval_wait_s: float = 604_800.0
@@ -51,6 +55,13 @@ class Policy:
     message_max_bytes: int = EVENT_MAX_BYTES
     workspace: WorkspaceMode = "custom"
     context: ContextRules = field(default_factory=ContextRules)
+    prices: Prices = field(default_factory=Prices)
+    models: Mapping[str, str] = field(default_factory=dict)
+    """The model of each role, that of every other under `*`: what a call will cost is estimated before it is made."""
+
+    def model_of(self, role: str) -> str:
+        """Return the model that a role asks first; "" if it is not known."""
+        return self.models.get(role) or self.models.get("*", "")
 
 
 class BundleRules(NamedTuple):
@@ -75,6 +86,7 @@ class Ports:
     subscriptions: Subscriptions
     tickets: Tickets
     rate: Rate
+    costs: Costs
     publisher: Publisher
     broadcast: Broadcast
     signals: Signals

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from mypy_boto3_s3.client import S3Client
 
+    from stepline.ports.tenancy.ledger import Ledger
+
 
 PIECE_BYTES = 1024 * 1024
 READERS: Final = 8
@@ -26,14 +28,15 @@ OBJECT_HIDDEN: Final = "403"
 class S3Artifacts:
     """Objects of one bucket. A put whose answer was lost is reported as written by another process."""
 
-    def __init__(self, bucket: str) -> None:
-        """Store bodies in `bucket`."""
+    def __init__(self, bucket: str, *, ledger: Ledger | None = None) -> None:
+        """Store bodies in `bucket`; with a `ledger`, requests are counted there."""
         self._bucket = bucket
+        self._ledger = ledger
 
     @cached_property
     def client(self) -> S3Client:
         """The client, created on first use."""
-        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4")
+        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", ledger=self._ledger)
         return client
 
     def put(self, key: str, body: bytes, *, mime: str) -> bool:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from botocore.config import Config
     from botocore.session import Session
 
-MODULES: Final = ("botocore.session", "botocore.client")
+    from stepline.ports.tenancy.ledger import Ledger
+
+MODULES: Final = ("botocore.session", "botocore.client", "stepline.adapters.aws.tenancy.client_meter")
 """The modules that the first client loads."""
 STS_READ_S: Final = 5
 STS_ATTEMPTS: Final = 3
@@ -27,8 +29,9 @@ def connect(
     endpoint: str | None = None,
     signature: str = "v4",
     regional_hosts: bool = False,
+    ledger: Ledger | None = None,
 ) -> Any:
-    """Return a new client of `service`; safe for several threads.
+    """Return a new client of `service`; safe for several threads. With a `ledger` its calls are counted there.
 
     `attempts` includes the first try. Standard retries wait for at most a second or two between tries;
     adaptive ones would delay healthy calls of other conversations after one throttle.
@@ -39,7 +42,12 @@ def connect(
     """
     config = _bounded(read_timeout_s, attempts, signature, regional_hosts=regional_hosts)
     with _LOCK:  # creating clients from a session is not thread-safe
-        return session().create_client(service, endpoint_url=endpoint, config=config)
+        client = session().create_client(service, endpoint_url=endpoint, config=config)
+    if ledger is not None:
+        from stepline.adapters.aws.tenancy.client_meter import ClientMeter  # noqa: PLC0415 -- needs botocore
+
+        ClientMeter(ledger).listen(client)
+    return client
 
 
 def _bounded(read_timeout_s: float, attempts: int, signature: str, *, regional_hosts: bool = False) -> Config:

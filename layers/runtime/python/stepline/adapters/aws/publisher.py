@@ -11,19 +11,26 @@ from stepline.adapters.aws.error import CONNECTION_GONE, mapped, tolerated
 if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi.client import ApiGatewayManagementApiClient
 
+    from stepline.ports.tenancy.ledger import Ledger
+
 
 class GatewayPublisher:
     """One try per frame: the caller decides whether to wait for a slow client or to leave it to its resume."""
 
-    def __init__(self, endpoint: str) -> None:
-        """Post to `endpoint`, the URL of one stage of one websocket API."""
+    def __init__(self, endpoint: str, *, ledger: Ledger | None = None) -> None:
+        """Post to `endpoint`, the URL of one stage of one websocket API; with a `ledger`, posts are counted there."""
         self._endpoint = endpoint
+        self._ledger = ledger
 
     @cached_property
     def client(self) -> ApiGatewayManagementApiClient:
         """The client, made on first use."""
         client: ApiGatewayManagementApiClient = connect(
-            "apigatewaymanagementapi", endpoint=self._endpoint, read_timeout_s=3, attempts=1
+            "apigatewaymanagementapi",
+            endpoint=self._endpoint,
+            read_timeout_s=3,
+            attempts=1,
+            ledger=self._ledger,
         )
         return client
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -15,15 +15,23 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
     from stepline.model.ids import Lane
-
-OnCall: TypeAlias = Callable[[str, float], None]
-"""Called for every call, failed ones too: the operation, and its consumed capacity units if AWS reports them."""
+    from stepline.model.tenancy.limits import Scope
+    from stepline.ports.tenancy.ledger import Ledger
 
 Operation: TypeAlias = Literal[
-    "get_item", "put_item", "update_item", "delete_item", "query", "transact_write_items"
+    "get_item",
+    "put_item",
+    "update_item",
+    "delete_item",
+    "query",
+    "transact_write_items",
+    "batch_get_item",
+    "batch_write_item",
 ]
 
 HEAD: Final = "HEAD"
+ACCOUNT: Final = "ACCOUNT"
+"""The sort key of what was charged for a conversation."""
 OPEN_INDEX: Final = "GSI3"
 """Sparse index of pending work: one partition (`lane_shard`) per kind, sorted by its start (`lane_since`)."""
 
@@ -31,28 +39,20 @@ OPEN_INDEX: Final = "GSI3"
 class Table:
     """One DynamoDB table with the keys `pk` and `sk`; docs/reference/table.md lists its items."""
 
-    def __init__(self, name: str, *, on_call: OnCall | None = None) -> None:
-        """Set the table's name; with `on_call`, every call also asks for its consumed capacity."""
+    def __init__(self, name: str, *, ledger: Ledger | None = None) -> None:
+        """Set the table's name; with a `ledger`, the units of every call are counted there."""
         self.name = name
-        self._on_call = on_call
+        self._ledger = ledger
 
     @cached_property
     def client(self) -> DynamoDBClient:
         """The client, made on first use."""
-        client: DynamoDBClient = connect("dynamodb", read_timeout_s=5)
+        client: DynamoDBClient = connect("dynamodb", read_timeout_s=5, ledger=self._ledger)
         return client
 
     def call(self, operation: Operation, **params: Any) -> Item:
         """Make one call and return its answer. Raises botocore's errors, which the caller maps."""
-        if not self._on_call:
-            return dict(getattr(self.client, operation)(**params))
-        units = 0.0
-        try:
-            answer = dict(getattr(self.client, operation)(**params, ReturnConsumedCapacity="TOTAL"))
-            units = consumed_units(answer)
-        finally:
-            self._on_call(operation, units)
-        return answer
+        return dict(getattr(self.client, operation)(**params))
 
     def get(self, pk: str, sk: str, *, consistent: bool) -> Item | None:
         with mapped():
@@ -169,16 +169,21 @@ def person_pk(tenant: str, project: str, whose: str) -> str:
     return f"PERSON#{tenant}#{project}#{whose}"
 
 
+def limits_pk(scope: Scope) -> str:
+    return f"LIMITS#{scope.key()}"
+
+
+def account_pk(scope: Scope) -> str:
+    return f"ACCOUNT#{scope.key()}"
+
+
+def slot_pk(scope: Scope) -> str:
+    return f"SLOT#{scope.key()}"
+
+
 def upload_pk(lane: Lane) -> str:
     return f"UPLOAD#{lane.key()}"
 
 
 def exec_pk(ref: str) -> str:
     return f"EXEC#{ref}"
-
-
-def consumed_units(answer: Item) -> float:
-    """Return the consumed capacity units of an answer; a transaction reports a list, one entry per table."""
-    consumed = answer.get("ConsumedCapacity", [])
-    rows = consumed if isinstance(consumed, list) else [consumed]
-    return float(sum(row.get("CapacityUnits", 0.0) for row in rows))

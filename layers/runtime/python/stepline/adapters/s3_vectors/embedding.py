@@ -14,6 +14,7 @@ import msgspec
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import mapped
 from stepline.errors import DependencyError
+from stepline.ports.tenancy.ledger import Ledger
 
 DIMENSIONS: Final = 512
 """Of 256, 512 and 1,024: 99 percent of the accuracy of 1,024 (AWS News Blog, "Amazon Titan Text V2") at half the bytes."""
@@ -33,14 +34,15 @@ _EMBEDDED: Final = msgspec.json.Decoder(_Embedded)
 class BedrockEmbedding:
     """One model; vectors have length 1, so that their product is the cosine."""
 
-    def __init__(self, model: str) -> None:
-        """Ask `model`, by its id on Bedrock."""
+    def __init__(self, model: str, *, ledger: Ledger | None = None) -> None:
+        """Ask `model`, by its id on Bedrock; with a `ledger`, calls are counted there."""
         self._model = model
+        self._ledger = ledger
 
     @cached_property
     def client(self) -> Any:
         """The client, created on first use."""
-        return connect("bedrock-runtime", read_timeout_s=5, attempts=ATTEMPTS)
+        return connect("bedrock-runtime", read_timeout_s=5, attempts=ATTEMPTS, ledger=self._ledger)
 
     def embed(self, text: str) -> list[float]:
         """Return the text's vector of `DIMENSIONS` numbers. Raises DependencyError."""

@@ -24,6 +24,7 @@ from stepline.adapters.s3_vectors.embedding import DIMENSIONS, BedrockEmbedding
 from stepline.errors import DependencyError, ToolError
 from stepline.model.memory_row import TEXT_CHARS, MemoryRow, MemoryScope
 from stepline.ports.memory_index import MemoryHit, MemoryHits, MemoryQuery
+from stepline.ports.tenancy.ledger import Ledger
 
 ROWS_PER_PUT: Final = 250
 """Half of what a put may hold: with the largest rows, 500 of them would exceed its 20 MiB."""
@@ -42,16 +43,20 @@ class S3VectorsMemoryIndex:
 
     reads_logs = False
 
-    def __init__(self, bucket_arn: str, model: str) -> None:
-        """Keep indexes in this vector bucket; `model` makes the vectors, and another one needs other indexes."""
+    def __init__(self, bucket_arn: str, model: str, *, ledger: Ledger | None = None) -> None:
+        """Keep indexes in this vector bucket; `model` makes the vectors, and another one needs other indexes.
+
+        With a `ledger`, searches and embeddings are counted there.
+        """
+        self._ledger = ledger
         self._bucket_arn = bucket_arn
         self._model = model
-        self._embedding = BedrockEmbedding(model)
+        self._embedding = BedrockEmbedding(model, ledger=ledger)
 
     @cached_property
     def client(self) -> Any:
         """The client, created on first use."""
-        return connect("s3vectors", read_timeout_s=5)
+        return connect("s3vectors", read_timeout_s=5, ledger=self._ledger)
 
     def add(self, scope: MemoryScope, rows: Sequence[MemoryRow]) -> None:
         """Add rows, in several puts if they are many; a row without a word has nothing to be found by and is left out."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
     from stepline.ports.clock import Clock
+    from stepline.ports.tenancy.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +38,15 @@ class GuardDutyScanner:
     must be the fetched one, by its ETag: an object that replaced it just then has no tag yet.
     """
 
-    def __init__(self, bucket: str, clock: Clock, *, timeout_s: float) -> None:
-        """Read tags of objects of `bucket`, for at most `timeout_s` a file."""
+    def __init__(self, bucket: str, clock: Clock, *, timeout_s: float, ledger: Ledger | None = None) -> None:
+        """Read tags of objects of `bucket`, for at most `timeout_s` a file; with a `ledger`, requests are counted there."""
         self._bucket, self._clock, self._timeout_s = bucket, clock, timeout_s
+        self._ledger = ledger
 
     @cached_property
     def client(self) -> S3Client:
         """The client, created on first use."""
-        client: S3Client = connect("s3", read_timeout_s=5, signature="s3v4")
+        client: S3Client = connect("s3", read_timeout_s=5, signature="s3v4", ledger=self._ledger)
         return client
 
     def scan(self, path: Path, key: str) -> Infection:

@@ -18,6 +18,8 @@ from stepline.ports.upload.quarantine import PostGrant
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
+    from stepline.ports.tenancy.ledger import Ledger
+
 PIECE_BYTES = 1024 * 1024
 LENGTH = "content-length-range"
 
@@ -25,14 +27,17 @@ LENGTH = "content-length-range"
 class S3Quarantine:
     """Implements `Quarantine`. A grant ends with the credentials that signed it, if they expire first."""
 
-    def __init__(self, bucket: str) -> None:
-        """Let clients post to `bucket`."""
+    def __init__(self, bucket: str, *, ledger: Ledger | None = None) -> None:
+        """Let clients post to `bucket`; with a `ledger`, our own requests are counted there."""
         self._bucket = bucket
+        self._ledger = ledger
 
     @cached_property
     def client(self) -> S3Client:
         """The client, created on first use."""
-        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", regional_hosts=True)
+        client: S3Client = connect(
+            "s3", read_timeout_s=20, signature="s3v4", regional_hosts=True, ledger=self._ledger
+        )
         return client
 
     def allow(self, key: str, *, mime: str, size_bytes: int, ttl_s: int) -> PostGrant:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from threading import Lock
 
-from stepline.model.consumption import Consumption
+from stepline.model.ids import Lane
+from stepline.model.tenancy.consumption import Consumption
 from stepline.model.usage import ModelCall
 
 
@@ -25,6 +26,9 @@ class Ledger:
         self._counts: Counter[str] = Counter()
         self._began = time.monotonic()
         self._memory_mb = 0
+        self._spent_nanos = 0
+        self.lane: Lane | None = None
+        self.turn = ""
 
     def begin(self, memory_mb: int) -> None:
         """Begin an invocation of a function with this memory; what an earlier one left is void."""
@@ -33,16 +37,34 @@ class Ledger:
             self._counts.clear()
             self._began = time.monotonic()
             self._memory_mb = memory_mb
+            self._spent_nanos = 0
+            self.lane, self.turn = None, ""
+
+    def works_for(self, lane: Lane, turn: str = "") -> None:
+        """Name the conversation that the invocation works for, and its turn, if there is one."""
+        self.lane, self.turn = lane, turn
 
     def called(self, call: ModelCall) -> None:
         """Add a call of a model."""
         with self._lock:
             self._calls.append(call)
+            self._spent_nanos += call.nanos
 
     def count(self, field: str, amount: int = 1) -> None:
         """Add to a field of `Consumption`."""
         with self._lock:
             self._counts[field] += amount
+
+    @property
+    def spent_nanos(self) -> int:
+        """The cost of the invocation's model calls so far, recorded or not."""
+        return self._spent_nanos
+
+    @property
+    def calls(self) -> tuple[ModelCall, ...]:
+        """The calls that no batch has recorded yet."""
+        with self._lock:
+            return tuple(self._calls)
 
     def take_calls(self) -> tuple[ModelCall, ...]:
         """Return the calls that no batch has recorded yet, and forget them."""
@@ -53,8 +75,9 @@ class Ledger:
 
     def give_back(self, calls: Iterable[ModelCall]) -> None:
         """Take calls back whose batch was not put."""
+        given = list(calls)
         with self._lock:
-            self._calls[:0] = calls
+            self._calls[:0] = given
 
     def consumption(self) -> Consumption:
         """Return what the invocation has used so far, its time included."""

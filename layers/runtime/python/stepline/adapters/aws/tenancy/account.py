@@ -1,0 +1,197 @@
+"""Accounts on DynamoDB: a row of limits for each account, a row of counters for each month, and one of its storage.
+
+Counters of a month and of its days stand in one row under short names, so that it stays below a kilobyte: `t` and `n` are
+tokens and billionths of a dollar, `ht` and `hn` those that running rounds hold, `t26` and `n26` those of a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from stepline.adapters.aws.error import (
+    AWS_ERRORS,
+    CONDITION_CODE,
+    CONDITION_FAILED,
+    AwsError,
+    Item,
+    cancelled_by,
+    error_code,
+    map_error,
+    map_fenced_error,
+    mapped,
+)
+from stepline.adapters.aws.table import ACCOUNT, HEAD, Table, account_pk, conversation_pk, key, limits_pk
+from stepline.errors import DependencyError, InputError
+from stepline.model.ids import Lane
+from stepline.model.tenancy.charge import Account, Posting
+from stepline.model.tenancy.limits import NANOS, Limits, Scope, Used
+from stepline.ports.tenancy.account import GivenLimits, Posted
+
+STORED: Final = "STORED"
+READ_TRIES: Final = 5
+CONFLICT: Final = "TransactionConflict"
+
+
+class DynamoAccounts:
+    """Every read is strong: a limit holds from the moment it is set."""
+
+    def __init__(self, table: Table) -> None:
+        """Store accounts in `table`."""
+        self._table = table
+
+    def limits(self, scopes: Sequence[Scope]) -> tuple[GivenLimits, ...]:
+        found = self._rows([(limits_pk(scope), HEAD) for scope in scopes])
+        rows = (found.get((limits_pk(scope), HEAD)) for scope in scopes)
+        return tuple(_read_limits(row) if row else GivenLimits() for row in rows)
+
+    def set_limits(self, scope: Scope, limits: Limits, *, version: int, by: str, at: str) -> int:
+        given = GivenLimits(limits=limits, version=version + 1, by=by, at=at)
+        item = key(limits_pk(scope), HEAD) | {"body": {"B": msgspec.json.encode(given)}}
+        try:
+            self._table.call("put_item", TableName=self._table.name, **_versioned(item, version + 1))
+        except AWS_ERRORS as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise map_error(error) from error
+            if self.limits([scope])[0] != given:  # else an answer was lost, and the put was repeated
+                raise InputError("the limits were changed meanwhile", code="limits_changed") from error
+        return version + 1
+
+    def used(self, scopes: Sequence[Scope], at: datetime) -> tuple[Used, ...]:
+        now = at.astimezone(UTC)
+        month, day = f"{now:%Y-%m}", f"{now:%d}"
+        found = self._rows([(account_pk(scope), sk) for scope in scopes for sk in (month, STORED)])
+        return tuple(
+            _read_used(found.get((account_pk(s), month), {}), found.get((account_pk(s), STORED), {}), day)
+            for s in scopes
+        )
+
+    def account(self, lane: Lane) -> Account:
+        item = self._table.get(conversation_pk(lane), ACCOUNT, consistent=True)
+        return msgspec.json.decode(item["body"]["B"], type=Account) if item else Account()
+
+    def post(self, lane: Lane, account: Account, postings: Sequence[Posting]) -> Posted:
+        if any(posting.is_impossible for posting in postings):
+            return "full"
+        item = key(conversation_pk(lane), ACCOUNT) | {"body": {"B": msgspec.json.encode(account)}}
+        put = {"TableName": self._table.name, **_versioned(item, account.version)}
+        changes = [{"Update": self._change(posting)} for posting in postings]
+        try:
+            if changes:
+                self._table.call("transact_write_items", TransactItems=[{"Put": put}, *changes])
+            else:
+                self._table.call("put_item", **put)
+        except AWS_ERRORS as error:
+            return _refusal(error)
+        return "posted"
+
+    def _change(self, posting: Posting) -> Item:
+        """Return the update of one row of counters; `#0`, `:0` and so on stand for its attributes and amounts."""
+        added = dict(_added(posting))
+        bounds = dict(_bounds(posting))
+        names = {name: f"#{i}" for i, name in enumerate(dict.fromkeys((*added, *bounds)))}
+        values = {f":a{i}": {"N": str(amount)} for i, amount in enumerate(added.values())}
+        values |= {f":m{i}": {"N": str(most)} for i, most in enumerate(bounds.values())}
+        within = [
+            f"(attribute_not_exists({names[name]}) OR {names[name]} <= :m{i})" for i, name in enumerate(bounds)
+        ]
+        sk = STORED if posting.stored_bytes else posting.month
+        return {
+            "TableName": self._table.name,
+            "Key": key(account_pk(posting.scope), sk),
+            "UpdateExpression": "ADD " + ", ".join(f"{names[name]} :a{i}" for i, name in enumerate(added)),
+            "ExpressionAttributeNames": {mark: name for name, mark in names.items()},
+            "ExpressionAttributeValues": values,
+            **({"ConditionExpression": " AND ".join(within)} if within else {}),
+        }
+
+    def forget(self, scope: Scope) -> None:
+        items = self._table.query(
+            "pk = :pk",
+            {":pk": {"S": account_pk(scope)}},
+            ConsistentRead=True,
+            ProjectionExpression="pk, sk",
+        )
+        for item in items:
+            self._table.delete(item["pk"]["S"], item["sk"]["S"])
+        self._table.delete(limits_pk(scope), HEAD)
+
+    def _rows(self, places: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Item]:
+        """Return the rows that are there, by their keys, by a strong read."""
+        wanted: dict[str, Any] = {
+            self._table.name: {"Keys": [key(pk, sk) for pk, sk in places], "ConsistentRead": True}
+        }
+        found: dict[tuple[str, str], Item] = {}
+        with mapped():
+            for _ in range(READ_TRIES):
+                answer = self._table.call("batch_get_item", RequestItems=wanted)
+                for item in answer["Responses"].get(self._table.name, []):
+                    found[item["pk"]["S"], item["sk"]["S"]] = item
+                wanted = answer.get("UnprocessedKeys") or {}
+                if not wanted:
+                    return found
+        raise DependencyError("the table did not read all rows", aws_code="UnprocessedKeys")
+
+
+def _versioned(item: Item, version: int) -> Item:
+    """Return the parameters that put a row as this version, on condition that it has the one before."""
+    put: Item = {"Item": item | {"version": {"N": str(version)}}}
+    if version == 1:
+        return put | {"ConditionExpression": "attribute_not_exists(pk)"}
+    return put | {
+        "ConditionExpression": "version = :before",
+        "ExpressionAttributeValues": {":before": {"N": str(version - 1)}},
+    }
+
+
+def _read_limits(item: Item) -> GivenLimits:
+    return msgspec.json.decode(item["body"]["B"], type=GivenLimits)
+
+
+def _read_used(month: Item, stored: Item, day: str) -> Used:
+    held_tokens, held_nanos = _number(month, "ht"), _number(month, "hn")
+    return Used(
+        tokens_day=max(0, _number(month, f"t{day}") - held_tokens),
+        tokens_month=_number(month, "t") - held_tokens,
+        usd_day=max(0, _number(month, f"n{day}") - held_nanos) / NANOS,
+        usd_month=(_number(month, "n") - held_nanos) / NANOS,
+        storage_bytes=_number(stored, "bytes"),
+        held_tokens=held_tokens,
+        held_usd=held_nanos / NANOS,
+    )
+
+
+def _number(item: Item, name: str) -> int:
+    return int(item[name]["N"]) if name in item else 0
+
+
+def _added(posting: Posting) -> Iterator[tuple[str, int]]:
+    """Yield the attributes of a posting that it changes, and by how much."""
+    named = {"bytes": posting.stored_bytes, "t": posting.amount.tokens, "n": posting.amount.nanos}
+    named |= {"ht": posting.held.tokens, "hn": posting.held.nanos}
+    for day, amount in posting.days.items():
+        named |= {f"t{day}": amount.tokens, f"n{day}": amount.nanos}
+    yield from ((name, amount) for name, amount in named.items() if amount)
+
+
+def _bounds(posting: Posting) -> Iterator[tuple[str, int]]:
+    """Yield the attributes that a posting bounds, and the largest values before it."""
+    day = posting.day
+    named = {"t": posting.most_tokens, "n": posting.most_nanos}
+    named |= {f"t{day}": posting.most_day_tokens, f"n{day}": posting.most_day_nanos}
+    yield from ((name, most) for name, most in named.items() if most is not None)
+
+
+def _refusal(error: AwsError) -> Posted:
+    """Return the reason why a change was refused. Raises the mapped error if no condition failed."""
+    if error_code(error) == CONDITION_FAILED:
+        return "moved"
+    failed = cancelled_by(error, CONDITION_CODE)
+    if 0 in failed:
+        return "moved"
+    if failed and not cancelled_by(error, CONFLICT):
+        return "full"
+    raise map_fenced_error(error) from error

@@ -1,0 +1,247 @@
+"""Erasure in AWS: rows in batches of deletes, and objects with all their versions and delete markers.
+
+A batch of deletes may be done in part: what is left of it is sent again. Source: DynamoDB API reference, BatchWriteItem;
+S3 API reference, ListObjectVersions and DeleteObjects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.aws.error import CONDITION_FAILED, OBJECT_EXISTS, Item, mapped, tolerated
+from stepline.adapters.aws.table import (
+    HEAD,
+    OPEN_INDEX,
+    Table,
+    conversation_pk,
+    delta_pk,
+    key,
+    log_pk,
+    upload_pk,
+)
+from stepline.adapters.aws.tenancy.tombstone import ERASE_SHARD, TOMB, read_tombstone, tombstone_item
+from stepline.errors import DependencyError, NotFoundError
+from stepline.model.batch import decode_batch
+from stepline.ports.tenancy.erasure import Tombstone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mypy_boto3_s3.client import S3Client
+
+    from stepline.model.ids import Lane
+    from stepline.ports.clock import Clock
+
+TOMBSTONES: Final = "tomb/"
+ROWS_PER_WRITE: Final = 25
+OBJECTS_PER_DELETE: Final = 1_000
+"""The most that one request takes, by AWS's limits."""
+TRIES: Final = 8
+PAUSE_S: Final = 0.05
+_KEPT: Final = msgspec.json.Decoder(Tombstone)
+
+
+class AwsErasure:
+    """The rows of one table, and the objects of one bucket."""
+
+    def __init__(self, table: Table, bucket: str, clock: Clock) -> None:
+        """Erase from these; `clock` makes the pauses between tries."""
+        self._table, self._bucket, self._clock = table, bucket, clock
+
+    @cached_property
+    def client(self) -> S3Client:
+        """The client, created on first use."""
+        client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4")
+        return client
+
+    def tombstone(self, lane: Lane) -> Tombstone | None:
+        row = self._table.get(conversation_pk(lane), TOMB, consistent=True)
+        return read_tombstone(row) if row else None
+
+    def pending(self, *, before: str) -> list[Tombstone]:
+        rows = self._table.query(
+            "lane_shard = :shard AND lane_since <= :before",
+            {":shard": {"S": ERASE_SHARD}, ":before": {"S": before}},
+            IndexName=OPEN_INDEX,
+        )
+        found = [self._table.get(row["pk"]["S"], row["sk"]["S"], consistent=True) for row in rows]
+        stones = [read_tombstone(row) for row in found if row]
+        return [stone for stone in stones if stone.due and stone.due <= before]
+
+    def keep(self, tombstone: Tombstone) -> None:
+        body = msgspec.json.encode(replace(tombstone, owner="", due="", done_at=""))
+        with mapped(), tolerated(OBJECT_EXISTS):
+            self.client.put_object(
+                Bucket=self._bucket,
+                Key=tombstone_key(tombstone.lane),
+                Body=body,
+                ContentType="application/json",
+                IfNoneMatch="*",
+            )
+
+    def kept(self) -> Iterator[Tombstone]:
+        asked: dict[str, Any] = {"Bucket": self._bucket, "Prefix": TOMBSTONES}
+        while True:
+            with mapped():
+                page = self.client.list_objects_v2(**asked)
+            for found in page.get("Contents", ()):
+                with mapped():
+                    body = self.client.get_object(Bucket=self._bucket, Key=found["Key"])["Body"].read()
+                yield _KEPT.decode(body)
+            if not page.get("IsTruncated"):
+                return
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+
+    def bury(self, tombstone: Tombstone) -> None:
+        self._table.put(tombstone_item(tombstone))
+
+    def unlist(self, tombstone: Tombstone) -> None:
+        self._table.put({**key(conversation_pk(tombstone.lane), HEAD), "applied_n": {"N": str(tombstone.n)}})
+
+    def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
+        yield from self._erase_heard(lane)
+        for pk in (upload_pk(lane), f"COST#{lane.key()}"):
+            yield from self.delete_rows(pk)
+        beside = self._rows(conversation_pk(lane), attributes="pk, sk")
+        kept = (HEAD, TOMB)
+        yield from self._delete(key_of(row) for row in beside if row["sk"]["S"] not in kept)
+        yield from self._erase_batches(lane, husks_from)
+
+    def _erase_heard(self, lane: Lane) -> Iterator[int]:
+        """Delete the subscriptions of a conversation where their users have them; those in the conversation come later."""
+        rows = self._rows(conversation_pk(lane), "SOCKET#")
+        users = (
+            key(
+                f"USER#{lane.tenant}#{lane.project}#{row['user']['S']}",
+                f"{row['sk']['S']}#{lane.conversation}",
+            )
+            for row in rows
+            if "user" in row
+        )
+        yield from self._delete(users)
+
+    def _erase_batches(self, lane: Lane, husks_from: str) -> Iterator[int]:
+        """Delete what was streamed under a batch, and then the batch, so that none is left behind unknown."""
+        for row in self._rows(log_pk(lane)):
+            yield from self.delete_rows(delta_pk(lane, int(row["n"]["N"])))
+            if "body" not in row:
+                continue
+            if decode_batch(row["body"]["B"]).at < husks_from:
+                yield from self._delete([key_of(row)])
+            else:
+                self._table.put({**key_of(row), "n": row["n"]})
+                yield 1
+
+    def erase_husks(self, lane: Lane) -> Iterator[int]:
+        yield from self.delete_rows(log_pk(lane))
+        yield from self.delete_rows(f"CHARGE#{lane.key()}")
+        yield from self.delete_rows(conversation_pk(lane), sk=HEAD)
+
+    def delete_prefix(self, prefix: str, *, but: Sequence[str] = ()) -> Iterator[int]:
+        check_prefix(prefix)
+        asked: dict[str, Any] = {"Bucket": self._bucket, "Prefix": prefix}
+        while True:
+            with mapped():
+                page = self.client.list_object_versions(**asked)
+            found = [
+                {"Key": one["Key"], "VersionId": one["VersionId"]}
+                for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+                if not (one["IsLatest"] and one["Key"] in but)
+            ]
+            for at in range(0, len(found), OBJECTS_PER_DELETE):
+                yield self._delete_versions(found[at : at + OBJECTS_PER_DELETE])
+            if not page.get("IsTruncated"):
+                return
+            asked["KeyMarker"] = page["NextKeyMarker"]
+            asked["VersionIdMarker"] = page.get("NextVersionIdMarker", "")
+
+    def _delete_versions(self, found: list[dict[str, str]]) -> int:
+        objects: Any = found
+        with mapped():
+            answer = self.client.delete_objects(
+                Bucket=self._bucket, Delete={"Objects": objects, "Quiet": True}
+            )
+        if failed := answer.get("Errors"):
+            raise DependencyError(
+                "objects were not deleted",
+                code="not_erased",
+                aws_code=failed[0].get("Code"),
+                objects=len(failed),
+            )
+        return len(found)
+
+    def delete_rows(self, pk: str, *, sk: str = "") -> Iterator[int]:
+        yield from self._delete(key_of(row) for row in self._rows(pk, sk, attributes="pk, sk"))
+
+    def _rows(self, pk: str, sk: str = "", *, attributes: str = "") -> Iterator[Item]:
+        condition, values = "pk = :pk", {":pk": {"S": pk}}
+        if sk:
+            condition, values = "pk = :pk AND begins_with(sk, :sk)", values | {":sk": {"S": sk}}
+        asked = {"ProjectionExpression": attributes} if attributes else {}
+        return self._table.query(condition, values, ConsistentRead=True, **asked)
+
+    def _delete(self, keys: Iterable[Item]) -> Iterator[int]:
+        """Delete rows, as many at once as one request takes; yield how many after each."""
+        left = iter(keys)
+        while batch := list(islice(left, ROWS_PER_WRITE)):
+            self._write([{"DeleteRequest": {"Key": one}} for one in batch])
+            yield len(batch)
+
+    def _write(self, requests: list[Item]) -> None:
+        """Write a batch whole. Raises DependencyError if the table takes only part of it, again and again."""
+        for attempt in range(TRIES):
+            with mapped():
+                answer = self._table.call("batch_write_item", RequestItems={self._table.name: requests})
+            requests = answer.get("UnprocessedItems", {}).get(self._table.name, [])
+            if not requests:
+                return
+            self._clock.pause(secrets.SystemRandom().uniform(0, PAUSE_S * 2**attempt))
+        raise DependencyError("the table takes no more deletes now", code="not_erased", rows=len(requests))
+
+    def postpone(self, lane: Lane, due: str) -> None:
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._table.call(
+                "update_item",
+                TableName=self._table.name,
+                Key=key(conversation_pk(lane), TOMB),
+                UpdateExpression="SET lane_since = :due",
+                ConditionExpression="attribute_exists(lane_shard)",
+                ExpressionAttributeValues={":due": {"S": due}},
+            )
+
+    def finish(self, lane: Lane, done_at: str) -> None:
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._table.call(
+                "update_item",
+                TableName=self._table.name,
+                Key=key(conversation_pk(lane), TOMB),
+                UpdateExpression="SET done_at = :at REMOVE lane_shard, lane_since, #owner",
+                ConditionExpression="attribute_exists(lane_shard)",
+                ExpressionAttributeNames={"#owner": "owner"},
+                ExpressionAttributeValues={":at": {"S": done_at}},
+            )
+
+
+def key_of(row: Item) -> Item:
+    """Return the key of a row."""
+    return {"pk": row["pk"], "sk": row["sk"]}
+
+
+def tombstone_key(lane: Lane) -> str:
+    """Return the key of a tombstone's object, which does not tell the conversation's name."""
+    name = hashlib.sha256(lane.conversation.encode()).hexdigest()
+    return f"{TOMBSTONES}{lane.tenant}/{lane.project}/{name}.json"
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise NotFoundError for a prefix that could reach into a neighbour's objects, or into everything."""
+    if not prefix.endswith("/") or prefix.count("/") < 3 or "//" in prefix:
+        raise NotFoundError("no such prefix", code="bad_prefix", prefix=prefix)

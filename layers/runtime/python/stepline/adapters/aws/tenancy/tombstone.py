@@ -1,0 +1,59 @@
+"""The row of a tombstone: what puts it, what is refused by it, and what it says."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepline.adapters.aws.error import Item
+from stepline.adapters.aws.table import HEAD, conversation_pk, key
+from stepline.model.ids import Lane, make_lane
+from stepline.ports.tenancy.erasure import Tombstone
+
+TOMB: Final = "TOMB"
+ERASE_SHARD: Final = "erase"
+"""The partition of the index of pending work that lists what is still to erase."""
+_TEXTS: Final = ("deleted_at", "whose", "owner", "done_at")
+
+
+def alive_check(table: str, lane: Lane) -> Item:
+    """Return the action of a transaction that fails for a conversation that was deleted."""
+    return {
+        "ConditionCheck": {
+            "TableName": table,
+            "Key": key(conversation_pk(lane), TOMB),
+            "ConditionExpression": "attribute_not_exists(pk)",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+    }
+
+
+def burial(table: str, tombstone: Tombstone) -> list[Item]:
+    """Return the actions that take a conversation out of its listing and put its tombstone, which comes last."""
+    unlisted = {
+        "TableName": table,
+        "Key": key(conversation_pk(tombstone.lane), HEAD),
+        "UpdateExpression": "SET applied_n = :n REMOVE gsi1pk, gsi1sk, body, read_n",
+        "ExpressionAttributeValues": {":n": {"N": str(tombstone.n)}},
+    }
+    put = {
+        "TableName": table,
+        "Item": tombstone_item(tombstone),
+        "ConditionExpression": "attribute_not_exists(pk)",
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    return [{"Update": unlisted}, {"Put": put}]
+
+
+def tombstone_item(tombstone: Tombstone) -> Item:
+    """Return the row of a pending tombstone."""
+    texts = {name: {"S": text} for name in _TEXTS if (text := getattr(tombstone, name))}
+    pending = {"lane_shard": {"S": ERASE_SHARD}, "lane_since": {"S": tombstone.due}}
+    return {**key(conversation_pk(tombstone.lane), TOMB), "n": {"N": str(tombstone.n)}, **texts, **pending}
+
+
+def read_tombstone(item: Item) -> Tombstone:
+    """Return the tombstone of a row."""
+    texts = {name: item[name]["S"] for name in _TEXTS if name in item}
+    due = item["lane_since"]["S"] if "lane_since" in item else ""
+    lane = make_lane(*item["pk"]["S"].split("#")[1:])
+    return Tombstone(lane=lane, n=int(item["n"]["N"]), due=due, **texts)

@@ -1,0 +1,39 @@
+"""Searches and fetched pages, counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepline.ports.search import Hit, Page, SearchQuery, WebPages, WebSearch
+    from stepline.ports.tenancy.ledger import Ledger
+
+
+class MeteredSearch:
+    """A search engine each of whose queries is counted, answered or not."""
+
+    def __init__(self, search: WebSearch, ledger: Ledger) -> None:
+        """Ask `search`."""
+        self._search = search
+        self._ledger = ledger
+
+    @property
+    def about(self) -> str:
+        return self._search.about
+
+    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+        self._ledger.count("searches")
+        return self._search.search(query)
+
+
+class MeteredPages:
+    """Pages each of whose fetches is counted, also one that is refused."""
+
+    def __init__(self, pages: WebPages, ledger: Ledger) -> None:
+        """Fetch from `pages`."""
+        self._pages = pages
+        self._ledger = ledger
+
+    def fetch(self, url: str) -> Page:
+        self._ledger.count("fetches")
+        return self._pages.fetch(url)

@@ -1,0 +1,112 @@
+"""The services that a function used while it worked for a conversation, as AWS bills them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from stepline.model.base import Row, Value
+
+ENDS = frozenset({"done", "stop"})
+"""The routes behind which an execution invokes nothing more."""
+ENDING = frozenset({"decide", "close"})
+"""The functions whose route may end an execution: the machine goes on from every other, whatever it answered."""
+
+
+class Consumption(Row):
+    """Counts of one or more invocations.
+
+    `mb_ms` is the time of a function times its memory, `exec_mb_ms` that of a program's task. Reads of the table are counted in
+    halves of a unit (`read_units_x2`), since an eventually consistent one is half of one. `s3_puts` are requests of the
+    dearer class (put, copy, list), `s3_gets` all others that are billed. `posts` are frames to one connection, counted in
+    32 KiB begun. `exec_ms` is the time of programs, wherever they ran.
+    """
+
+    invocations: int = 0
+    lambda_ms: int = 0
+    mb_ms: int = 0
+    transitions: int = 0
+    read_units_x2: int = 0
+    write_units: int = 0
+    s3_puts: int = 0
+    s3_gets: int = 0
+    posts: int = 0
+    post_bytes: int = 0
+    exec_ms: int = 0
+    exec_mb_ms: int = 0
+    searches: int = 0
+    fetches: int = 0
+    embeddings: int = 0
+
+
+class InvocationCost(Value):
+    """The consumption of one invocation for a conversation.
+
+    `turn` is "" where it worked for none. An invocation of a state has `epoch`, the `visit` of its execution (how many states
+    were visited before), the machine's `attempt` and the `route` that it answered, "" if it raised. `lost` are the attempts of
+    the state before that cannot have reported: its last one died, and this state has caught it.
+    """
+
+    turn: str
+    function: str
+    at: str
+    used: Consumption
+    epoch: int = 0
+    visit: int = 0
+    attempt: int = 0
+    route: str = ""
+    lost: int = 0
+
+
+def add_all(used: Iterable[Consumption]) -> Consumption:
+    """Return the sum of counts."""
+    totals = dict.fromkeys(Consumption.__struct_fields__, 0)
+    for one in used:
+        for name in totals:
+            totals[name] += getattr(one, name)
+    return Consumption(**totals)
+
+
+def count_unreported(
+    costs: Collection[InvocationCost], *, epochs: Iterable[int] = (), running: int = 0
+) -> int:
+    """Return how many attempts of states left no row of their own, for their process died.
+
+    `epochs` are those of the log, `running` is the one whose execution goes on: nothing of it is missed yet but what a later
+    attempt or state proves. Without any row nothing is: the turns ran in no function. An attempt that AWS refused to run
+    before a later one ran counts, too.
+    """
+    by_epoch: defaultdict[int, list[InvocationCost]] = defaultdict(list)
+    for cost in costs:
+        if cost.epoch:
+            by_epoch[cost.epoch].append(cost)
+    absent = [epoch for epoch in set(epochs) if costs and epoch not in by_epoch and epoch != running]
+    return len(absent) + sum(
+        _unreported_of(rows) + (epoch != running and not _is_over(rows)) for epoch, rows in by_epoch.items()
+    )
+
+
+def _unreported_of(rows: Collection[InvocationCost]) -> int:
+    """Return the attempts of one execution that a later attempt, state or visit proves."""
+    visits: defaultdict[int, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+    lost: dict[int, InvocationCost] = {}
+    for row in rows:
+        visits[row.visit][row.function].add(row.attempt)
+        if row.lost:
+            lost[row.visit] = row
+    missed = 0
+    for visit in range(max(visits) + 1):
+        catcher = lost.get(visit)
+        states = visits.get(visit, {})
+        gaps = {name: max(attempts) + 1 - len(attempts) for name, attempts in states.items()}
+        if catcher:
+            missed += catcher.lost + gaps[catcher.function]
+        else:
+            missed += sum(gaps.values()) or not states
+    return missed
+
+
+def _is_over(rows: Collection[InvocationCost]) -> bool:
+    """Return True if the newest row of an execution is one that nothing has to follow."""
+    last = max(rows, key=lambda row: (row.visit, row.at))
+    return (last.function == "close" and not last.route) or (last.function in ENDING and last.route in ENDS)
