@@ -7,7 +7,9 @@ Source: docs/concepts/log.md#who-may-put.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, Literal, ParamSpec
 
 from msgspec.structs import replace
 
@@ -17,6 +19,10 @@ from stepline.model.step import Step
 
 Standing = Literal["mine", "beyond", "stop"]
 Phase = Literal["decide", "act", "close"]
+P = ParamSpec("P")
+
+DELETED: Final = "conversation_deleted"
+"""The code of everything that a conversation refuses when it was deleted."""
 
 
 def owns(state: State, step: Step) -> bool:
@@ -45,9 +51,32 @@ def elsewhere(state: State, step: Step, phase: Phase) -> Step | None:
 
 
 def check_owner(tail: Batch, user: str) -> None:
-    """Raise NotFoundError if the conversation exists and belongs to another user."""
+    """Raise NotFoundError if the conversation belongs to another user, or was deleted (`conversation_deleted`)."""
     if tail.n and tail.state.owner != user:
         raise NotFoundError("no such conversation")
+    check_alive(tail.state)
+
+
+def check_alive(state: State) -> None:
+    """Raise NotFoundError `conversation_deleted` if it was."""
+    if state.deleted:
+        raise NotFoundError("the conversation was deleted", code=DELETED)
+
+
+def stops_when_deleted(run: Callable[P, Step]) -> Callable[P, Step]:
+    """Let a step's function return the execution's end when its conversation was deleted, and perhaps erased."""
+
+    @wraps(run)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> Step:
+        try:
+            return run(*args, **kwargs)
+        except NotFoundError as error:
+            step = next((given for given in args if isinstance(given, Step)), None)
+            if error.reason != DELETED or step is None:
+                raise
+            return ended(step, "stop")
+
+    return guarded
 
 
 def check_claim(state: State, claim: int) -> None:

@@ -9,27 +9,33 @@ Source: docs/concepts/log.md#append.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from msgspec.structs import replace
 
 from stepline.errors import BusyError, SteplineError, UnknownOutcome
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
+from stepline.log.fence import check_alive
 from stepline.log.spill import hydrate, spill
-from stepline.log.transition import count_entries, epoch_ms
+from stepline.log.transition import count_entries, epoch_ms, spent, stored
 from stepline.metrics import LOG_CONFLICTS
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane, utc
-from stepline.ports.log import Duplicate, Occupied, Put, Written
+from stepline.model.usage import ModelCall, call_ids, join_calls
+from stepline.ports.clock import Clock
+from stepline.ports.log import Duplicate, Occupied, Put, Slots, Written
 
 T = TypeVar("T")
 
 _PAUSE_FIRST_S = 0.01
 _PAUSE_MOST_S = 0.64
+
+TAIL_MAX_AGE_S: Final = 3600
+"""The age from which a tail is read again before a put: behind an erasure its place may look free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +46,9 @@ class Draft:
     state: State
     message_id: str = ""
     marks_open: bool = False
+    slots: Slots | None = None
+    calls: tuple[ModelCall, ...] = ()
+    """Model calls that another process has made and that this batch records, besides those of this one."""
 
 
 class Journal:
@@ -47,9 +56,13 @@ class Journal:
 
     def __init__(self, ports: Ports, lane: Lane, step: str) -> None:
         self.by = secrets.token_hex(8)
+        self._begun = _times(ports.clock)
         self.lane = lane
         self.ports = ports
         self._step = step
+        self._adopted: tuple[ModelCall, ...] = ()
+        self._looked = -1
+        """Up to this batch, it is known which calls the log has; -1 before the first commit."""
 
     def tail(self, *, consistent: bool) -> Batch:
         """Return the newest batch, or the empty one before the first."""
@@ -79,9 +92,13 @@ class Journal:
 
         Raises:
             BusyError: the lane was contended `append_tries` times in a row.
+            NotFoundError: `conversation_deleted`, so nothing may be put any more.
         """
+        read = self._begun if tail else _times(self.ports.clock)
         found, fresh = tail or self.tail(consistent=False), False
         for attempt in range(self.ports.policy.append_tries):
+            if _is_aged(read, self.ports.clock):
+                found, fresh = self.tail(consistent=True), True
             try:
                 planned: Draft | T | None = plan(found)
             except SteplineError:
@@ -89,6 +106,7 @@ class Journal:
                     raise
                 planned = None
             if isinstance(planned, Draft):
+                check_alive(found.state)
                 put, batch = self._put(found, planned)
                 if isinstance(put, Written):
                     return batch
@@ -99,22 +117,72 @@ class Journal:
                     self.ports.clock.pause(_backoff_s(attempt))
             elif fresh:
                 return cast("T", planned)
-            found, fresh = self.tail(consistent=True), True
+            read, found, fresh = _times(self.ports.clock), self.tail(consistent=True), True
         raise BusyError("the conversation is contended", tries=self.ports.policy.append_tries)
 
+    def adopt(self, calls: Iterable[ModelCall], *, since: int) -> None:
+        """Let the next batch record calls of a process that may be dead, unless a batch after `since` has them."""
+        self._adopted = tuple(calls)
+        self._looked = since if self._looked < 0 else min(self._looked, since)
+
+    def unrecorded(self, tail: Batch) -> tuple[ModelCall, ...]:
+        """Return the model calls that a batch behind `tail` will record."""
+        return self._without_recorded((*self._adopted, *self.ports.ledger.calls), tail)
+
+    def _without_recorded(self, calls: tuple[ModelCall, ...], tail: Batch) -> tuple[ModelCall, ...]:
+        """Return the calls that the log up to `tail` does not have.
+
+        Another process may have recorded a call of this one that seemed dead, and a put whose outcome is not known may stand.
+        """
+        if self._looked < 0:
+            self._looked = tail.n
+        if not calls or tail.n <= self._looked:
+            return calls
+        between = self.ports.log.since(self.lane, self._looked, upto=tail.n, consistent=True)
+        known = call_ids(call for batch in between for call in batch.calls)
+        return tuple(call for call in calls if call.id not in known)
+
     def _put(self, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
+        own = self.ports.ledger.take_calls()
+        try:
+            calls = self._without_recorded((*draft.calls, *self._adopted, *own), tail)
+            put, batch = self._put_with(tail, draft, calls)
+        except BaseException:
+            self.ports.ledger.give_back(own)
+            raise
+        if isinstance(put, Written):
+            known = call_ids(batch.calls)  # of an earlier draft, if that is what stands
+            self.ports.ledger.give_back(call for call in calls if call in own and call.id not in known)
+            self._adopted, self._looked = (), batch.n
+        else:
+            self.ports.ledger.give_back(own)
+        return put, batch
+
+    def _put_with(self, tail: Batch, draft: Draft, calls: tuple[ModelCall, ...]) -> tuple[Put, Batch]:
         at = utc(self.ports.clock.now())
         state = replace(
-            draft.state,
+            stored(spent(draft.state, calls), draft.entries),
             prev=newest_event(tail),
             tally=count_entries(draft.state.tally, draft.entries, at),
             begun_ms=draft.state.begun_ms if tail.n else epoch_ms(at),
         )
-        batch = Batch(n=tail.n + 1, by=self.by, at=at, step=self._step, entries=draft.entries, state=state)
+        batch = Batch(
+            n=tail.n + 1,
+            by=self.by,
+            at=at,
+            step=self._step,
+            entries=draft.entries,
+            state=state,
+            calls=join_calls(calls),
+        )
         small = spill(self.ports.artifacts, self.lane, batch)
         try:
             put = self.ports.log.put(
-                self.lane, small, message_id=draft.message_id, marks_open=draft.marks_open
+                self.lane,
+                small,
+                message_id=draft.message_id,
+                marks_open=draft.marks_open,
+                slots=draft.slots,
             )
         except UnknownOutcome:
             put = self._what_stands(batch.n, draft.message_id)
@@ -134,6 +202,15 @@ class Journal:
 def is_own(batch: Batch, by: str) -> bool:
     """Return True if the batch found at our number is our own, from a put whose answer was lost."""
     return batch.by == by
+
+
+def _times(clock: Clock) -> tuple[float, float]:
+    """Return the time by both clocks: the monotonic one may have stood still while its machine was suspended."""
+    return clock.monotonic_s(), clock.now().timestamp()
+
+
+def _is_aged(read: tuple[float, float], clock: Clock) -> bool:
+    return max(now - then for now, then in zip(_times(clock), read, strict=True)) > TAIL_MAX_AGE_S
 
 
 def _backoff_s(attempt: int) -> float:

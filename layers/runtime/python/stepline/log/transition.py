@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -28,13 +29,17 @@ from stepline.model.entry import (
     Contributed,
     Decided,
     Entry,
+    Inbound,
     Opened,
     Reopened,
     Resulted,
     Titled,
 )
-from stepline.model.usage import Tally, Usage
+from stepline.model.usage import ModelCall, Tally, Usage
 from stepline.rendering.result import is_offered
+
+READ: Final = "react.read"
+"""The tool whose results show files that are there already."""
 
 
 def opened(state: State, n: int, turn: str) -> State:
@@ -119,28 +124,43 @@ def started(state: State, n: int, call: str) -> State:
 
 def hooked(state: State, n: int, entry: Contributed) -> State:
     """Record the end of a hook; the close is next if the turn could not be prepared."""
-    state = replace(billed(state, entry.usage or Usage()), running="")
+    state = replace(state, running="")
     if entry.hook == "before_round":
         return replace(state, primed=entry.iteration + 1)
     cursor = Cursor(iteration=state.cursor.iteration, phase="close")
     return replace(state, prepared=n, cursor=cursor if entry.status == "error" else state.cursor)
 
 
-def billed(state: State, usage: Usage) -> State:
-    """Add the tokens of model calls to those of the conversation."""
+def spent(state: State, calls: Iterable[ModelCall]) -> State:
+    """Add the tokens and the cost of model calls to those of the conversation."""
+    made = tuple(calls)
+    if not made:
+        return state
     return replace(
         state,
-        input_tokens=state.input_tokens + usage.prompt_tokens,
-        output_tokens=state.output_tokens + usage.output_tokens,
+        input_tokens=state.input_tokens + sum(call.usage.prompt_tokens for call in made),
+        output_tokens=state.output_tokens + sum(call.usage.output_tokens for call in made),
+        spent_nanos=state.spent_nanos + sum(call.nanos for call in made),
     )
 
 
-def resulted(state: State, n: int, usage: Usage | None = None) -> State:
+def stored(state: State, entries: Iterable[Entry]) -> State:
+    """Add the sizes of the files that entries bring: attachments, and what the open turn's tools and programs have made."""
+    added = 0
+    for entry in entries:
+        if isinstance(entry, Inbound):
+            added += sum(file.size_bytes for file in entry.attachments)
+        elif isinstance(entry, Resulted) and entry.tool_id != READ:
+            made = {block.body.key: block.body.size_bytes for block in entry.blocks if block.body}
+            added += sum(size for key, size in made.items() if f"/{state.turn}/" in key)
+    return replace(state, stored_bytes=state.stored_bytes + added) if added else state
+
+
+def resulted(state: State, n: int) -> State:
     """Record an action's result: the next action, or after the last one the next round or the close.
 
-    The close is next if the round answers. `usage` is that of the model calls that the tool made.
+    The close is next if the round answers.
     """
-    state = billed(state, usage) if usage else state
     iteration, following = state.cursor.iteration, state.cursor.action + 1
     if following < state.actions:
         cursor = Cursor(iteration=iteration, phase="act", action=following)
@@ -198,6 +218,11 @@ def closed(state: State) -> State:
         stored_bytes=state.stored_bytes,
         deleted=state.deleted,
     )
+
+
+def deleted(state: State, n: int) -> State:
+    """End the conversation for good in batch n: nothing is open, nothing is kept, and nothing follows."""
+    return replace(closed(state), deleted=n, stored_bytes=0)
 
 
 def titled(state: State, n: int) -> State:

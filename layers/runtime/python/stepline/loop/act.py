@@ -21,7 +21,7 @@ import logging
 from dataclasses import replace
 
 from stepline.log.bindings import Ports
-from stepline.log.fence import elsewhere
+from stepline.log.fence import elsewhere, stops_when_deleted
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
@@ -42,6 +42,7 @@ from stepline.tools.spec import Effect
 logger = logging.getLogger(__name__)
 
 
+@stops_when_deleted
 def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     """Run the rest of the round's actions; return the step that follows."""
     journal = Journal(ports, step.lane(), f"act/{step.epoch}")

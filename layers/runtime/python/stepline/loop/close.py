@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from stepline.delivery.effect import project, publish, redo, remember, save_workspace
 from stepline.errors import retry_after_of
 from stepline.log.bindings import Policy, Ports
-from stepline.log.fence import ended, onward, owns, standing
+from stepline.log.fence import ended, onward, owns, standing, stops_when_deleted
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import closed, epoch_ms, next_round, opened, titled
 from stepline.loop.steer import STOPPED
@@ -102,6 +102,7 @@ KEPT: Final = "answer_kept_from_stream"
 CUT_SHORT: Final = "The answer is incomplete: the model reached its output limit."
 
 
+@stops_when_deleted
 def close(ports: Ports, step: Step) -> Step:
     """End the turn, or defer its end; return the step that follows."""
     if step.error is not None:

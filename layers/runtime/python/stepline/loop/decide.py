@@ -38,11 +38,10 @@ from stepline.errors import (
     UnknownOutcome,
 )
 from stepline.log.bindings import Policy, Ports
-from stepline.log.fence import check_attempt, check_claim, elsewhere, onward
+from stepline.log.fence import check_attempt, check_claim, elsewhere, onward, stops_when_deleted
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History, seal
 from stepline.log.transition import (
-    billed,
     decided,
     declined,
     epoch_ms,
@@ -82,6 +81,7 @@ LOOK_S: Final = 15
 """The longest wait for a call's task until somebody looks for a steer."""
 
 
+@stops_when_deleted
 def decide(
     ports: Ports,
     agent: Agent,
@@ -264,7 +264,7 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
             cut = replace(cut_off(taken), claim=claim, lost=lost)
             heeded = heeding(steer, ports.policy, state, at=utc(ports.clock.now()), phase="decision")
             cut = replace(cut, rounds_left=_rounds_left(ports.policy, state, heeded.finalize + 1))
-            over = interrupted(billed(state, cut.cost), at.n + 1, rendered=rendered)
+            over = interrupted(state, at.n + 1, rendered=rendered)
             return Draft(entries=(cut, heeded), state=steered(over, heeded.n, finalize=heeded.finalize))
         if taken.decision.interrupted:
             raise UnknownOutcome("a watch saw a steer that is not in the log", n=timeline.n)
@@ -347,12 +347,11 @@ def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) 
 
 
 def _after(attempt: Attempt, state: State, n: int, decision: Decided, rendered: int) -> State:
-    counted = billed(state, decision.cost)
     if decision.accepted:
         runs = attempt.agent.registry.runs_program
         programs = [number for number, action in enumerate(decision.actions, 1) if runs(action)]
         return decided(
-            counted,
+            state,
             n,
             rendered=rendered,
             actions=len(decision.actions),
@@ -360,8 +359,8 @@ def _after(attempt: Attempt, state: State, n: int, decision: Decided, rendered: 
             ends=decision.action != "call_tool",
         )
     if decision.declined is None:
-        return rejected(counted, n, rendered=rendered)
-    return declined(counted, n, rendered=rendered, fallback=decision.declined.fallback)
+        return rejected(state, n, rendered=rendered)
+    return declined(state, n, rendered=rendered, fallback=decision.declined.fallback)
 
 
 FORCED_MAX: Final = 3

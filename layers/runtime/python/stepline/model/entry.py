@@ -482,6 +482,17 @@ class ApprovalAnswered(Value, tag="approval_answered", tag_field="kind"):
     action: Action | None = None
 
 
+class Deleted(Value, tag="deleted", tag_field="kind"):
+    """The conversation's end for good: its owner deleted it, and with it the open `turn`, "" if none was open.
+
+    `call_id` is the program that may still run, "" if none does.
+    """
+
+    at: str
+    turn: str = ""
+    call_id: str = ""
+
+
 Entry: TypeAlias = (
     Owner
     | Inbound
@@ -504,4 +515,5 @@ Entry: TypeAlias = (
     | Titled
     | Contributed
     | Feedback
+    | Deleted
 )

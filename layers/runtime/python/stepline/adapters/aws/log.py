@@ -11,10 +11,14 @@ from msgspec.structs import replace
 
 from stepline.adapters.aws.error import (
     AWS_ERRORS,
+    CONDITION_CODE,
     CONDITION_FAILED,
     AwsError,
     Item,
+    cancelled_by,
+    error_code,
     failed_items,
+    map_error,
     map_fenced_error,
     mapped,
     tolerated,
@@ -31,10 +35,14 @@ from stepline.adapters.aws.table import (
     log_pk,
     message_sk,
     rated_pk,
+    slot_pk,
     user_pk,
 )
+from stepline.adapters.aws.tenancy.tombstone import alive_check, burial
+from stepline.errors import NotFoundError
 from stepline.model.batch import Batch, decode_batch, encode_batch
 from stepline.model.ids import Lane, make_lane
+from stepline.model.tenancy.limits import Scope
 from stepline.ports.log import (
     Duplicate,
     FeedbackPlace,
@@ -45,9 +53,13 @@ from stepline.ports.log import (
     OpenLane,
     Place,
     Put,
+    Slot,
+    Slots,
+    SlotTaken,
     Written,
     feedback_rows,
 )
+from stepline.ports.tenancy.erasure import bury_batch
 
 MESSAGE_TTL_S: Final = 14 * 24 * 3600
 USER_INDEX: Final = "GSI1"
@@ -74,7 +86,15 @@ class DynamoLog:
         """Store conversations in `table`."""
         self._table = table
 
-    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
+    def put(
+        self,
+        lane: Lane,
+        batch: Batch,
+        *,
+        message_id: str = "",
+        marks_open: bool = False,
+        slots: Slots | None = None,
+    ) -> Put:
         item = {
             **key(log_pk(lane), batch_sk(batch.n)),
             "n": {"N": str(batch.n)},
@@ -84,9 +104,15 @@ class DynamoLog:
         actions: list[Item] = [{"Put": put}]
         if message_id:
             actions.append({"Put": self._message_put(lane, batch, message_id)})
+        claims = range(len(actions), len(actions))
         if marks_open:
-            actions.append({"Update": self._mark_update(lane, batch)})
+            actions += self._mark(lane, batch, slots)
+            claims = range(claims.start, len(actions))
         actions += self._feedback_changes(lane, batch)
+        if (tombstone := bury_batch(lane, batch)) is not None:
+            actions += burial(self._table.name, tombstone)
+        elif len(actions) > 1 or batch.n == 1:
+            actions.append(alive_check(self._table.name, lane))
         try:
             if len(actions) == 1:
                 self._table.call("put_item", **put)
@@ -94,7 +120,7 @@ class DynamoLog:
                 # botocore gives each call a token that its own retries share, so AWS applies it once.
                 self._table.call("transact_write_items", TransactItems=actions)
         except AWS_ERRORS as error:
-            return _refusal(error, batch, has_message=bool(message_id))
+            return _refusal(error, batch, has_message=bool(message_id), claims=claims)
         return Written()
 
     def _message_put(self, lane: Lane, batch: Batch, message_id: str) -> Item:
@@ -106,8 +132,9 @@ class DynamoLog:
         }
         return {"TableName": self._table.name, "Item": item, **_IF_ABSENT}
 
-    def _mark_update(self, lane: Lane, batch: Batch) -> Item:
-        return {
+    def _mark(self, lane: Lane, batch: Batch, slots: Slots | None) -> list[Item]:
+        """Return the actions that mark the lane open, and take the slots of its turn; without any they leave those it holds."""
+        update: Item = {
             "TableName": self._table.name,
             "Key": key(conversation_pk(lane), HEAD),
             "UpdateExpression": "SET lane_open = :n, lane_shard = :shard, lane_since = :since",
@@ -117,6 +144,21 @@ class DynamoLog:
                 ":since": {"S": batch.at},
             },
         }
+        if slots is None:
+            return [{"Update": update}]
+        update["UpdateExpression"] += ", slots = :slots"
+        update["ExpressionAttributeValues"][":slots"] = {"S": _write_slots((*slots.held, *slots.taken))}
+        update["ConditionExpression"] = "attribute_not_exists(slots)"
+        if slots.held:
+            update["ConditionExpression"] = "slots = :held"
+            update["ExpressionAttributeValues"][":held"] = {"S": _write_slots(slots.held)}
+        rows = [
+            {"TableName": self._table.name, "Item": self._slot_key(slot), **_IF_ABSENT} for slot in slots.taken
+        ]
+        return [{"Update": update}, *({"Put": row} for row in rows)]
+
+    def _slot_key(self, slot: Slot) -> Item:
+        return key(slot_pk(slot.scope), str(slot.index))
 
     def _feedback_changes(self, lane: Lane, batch: Batch) -> list[Item]:
         changes: list[Item] = []
@@ -167,15 +209,53 @@ class DynamoLog:
         return int(item["n"]["N"]) if item else None
 
     def clear_open(self, lane: Lane, upto: int) -> None:
-        with mapped(), tolerated(CONDITION_FAILED):
-            self._table.call(
-                "update_item",
-                TableName=self._table.name,
-                Key=key(conversation_pk(lane), HEAD),
-                UpdateExpression="REMOVE lane_open, lane_shard, lane_since",
-                ConditionExpression="lane_open <= :upto",
-                ExpressionAttributeValues={":upto": {"N": str(upto)}},
-            )
+        removal: Item = {
+            "TableName": self._table.name,
+            "Key": key(conversation_pk(lane), HEAD),
+            "UpdateExpression": "REMOVE lane_open, lane_shard, lane_since",
+            "ConditionExpression": "lane_open <= :upto AND attribute_not_exists(slots)",
+            "ExpressionAttributeValues": {":upto": {"N": str(upto)}},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            self._table.call("update_item", **removal)
+        except AWS_ERRORS as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise map_error(error) from error
+            (head,) = failed_items(error)
+            if head and "slots" in head and "lane_open" in head and int(head["lane_open"]["N"]) <= upto:
+                self._free_slots(removal, head["slots"])
+
+    def _free_slots(self, removal: Item, held: Item) -> None:
+        """Remove the mark and the rows of the slots that it holds; whoever changed it meanwhile has seen to that."""
+        removal = {
+            **removal,
+            "UpdateExpression": f"{removal['UpdateExpression']}, slots",
+            "ConditionExpression": "lane_open <= :upto AND slots = :held",
+            "ExpressionAttributeValues": {**removal["ExpressionAttributeValues"], ":held": held},
+        }
+        rows = [
+            {"Delete": {"TableName": self._table.name, "Key": self._slot_key(slot)}}
+            for slot in _read_slots(held["S"])
+        ]
+        try:
+            self._table.call("transact_write_items", TransactItems=[{"Update": removal}, *rows])
+        except AWS_ERRORS as error:
+            if 0 not in cancelled_by(error, CONDITION_CODE):
+                raise map_error(error) from error
+
+    def held_slots(self, lane: Lane) -> tuple[Slot, ...]:
+        head = self._table.get(conversation_pk(lane), HEAD, consistent=True)
+        return _read_slots(head["slots"]["S"]) if head and "slots" in head else ()
+
+    def taken_slots(self, scope: Scope) -> frozenset[int]:
+        rows = self._table.query(
+            "pk = :pk",
+            {":pk": {"S": slot_pk(scope)}},
+            ConsistentRead=True,
+            ProjectionExpression="sk",
+        )
+        return frozenset(int(row["sk"]["S"]) for row in rows)
 
     def open_lanes(self, *, before: str) -> list[OpenLane]:
         items = self._table.query(
@@ -301,8 +381,15 @@ def _read_feedback(item: Item) -> FeedbackRow:
 
 
 def _read_batch(item: Item) -> Batch:
+    if "body" not in item:
+        raise _deleted()
     body: bytes = item["body"]["B"]
     return decode_batch(body)
+
+
+def _deleted(whose: str | None = None) -> NotFoundError:
+    """Return the error of a batch whose content was erased, and of a put that a tombstone refused, which says `whose`."""
+    return NotFoundError("the conversation was deleted", code="conversation_deleted", whose=whose)
 
 
 def _read_listing(item: Item) -> Listing:
@@ -311,14 +398,32 @@ def _read_listing(item: Item) -> Listing:
     return replace(row, read_n=read_n, open="lane_open" in item)
 
 
-def _refusal(error: AwsError, batch: Batch, *, has_message: bool) -> Put:
-    """Return the reason why a put failed. Raises the mapped error if no condition failed."""
+_SLOTS: Final = msgspec.json.Decoder(tuple[Slot, ...])
+
+
+def _write_slots(slots: tuple[Slot, ...]) -> str:
+    return msgspec.json.encode(slots).decode()
+
+
+def _read_slots(text: str) -> tuple[Slot, ...]:
+    return _SLOTS.decode(text)
+
+
+def _refusal(error: AwsError, batch: Batch, *, has_message: bool, claims: range) -> Put:
+    """Return the reason why a put failed; `claims` are its actions that need free slots.
+
+    Raises the mapped error if no condition failed.
+    """
     found = failed_items(error)
     there = _read_batch(found[0]) if found and found[0] else None
     if there and there.by == batch.by:
         return Occupied(batch=there)
+    if len(found) > 1 and found[-1]:
+        raise _deleted(found[-1]["whose"]["S"]) from error
     if has_message and len(found) > 1 and (message := found[1]):
         return Duplicate(n=int(message["n"]["N"]))
     if there:
         return Occupied(batch=there)
+    if not cancelled_by(error, CONDITION_CODE).isdisjoint(claims):
+        return SlotTaken()
     raise map_fenced_error(error) from error

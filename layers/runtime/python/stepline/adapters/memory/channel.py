@@ -63,6 +63,11 @@ class MemorySubscriptions:
             self._listeners.get(lane.key(), {}).pop(connection, None)
             self._watchers.get((lane.tenant, lane.project, watcher), {}).pop(connection, None)
 
+    def erase(self, lane: Lane) -> int:
+        """Remove all subscriptions of a conversation; return their number."""
+        with self._lock:
+            return len(self._listeners.pop(lane.key(), {}))
+
     def listeners(self, lane: Lane) -> list[str]:
         return [connection for connection, _ in self._listening(lane)]
 

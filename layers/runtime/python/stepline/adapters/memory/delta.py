@@ -29,3 +29,9 @@ class MemoryDeltas:
         with self._lock:
             stream = sorted(self._streams.get((lane.key(), claim), {}).items())
         return [delta for _, (delta, expires_at) in stream if expires_at > now]
+
+    def erase(self, lane: Lane) -> int:
+        """Remove all pieces of a conversation; return the number of streams that there were."""
+        with self._lock:
+            streams = [place for place in self._streams if place[0] == lane.key()]
+            return sum(self._streams.pop(place, None) is not None for place in streams)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from threading import Lock
+from typing import Any
 
 from msgspec.structs import replace
 
+from stepline.errors import NotFoundError
 from stepline.model.batch import Batch, decode_batch, encode_batch
 from stepline.model.ids import Lane
+from stepline.model.tenancy.limits import Scope
 from stepline.ports.log import (
     Duplicate,
     FeedbackQuery,
@@ -17,38 +21,56 @@ from stepline.ports.log import (
     OpenLane,
     Place,
     Put,
+    Slot,
+    Slots,
+    SlotTaken,
     Written,
     feedback_rows,
 )
+from stepline.ports.tenancy.erasure import Tombstone, bury_batch
 
 
 class MemoryLog:
-    """`batches` maps a lane's key to its stored batches: batch n is at index n - 1."""
+    """`batches` maps a lane's key to its stored batches: batch n is at index n - 1; a husk is empty, an erased one None.
+
+    `tombstones` has the tombstone of each deleted lane.
+    """
 
     def __init__(self) -> None:
         """Start without conversations."""
         self._lock = Lock()
-        self.batches: dict[str, list[bytes]] = {}
+        self.batches: dict[str, list[bytes | None]] = {}
         self._messages: dict[tuple[str, str], int] = {}
         self._open: dict[str, OpenLane] = {}
+        self._slots: dict[str, set[int]] = {}
+        self._held: dict[str, tuple[Slot, ...]] = {}
         self._listings: dict[str, Listing] = {}
         self._read: dict[str, int] = {}
         self._feedback: dict[tuple[str, str, str], FeedbackRow] = {}
+        self.tombstones: dict[str, Tombstone] = {}
+        self._unlisted: dict[str, int] = {}
 
-    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
+    def put(
+        self,
+        lane: Lane,
+        batch: Batch,
+        *,
+        message_id: str = "",
+        marks_open: bool = False,
+        slots: Slots | None = None,
+    ) -> Put:
         with self._lock:
             stored = self.batches.setdefault(lane.key(), [])
-            there = decode_batch(stored[batch.n - 1]) if batch.n <= len(stored) else None
-            if there and there.by == batch.by:
-                return Occupied(batch=there)
-            if message_id and (admitted := self._messages.get((lane.key(), message_id))):
-                return Duplicate(n=admitted)
-            if there:
-                return Occupied(batch=there)
-            if batch.n != len(stored) + 1:
+            rated = feedback_rows(lane, batch)
+            obstacle = self._obstacle(lane, batch, message_id, alone=not (marks_open or rated))
+            if obstacle is not None:
+                return obstacle
+            if batch.n > len(stored) + 1:
                 raise ValueError(f"batch {batch.n} would leave a hole behind batch {len(stored)}")
-            stored.append(encode_batch(batch))
-            for entry, row in feedback_rows(lane, batch):
+            if slots is not None and not self._take_slots(lane, slots):
+                return SlotTaken()
+            stored[batch.n - 1 : batch.n] = [encode_batch(batch)]
+            for entry, row in rated:
                 self._feedback.pop((lane.key(), entry.turn, entry.origin), None)
                 if row is not None:
                     self._feedback[lane.key(), entry.turn, entry.origin] = row
@@ -56,18 +78,39 @@ class MemoryLog:
                 self._messages[lane.key(), message_id] = batch.n
             if marks_open:
                 self._open[lane.key()] = OpenLane(lane=lane, n=batch.n, since=batch.at)
+            if tombstone := bury_batch(lane, batch):
+                self.tombstones[lane.key()] = tombstone
+                self.unlist(tombstone)
             return Written()
+
+    def _obstacle(self, lane: Lane, batch: Batch, message_id: str, *, alone: bool) -> Put | None:
+        """Return what stands in a batch's way; `alone`, no row is put with it.
+
+        Raises NotFoundError `conversation_deleted`, unless it is put without a transaction.
+        """
+        stored = self.batches[lane.key()]
+        body = stored[batch.n - 1] if batch.n <= len(stored) else None
+        there = None if body is None else _read(body)
+        if there and there.by == batch.by:
+            return Occupied(batch=there)
+        transacted = not alone or message_id or batch.n == 1 or bury_batch(lane, batch)
+        if transacted and (tombstone := self.tombstones.get(lane.key())):
+            raise _deleted(tombstone.whose)
+        if message_id and (admitted := self._messages.get((lane.key(), message_id))):
+            return Duplicate(n=admitted)
+        return Occupied(batch=there) if there else None
 
     def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
         found = self.since(lane, n - 1, upto=n)
         return found[0] if found else None
 
     def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
-        stored = self.batches.get(lane.key())
-        return decode_batch(stored[-1]) if stored else None
+        stored = [body for body in self.batches.get(lane.key(), []) if body is not None]
+        return _read(stored[-1]) if stored else None
 
     def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
-        return [decode_batch(body) for body in self.batches.get(lane.key(), [])[max(n, 0) : upto]]
+        found = self.batches.get(lane.key(), [])[max(n, 0) : upto]
+        return [_read(body) for body in found if body is not None]
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
         return self._messages.get((lane.key(), message_id))
@@ -76,6 +119,26 @@ class MemoryLog:
         with self._lock:
             if (mark := self._open.get(lane.key())) and mark.n <= upto:
                 del self._open[lane.key()]
+                for slot in self._held.pop(lane.key(), ()):
+                    self._slots[slot.scope.key()].discard(slot.index)
+
+    def _take_slots(self, lane: Lane, slots: Slots) -> bool:
+        """Let the lane's mark hold these slots; return False if one is not free, or the mark holds others."""
+        taken = [(self._slots.setdefault(slot.scope.key(), set()), slot.index) for slot in slots.taken]
+        if self._held.get(lane.key(), ()) != slots.held or any(index in there for there, index in taken):
+            return False
+        for there, index in taken:
+            there.add(index)
+        self._held[lane.key()] = (*slots.held, *slots.taken)
+        return True
+
+    def held_slots(self, lane: Lane) -> tuple[Slot, ...]:
+        with self._lock:
+            return self._held.get(lane.key(), ())
+
+    def taken_slots(self, scope: Scope) -> frozenset[int]:
+        with self._lock:
+            return frozenset(self._slots.get(scope.key(), ()))
 
     def open_lanes(self, *, before: str) -> list[OpenLane]:
         with self._lock:
@@ -84,9 +147,11 @@ class MemoryLog:
 
     def project(self, listing: Listing) -> None:
         with self._lock:
-            there = self._listings.get(listing.lane.key())
-            if there is None or there.applied_n < listing.applied_n:
-                self._listings[listing.lane.key()] = listing
+            name = listing.lane.key()
+            there = self._listings.get(name)
+            applied_n = there.applied_n if there else self._unlisted.get(name, 0)
+            if applied_n < listing.applied_n:
+                self._listings[name] = listing
 
     def listing(self, lane: Lane) -> Listing | None:
         with self._lock:
@@ -137,3 +202,44 @@ class MemoryLog:
     def _with_marks(self, row: Listing) -> Listing:
         name = row.lane.key()
         return replace(row, read_n=self._read.get(name, 0), open=name in self._open)
+
+    def unlist(self, tombstone: Tombstone) -> None:
+        """Take a conversation out of its listing, for good as long as its husks are there."""
+        name = tombstone.lane.key()
+        self._listings.pop(name, None)
+        self._read.pop(name, None)
+        self._unlisted[name] = tombstone.n
+
+    def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
+        """Erase what stands beside a conversation's batches, then these, oldest first (`Erasure.erase_rows`)."""
+        name = lane.key()
+        rows: tuple[dict[Any, Any], ...] = (self._messages, self._feedback)
+        for found in rows:
+            for place in [place for place in found if place[0] == name]:
+                yield found.pop(place, None) is not None
+        for at, body in enumerate(self.batches.get(name, ())):
+            if body:
+                self.batches[name][at] = b"" if decode_batch(body).at >= husks_from else None
+                yield 1
+
+    def erase_husks(self, lane: Lane) -> Iterator[int]:
+        """Erase the husks, oldest first, and the conversation's place in the listing (`Erasure.erase_husks`)."""
+        name = lane.key()
+        for at, body in enumerate(self.batches.get(name, ())):
+            if body == b"":
+                self.batches[name][at] = None
+                yield 1
+        if not any(self.batches.get(name, ())):
+            self.batches.pop(name, None)
+        self._open.pop(name, None)
+        self._unlisted.pop(name, None)
+
+
+def _read(body: bytes) -> Batch:
+    if not body:
+        raise _deleted()
+    return decode_batch(body)
+
+
+def _deleted(whose: str | None = None) -> NotFoundError:
+    return NotFoundError("the conversation was deleted", code="conversation_deleted", whose=whose)

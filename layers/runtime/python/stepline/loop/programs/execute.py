@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
 from stepline.log.bindings import Ports
-from stepline.log.fence import ended, onward, standing
+from stepline.log.fence import ended, onward, standing, stops_when_deleted
 from stepline.log.journal import Journal
 from stepline.loop.programs.make_outcome import (
     BROKEN,
@@ -44,6 +44,7 @@ Backends = Callable[[RuntimeProfile], Executor | None]
 """Returns the backend of a mode, kept warm; None if this deployment does not have it."""
 
 
+@stops_when_deleted
 def execute(ports: Ports, backends: Backends, step: Step) -> Step:
     """Run the lane's pending program once, unless the user steers; return the step that collects it."""
     journal = Journal(ports, step.lane(), f"execute/{step.epoch}")

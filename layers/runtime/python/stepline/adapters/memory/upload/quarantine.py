@@ -65,6 +65,12 @@ class MemoryUploads:
                 self._rows[row] = upload
             return self._rows[row]
 
+    def erase(self, lane: Lane) -> int:
+        """Remove all rows of a conversation; return their number."""
+        with self._lock:
+            rows = [place for place in self._rows if place[0] == lane.key()]
+            return sum(self._rows.pop(place, None) is not None for place in rows)
+
 
 class MemoryScanner:
     """Implements `Scanner`: `finding` is what it says of every file."""

@@ -1,0 +1,75 @@
+"""Erasure from the memory twins: the log's rows, and the objects of an artifact store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import Any
+
+from msgspec.structs import replace
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.log import MemoryLog
+from stepline.model.ids import Lane
+from stepline.ports.tenancy.erasure import Tombstone
+
+
+class MemoryErasure:
+    """`stored` are the tombstones outside the log; `beside` are further twins with rows of conversations.
+
+    Each of those has a method `erase(lane)`, which removes what it keeps of a conversation and returns how much that was.
+    """
+
+    def __init__(self, log: MemoryLog, artifacts: MemoryArtifacts, *beside: Any) -> None:
+        """Erase from these."""
+        self._log, self._artifacts, self._beside = log, artifacts, beside
+        self._lock = Lock()
+        self.stored: dict[Lane, Tombstone] = {}
+
+    def tombstone(self, lane: Lane) -> Tombstone | None:
+        return self._log.tombstones.get(lane.key())
+
+    def pending(self, *, before: str) -> list[Tombstone]:
+        due = [stone for stone in self._log.tombstones.values() if stone.due and stone.due <= before]
+        return sorted(due, key=lambda stone: stone.due)
+
+    def keep(self, tombstone: Tombstone) -> None:
+        with self._lock:
+            self.stored.setdefault(tombstone.lane, replace(tombstone, owner="", due="", done_at=""))
+
+    def kept(self) -> Iterator[Tombstone]:
+        yield from list(self.stored.values())
+
+    def bury(self, tombstone: Tombstone) -> None:
+        self._log.tombstones[tombstone.lane.key()] = tombstone
+
+    def unlist(self, tombstone: Tombstone) -> None:
+        self._log.unlist(tombstone)
+
+    def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
+        for twin in self._beside:
+            yield twin.erase(lane)
+        yield from self._log.erase_rows(lane, husks_from=husks_from)
+
+    def erase_husks(self, lane: Lane) -> Iterator[int]:
+        yield from self._log.erase_husks(lane)
+
+    def delete_prefix(self, prefix: str, *, but: Sequence[str] = ()) -> Iterator[int]:
+        for key in [key for key in self._artifacts.objects if key.startswith(prefix)]:
+            if key not in but:
+                self._artifacts.mimes.pop(key, None)
+                yield self._artifacts.objects.pop(key, None) is not None
+
+    def delete_rows(self, pk: str, *, sk: str = "") -> Iterator[int]:
+        yield from ()
+
+    def postpone(self, lane: Lane, due: str) -> None:
+        self._change(lane, due=due)
+
+    def finish(self, lane: Lane, done_at: str) -> None:
+        self._change(lane, owner="", due="", done_at=done_at)
+
+    def _change(self, lane: Lane, **fields: str) -> None:
+        with self._lock:
+            if stone := self._log.tombstones.get(lane.key()):
+                self._log.tombstones[lane.key()] = replace(stone, **fields)
