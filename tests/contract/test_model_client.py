@@ -309,7 +309,7 @@ def test_a_refusal_has_the_providers_words(harness: Harness) -> None:
         Say(stop_reason="refusal", declined=Declined(category="cyber", explanation="It may do harm."))
     )
     with harness.client.stream(REQUEST) as stream:
-        assert list(stream) == []
+        assert not "".join(stream)
     expected = Declined(category="cyber", explanation="It may do harm.", fallback=True)
     assert stream.completion().declined == expected
 

@@ -12,7 +12,7 @@ from stepline.errors import AuthError
 from stepline.inspection.documents import export_documents, page_log, show_blocks
 from stepline.inspection.model_reply import show_reply
 from stepline.inspection.permission import check_inspect
-from stepline.inspection.price import price_call
+from stepline.model.tenancy.price import Prices, dollars
 from stepline.inspection.receipt import make_receipts
 from stepline.inspection.rounds import list_rounds
 from stepline.model.block import Block, Body
@@ -100,7 +100,8 @@ def test_a_receipt_tells_dollars_where_the_model_has_a_price(monkeypatch: pytest
 def test_the_price_of_a_call_is_that_of_its_model_and_its_day(
     model: str, usage: Usage, at: str, usd: float | None
 ) -> None:
-    assert price_call(model, usage, at) == usd
+    nanos = Prices().nanos(model, usage, at)
+    assert (None if nanos is None else dollars(nanos)) == usd
 
 
 def test_a_reply_has_what_the_model_thought_decided_and_wrote() -> None:

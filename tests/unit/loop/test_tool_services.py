@@ -19,7 +19,7 @@ from stepline.model.block import Body
 from stepline.model.entry import Closed, Decided, Resulted
 from stepline.model.program.execution import ExecRequest, Run, ToolCallRecord
 from stepline.model.program.handover import Grant
-from stepline.model.usage import Usage
+from stepline.model.usage import ModelCall, Usage
 from stepline.ports.executor import Job
 from stepline.ports.model import ModelRequest, Part
 from stepline.settings import Settings
@@ -114,9 +114,19 @@ def test_what_the_tool_of_a_program_asks_the_model_is_on_the_record_of_its_call(
 
 def test_the_turn_pays_for_what_the_tools_of_its_programs_ask():
     used = Usage(input_tokens=7, output_tokens=5)
-    asked = ToolCallRecord(tool_id=CALL, params={}, status="ok", at="", usage=used)
+    calls = [
+        ToolCallRecord(
+            tool_id=CALL,
+            params={},
+            status="ok",
+            at="",
+            usage=used,
+            models=(ModelCall(role="r", model="m", usage=used, id=call),),
+        )
+        for call in ("a", "b")
+    ]
     conversation = Conversation(coded("print(1)", "a.csv"), answered("Done."))
-    conversation.programs(lambda _: Run(returncode=0, calls=(asked, asked)))
+    conversation.programs(lambda _: Run(returncode=0, calls=tuple(calls)))
     conversation.send()
     conversation.run()
     (end,), (closed,) = conversation.entries(Resulted), conversation.entries(Closed)

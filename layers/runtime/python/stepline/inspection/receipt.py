@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from stepline.inspection.price import READ, price_call
 from stepline.inspection.rounds import Tokens, WholeValue, name_tokens
 from stepline.model.batch import Batch
 from stepline.model.entry import (
@@ -24,6 +23,7 @@ from stepline.model.entry import (
     Resulted,
     Titled,
 )
+from stepline.model.tenancy.price import READ, Prices, dollars
 from stepline.model.usage import Usage, sum_usages
 
 
@@ -104,7 +104,7 @@ class _Bill:
 
     def decided(self, batch: Batch, entry: Decided) -> None:
         heard, lost = entry.usage or Usage(), entry.lost or Usage()
-        prices = [price_call(entry.model, one, entry.started_at) for one in (heard, lost)]
+        prices = [Prices().nanos(entry.model, one, entry.started_at) for one in (heard, lost)]
         self.usages.append(entry.cost)
         self.rounds.append(
             RoundReceipt(
@@ -112,7 +112,7 @@ class _Bill:
                 decided_n=batch.n,
                 model=entry.model,
                 tokens=name_tokens(entry.cost),
-                usd=None if None in prices else sum(price or 0.0 for price in prices),
+                usd=None if None in prices else dollars(sum(price or 0 for price in prices)),
                 started_at=entry.started_at,
                 model_ms=_ms(entry.started_at, batch.at),
             )

@@ -26,6 +26,8 @@ from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
 from stepline.ports.tenancy.costs import Costs
+from stepline.ports.tenancy.erasure import Erasure
+from stepline.ports.tenancy.account import Accounts
 from stepline.ports.tenancy.ledger import Ledger
 
 
@@ -76,7 +78,7 @@ class Ports:
     """The loop's ports.
 
     Without `search` there is no web search, without `pages` no page is fetched, without `memory` no search of memory, without
-    `servers` no MCP.
+    `servers` no MCP, without `erasure` nothing is erased, and a deleted conversation is not told from one that never was.
     `outward` filters client events. `bundles` are the stage's further bundles by name; `policy` and `outward` are
     those of its default one.
     """
@@ -86,6 +88,7 @@ class Ports:
     subscriptions: Subscriptions
     tickets: Tickets
     rate: Rate
+    accounts: Accounts
     costs: Costs
     publisher: Publisher
     broadcast: Broadcast
@@ -102,6 +105,7 @@ class Ports:
     search: WebSearch | None = None
     pages: WebPages | None = None
     memory: MemoryIndex | None = None
+    erasure: Erasure | None = None
     servers: McpServers | None = None
     policy: Policy = Policy()
     outward: EventFilter = field(default_factory=EventFilter)

@@ -13,7 +13,7 @@ from stepline.log.fence import check_claim, elsewhere
 from stepline.log.journal import Draft, Journal
 from stepline.log.owned_conversations import OwnedConversations
 from stepline.log.timeline_cache import History
-from stepline.log.transition import billed, epoch_ms, steered, titled
+from stepline.log.transition import epoch_ms, steered, titled
 from stepline.loop.agent import Agent
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch, State
@@ -25,6 +25,7 @@ from stepline.model.usage import Usage, sum_usages
 from stepline.ports.clock import Meter
 from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
 from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
+from stepline.ports.tenancy.metered_model import MeteredModel, Metering
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import Store, ToolContext
 from stepline.tools.sources import SourcePool
@@ -89,7 +90,7 @@ class Attempt:
             check_claim(at.state, self.claim)
             if any(isinstance(entry, Steered) and entry.n <= at.state.steered for entry in entries):
                 return at  # already recorded: our own put, whose answer was lost
-            state = billed(at.state, usage)
+            state = at.state
             put = tuple(self._with_standing_title(entry, at.state) for entry in entries)
             if any(isinstance(entry, Titled) for entry in put):
                 state = titled(state, at.n + 1)
@@ -115,6 +116,15 @@ class Attempt:
             entry, title=next((one.title for one in given if isinstance(one, Titled)), entry.title)
         )
 
+    @property
+    def asked(self) -> MeteredModel:
+        """The model, whose calls are recorded."""
+        return MeteredModel(model=self.model, metering=self.metering(self.claim))
+
+    def metering(self, claim: int) -> Metering:
+        """Return where the calls that are made under a claim are recorded."""
+        return Metering(ledger=self.ports.ledger, prices=self.ports.policy.prices, at=self.now())
+
     def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
         """Return the context for the action's tool; only a cancellable tool gets a way to be cancelled."""
         tools = self.agent.registry
@@ -128,6 +138,7 @@ class Attempt:
             artifacts=self.ports.artifacts,
             timeline=timeline,
             caps=self.agent.caps,
+            metering=self.metering(timeline.state.claim),
             services=self.agent.services,
             search=self.ports.search,
             pages=self.ports.pages,

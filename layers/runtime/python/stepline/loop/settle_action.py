@@ -21,7 +21,7 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Entry, Resulted, Started
 from stepline.model.ids import utc
-from stepline.model.usage import sum_usages
+from stepline.model.usage import ModelCall, sum_usages
 from stepline.rendering.result import lean_blocks
 from stepline.tools.context import ToolContext, ToolOutput
 
@@ -65,17 +65,23 @@ def put_started(
 
 
 def record(
-    attempt: Attempt, tail: Batch, index: int, result: Resulted, *, claim: int | None = None
+    attempt: Attempt,
+    tail: Batch,
+    index: int,
+    result: Resulted,
+    *,
+    claim: int | None = None,
+    calls: tuple[ModelCall, ...] = (),
 ) -> Batch | None:
     """Put the result and return its batch; None if the round went on without us.
 
-    For a started action, also None if another attempt settled it.
+    For a started action, also None if another attempt settled it. `calls` are the model calls of its program.
     """
 
     def plan(at: Batch) -> Draft | None:
         if not _is_next(attempt, at, index) or (claim is not None and at.state.claim != claim):
             return None
-        return Draft(entries=(result,), state=resulted(at.state, at.n + 1, result.usage))
+        return Draft(entries=(result,), state=resulted(at.state, at.n + 1), calls=calls)
 
     batch = attempt.journal.commit(plan, tail=tail)
     if batch is not None:

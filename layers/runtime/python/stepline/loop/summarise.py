@@ -171,7 +171,7 @@ class _Writer:
                 max_tokens=max_tokens,
             )
             attempt = self.attempt
-            completion = ask_whole(attempt.model, request, attempt.watch, attempt.lost)
+            completion = ask_whole(attempt.asked, request, attempt.watch, attempt.lost)
             self.usages.append(completion.cost)
             if completion.aborted:
                 self.reason = STEERED

@@ -60,7 +60,7 @@ def name_conversation(attempt: Attempt, gate: str, timeline: Timeline, *, turn: 
         role=ROLE, system=(Part(text=gate),), content=(Part(text=begun),), max_tokens=MAX_TOKENS
     )
     try:
-        completion = ask_whole(attempt.model, request, attempt.watch, attempt.lost)
+        completion = ask_whole(attempt.asked, request, attempt.watch, attempt.lost)
     except (ContextLimit, ModelRefused) as error:
         logger.warning("a conversation was not named", extra={"code": error.reason})
         completion = NOTHING

@@ -6,7 +6,7 @@ state, so that its end need not read the log again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec.structs import astuple
@@ -46,7 +46,9 @@ class Usage(Row):
 class ModelCall(Row):
     """One call of a model: its role, the model that answered, its tokens, and its cost when it was made.
 
-    `nanos` are billionths of a US dollar; without `priced` the model's price was not known, and they are 0.
+    `nanos` are billionths of a US dollar; without `priced` the model's price was not known, and they are 0. `id` is unique in
+    its conversation, so that two who know of a call record it once. `count` calls of one kind may be in one row, if a batch
+    would have too many; `id` then has those of all, with commas between.
     """
 
     role: str
@@ -54,6 +56,8 @@ class ModelCall(Row):
     usage: Usage
     nanos: int = 0
     priced: bool = False
+    id: str = ""
+    count: int = 1
 
 
 def estimate_tokens(text: str) -> int:
@@ -74,6 +78,38 @@ def sum_usages(usages: Iterable[Usage]) -> Usage:
     )
     totals: dict[str, Any] = {**columns, "estimated": columns.get("estimated", 0) > 0}
     return Usage(**totals)
+
+
+CALLS_MAX: Final = 64
+"""The most rows of calls in a batch: beyond it, those of one role and model are one row."""
+IDS_MAX: Final = 256
+"""The most ids in one row."""
+
+
+def join_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
+    """Return the rows of these calls, few enough for a batch."""
+    if len(calls) <= CALLS_MAX:
+        return tuple(calls)
+    kinds: dict[tuple[str, str, bool], list[ModelCall]] = {}
+    for call in calls:
+        kinds.setdefault((call.role, call.model, call.priced), []).append(call)
+    return tuple(
+        ModelCall(
+            role=role,
+            model=model,
+            usage=sum_usages(call.usage for call in same),
+            nanos=sum(call.nanos for call in same),
+            priced=priced,
+            id=",".join(call.id for call in same[-IDS_MAX:]),
+            count=sum(call.count for call in same),
+        )
+        for (role, model, priced), same in kinds.items()
+    )
+
+
+def call_ids(calls: Iterable[ModelCall]) -> frozenset[str]:
+    """Return the ids of all calls in these rows."""
+    return frozenset(one for call in calls for one in call.id.split(",") if one)
 
 
 BustReason: TypeAlias = Literal[

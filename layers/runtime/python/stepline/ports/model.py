@@ -92,8 +92,8 @@ class Completion(Value):
     not an error; it sets `declined`, and its text is void. The text can be encoded: it holds no half of a
     surrogate pair.
 
-    `retries` counts the failed tries before this one, and `lost` their tokens. A try that was aborted before
-    it was sent, or that failed before the provider counted anything, has used nothing.
+    `retries` counts the failed tries before this one, and `tries` are the tokens of those that used any. A try that was
+    aborted before it was sent, or that failed before the provider counted anything, has used nothing.
     """
 
     text: str
@@ -103,13 +103,18 @@ class Completion(Value):
     message_id: str = ""
     aborted: bool = False
     retries: int = 0
-    lost: Usage = Usage()
+    tries: tuple[Usage, ...] = ()
     declined: Declined | None = None
+
+    @property
+    def lost(self) -> Usage:
+        """The tokens of the failed tries."""
+        return sum_usages((Usage(), *self.tries))
 
     @property
     def cost(self) -> Usage:
         """The tokens of all tries."""
-        return sum_usages((self.usage, self.lost))
+        return sum_usages((self.usage, *self.tries))
 
 
 class ModelStream(Protocol):
@@ -121,6 +126,8 @@ class ModelStream(Protocol):
 
     def __iter__(self) -> Iterator[str]:
         """Send the request and yield its text as it arrives; iterate once.
+
+        The first piece may be empty: then the provider has counted the prompt, and `completion` has its tokens.
 
         Raises:
             ModelOverloaded, ModelRateLimited: temporary, retry later. `retry_after_s` in the context is the wait
@@ -142,7 +149,7 @@ class ModelStream(Protocol):
         ...
 
     def completion(self) -> Completion:
-        """Return the result of the call, after the end of the iteration, whatever ended it."""
+        """Return the result of the call so far; after the end of the iteration, whatever ended it, that is all."""
         ...
 
 

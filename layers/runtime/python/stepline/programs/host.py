@@ -23,7 +23,7 @@ from stepline.model.ids import utc
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolCallRecord, ToolEvent
 from stepline.model.source import Source
-from stepline.model.usage import Usage, sum_usages
+from stepline.model.usage import join_calls, sum_usages
 from stepline.ports.clock import Clock
 from stepline.programs.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
 from stepline.rendering.call_preview import cap_params
@@ -209,7 +209,7 @@ class ToolHost:
             ret = msgspec.json.encode(value)
         finally:
             events += (replace(event, tool_id=tool.spec.tool_id) for event in context.events)
-            self._bill(index, context.usages)
+            self._bill(index, context)
         if len(ret) > RESULT_BYTES_MAX:
             raise ToolError(f"the result has more than {RESULT_BYTES_MAX} bytes", code="reply_too_large")
         with self._lock:
@@ -232,15 +232,17 @@ class ToolHost:
             self._events.append(())
             return len(self._records) - 1, record
 
-    def _bill(self, index: int, usages: Sequence[Usage]) -> None:
-        """Record what the model calls of a call have used, also of one that failed."""
-        if usages:
+    def _bill(self, index: int, context: ToolContext) -> None:
+        """Record the model calls of a call, also of one that failed."""
+        if context.usages:
+            used, models = sum_usages(context.usages), join_calls(context.metering.ledger.take_calls())
             with self._lock:
-                self._records[index] = replace(self._records[index], usage=sum_usages(usages))
+                self._records[index] = replace(self._records[index], usage=used, models=models)
 
     def _close(self, index: int, record: ToolCallRecord, events: list[ToolEvent]) -> None:
         with self._lock:
-            self._records[index] = replace(record, usage=self._records[index].usage)
+            billed = self._records[index]
+            self._records[index] = replace(record, usage=billed.usage, models=billed.models)
             self._events[index] = tuple(events)
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -44,10 +44,11 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.mcp.mcp_server import McpServers
 from stepline.ports.memory_index import MemoryIndex
-from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
+from stepline.ports.model import ModelClient
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.ports.task import Grants
+from stepline.ports.tenancy.metered_model import MeteredModel, Metering
 from stepline.protocol.citation.token import renumber_citations
 from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.turn_facts import Turn
@@ -242,49 +243,12 @@ class Store:
         return store_key(self.lane, self.user, name, bundle=self.bundle)
 
 
-@dataclass(frozen=True)
-class MeteredModel:
-    """A model that notes what each call has used."""
-
-    model: ModelClient
-    usages: list[Usage]
-
-    def stream(self, request: ModelRequest) -> ModelStream:
-        return MeteredStream(self.model.stream(request), self.usages)
-
-
-@dataclass(frozen=True)
-class MeteredStream:
-    """A call whose usage is noted when its iteration ends, whatever ends it."""
-
-    running: ModelStream
-    usages: list[Usage]
-
-    def __enter__(self) -> Self:
-        self.running.__enter__()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.running.__exit__(*exc)
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            yield from self.running
-        finally:
-            self.usages.append(self.running.completion().cost)
-
-    def abort(self) -> None:
-        self.running.abort()
-
-    def completion(self) -> Completion:
-        return self.running.completion()
-
-
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """One call, and what its tool may use. `ts` is the time of the call, ISO-8601.
 
-    `events` collects the events that the tool emits, `usages` the tokens of the model calls that it makes. `services`
+    `events` collects the events that the tool emits, `usages` the tokens of the model calls that it makes, which `metering`
+    records. `services`
     and `sources` are for the tools of a bundle, `search` and `pages` are for tools of the web, `servers` for those of MCP
     servers, `memory` for those of memory, and `conversations` leads to the owner's others. Any of them may be missing; where
     a program calls, the last three are.
@@ -305,6 +269,7 @@ class ToolContext:
     caps: ReadCaps
     events: list[ToolEvent] = field(default_factory=list)
     usages: list[Usage] = field(default_factory=list)
+    metering: Metering = field(default_factory=Metering, repr=False)
     services: ToolServices = field(default=NO_SERVICES, repr=False)
     search: WebSearch | None = None
     pages: WebPages | None = None
@@ -335,7 +300,9 @@ class ToolContext:
     def model(self) -> ModelClient | None:
         """The model; None where there is none. The turn pays for what is asked."""
         model = self.services.model
-        return None if model is None else MeteredModel(model, self.usages)
+        if model is None:
+            return None
+        return MeteredModel(model=model, metering=self.metering, usages=self.usages)
 
     def shelf(self, family: str) -> Shelf | None:
         """Return the shelf of a path family, or of a namespace; None if there is none."""

@@ -36,7 +36,7 @@ from stepline.adapters.anthropic.call import (
 )
 from stepline.errors import ModelRefused, ModelStreamBroken, SteplineError
 from stepline.model.decision import Declined
-from stepline.model.usage import Usage, estimate_tokens, sum_usages
+from stepline.model.usage import Usage, estimate_tokens
 from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
@@ -206,7 +206,7 @@ class AnthropicStream:
         self._fold = MessageFold(request, role)
         self._aborted = threading.Event()
         self._failed = False
-        self._lost = Usage()
+        self._tries: tuple[Usage, ...] = ()
         self._head: PendingHead | None = None
         self._answer: Answer | None = None
 
@@ -233,7 +233,7 @@ class AnthropicStream:
 
     def completion(self) -> Completion:
         """Return the completion so far; a try that was never sent has no cost."""
-        completion = replace(self._fold.completion(aborted=self._aborted.is_set()), lost=self._lost)
+        completion = replace(self._fold.completion(aborted=self._aborted.is_set()), tries=self._tries)
         return completion if self._head is not None else replace(completion, usage=Usage())
 
     def __iter__(self) -> Iterator[str]:
@@ -243,7 +243,7 @@ class AnthropicStream:
             told = False
             try:
                 for text in self._attempt():
-                    told = True
+                    told = told or bool(text)
                     yield text
             except SteplineError as error:
                 self._failed = True
@@ -267,7 +267,7 @@ class AnthropicStream:
 
     def _begin_again(self, retries: int) -> None:
         """Count what the failed try has used, and go back to where nothing is sent."""
-        self._lost = sum_usages((self._lost, self._fold.completion(aborted=False).usage))
+        self._tries = (*self._tries, self._fold.completion(aborted=False).usage)
         self._fold = MessageFold(self._request, self._role, retries=retries)
         self._head = None
 
@@ -283,7 +283,7 @@ class AnthropicStream:
                     raise ModelStreamBroken(
                         f"not an event we know: {error}", code="stream_malformed"
                     ) from error
-                if text:
+                if text or event.type == "message_start":
                     yield text
                 if self._fold.too_long:
                     logger.warning("an answer beyond its bound was ended")

@@ -18,7 +18,7 @@ from stepline.errors import (
 )
 from stepline.model.base import Value
 from stepline.model.decision import Declined
-from stepline.model.usage import Usage, estimate_tokens, sum_usages
+from stepline.model.usage import Usage, estimate_tokens
 from stepline.ports.model import Completion, ModelRequest
 
 MODEL: Final = "memory"
@@ -103,7 +103,7 @@ class MemoryModelStream:
         self._failed = False
         self._sent = False
         self._counted = True
-        self._lost = Usage()
+        self._tries: tuple[Usage, ...] = ()
         self._ended: Say | None = None
 
     def __enter__(self) -> Self:
@@ -138,7 +138,7 @@ class MemoryModelStream:
                     if self._told or retries + 1 == TRIES or not isinstance(step.error, RETRIED):
                         self._failed = True
                         raise step.error
-                    self._lost = sum_usages((self._lost, self._usage()))
+                    self._tries = (*self._tries, self._usage())
                     self._sent = False
 
     def completion(self) -> Completion:
@@ -152,7 +152,7 @@ class MemoryModelStream:
             message_id="",
             aborted=self._aborted and self._ended is None,
             retries=self._retries,
-            lost=self._lost,
+            tries=self._tries,
             declined=self._declined(),
         )
 

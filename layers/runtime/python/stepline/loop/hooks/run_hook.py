@@ -25,7 +25,7 @@ from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, elsewhere, onward, standing
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
-from stepline.log.transition import billed, hooked
+from stepline.log.transition import hooked
 from stepline.loop.agent import Agent, Hook, HookCall
 from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.close import HOOK_FAILED
@@ -36,7 +36,7 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Closed, Contributed, HookName, Inbound, Started
 from stepline.model.step import Step
-from stepline.model.usage import Usage, sum_usages
+from stepline.model.usage import sum_usages
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> Non
         between = journal.since(began.n, upto=at.n, consistent=True)
         if any(_ends(one, step) for batch in between for one in batch.entries):
             return None
-        return Draft(entries=(entry,), state=billed(at.state, entry.usage or Usage()))
+        return Draft(entries=(entry,), state=at.state)
 
     if (ended := journal.commit(end)) is not None:
         publish(ports, journal.lane, ended)

@@ -59,7 +59,7 @@ from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.handover import RUN_MAX_S
 from stepline.model.step import Step
-from stepline.model.usage import sum_usages
+from stepline.model.usage import ModelCall, sum_usages
 from stepline.programs.blocks import run_blocks
 from stepline.programs.bundle_files import read_bundle_files
 from stepline.programs.code import check_program, notice_code
@@ -198,7 +198,8 @@ def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> 
     reported = envelope is not None
     if envelope is None:
         envelope, reported = _lost(attempt, request, steered=steered)
-    batch = record(attempt, timeline.tail, index, _result(attempt, timeline, action, request, envelope))
+    result = _result(attempt, timeline, action, request, envelope)
+    batch = record(attempt, timeline.tail, index, result, calls=_model_calls(attempt, envelope))
     if batch is not None:
         _count(attempt, request, envelope)
         if request.profile.placement == "remote":
@@ -242,6 +243,13 @@ def _result(
         log_bytes=envelope.log_bytes if own else 0,
         usage=sum_usages(used) if (used := [call.usage for call in envelope.calls if call.usage]) else None,
     )
+
+
+def _model_calls(attempt: Attempt, envelope: Envelope) -> tuple[ModelCall, ...]:
+    """Return the model calls of a program's tools, at the prices of this deployment."""
+    made = (call for record in envelope.calls for call in record.models)
+    price = attempt.metering(0).call
+    return tuple(price(call.role, call.model, call.usage, id=call.id) for call in made)
 
 
 def _output(action: Action, request: ExecRequest, envelope: Envelope, context: ToolContext) -> ToolOutput:

@@ -14,7 +14,7 @@ import msgspec
 from stepline.model.base import Value
 from stepline.model.ids import Lane
 from stepline.model.source import Source
-from stepline.model.usage import Usage
+from stepline.model.usage import ModelCall, Usage
 
 PREVIEW_CHARS: Final = 8_000
 MIB: Final = 1024 * 1024
@@ -147,7 +147,7 @@ class Isolation(Value):
 class ToolCallRecord(Value):
     """A tool call by generated code; `ret` is the beginning of its result, as JSON.
 
-    `usage` is that of the model calls that the tool made.
+    `usage` is that of the model calls that the tool made, and `models` are these calls.
     """
 
     tool_id: str
@@ -159,6 +159,7 @@ class ToolCallRecord(Value):
     code: str = ""
     truncated: bool = False
     usage: Usage | None = None
+    models: tuple[ModelCall, ...] = ()
 
 
 class ToolEvent(Value):

@@ -1,0 +1,112 @@
+"""A model whose calls are recorded: each once, also those that failed, were ended early, or were tried again within a call."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+from stepline.model.tenancy.price import Prices
+from stepline.model.usage import ModelCall, Usage
+from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
+from stepline.ports.tenancy.ledger import Ledger
+
+
+def _keep_nothing(_: ModelCall) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metering:
+    """Where calls are recorded, and their prices on the date `at`.
+
+    `note` is told of a call when the provider has counted its prompt, and again at its end, so that others can record it
+    if this process dies meanwhile.
+    """
+
+    ledger: Ledger = field(default_factory=Ledger)
+    prices: Prices = field(default_factory=Prices)
+    at: str = ""
+    note: Callable[[ModelCall], None] = _keep_nothing
+
+    def call(self, role: str, model: str, usage: Usage, *, id: str = "") -> ModelCall:  # noqa: A002 - the field's name
+        """Return the record of a call with an id of its own, or the given one."""
+        return self.prices.call(role, model, usage, self.at, id=id or new_call_id())
+
+
+def new_call_id() -> str:
+    """Return an id that no other call of a conversation has."""
+    return secrets.token_hex(4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeteredModel:
+    """`usages` gets the tokens of each call, too."""
+
+    model: ModelClient
+    metering: Metering
+    usages: list[Usage] = field(default_factory=list)
+
+    def stream(self, request: ModelRequest) -> MeteredStream:
+        return MeteredStream(self.model.stream(request), request.role, self.metering, self.usages)
+
+
+class MeteredStream:
+    """A call that is recorded when its iteration ends or is left, whatever ends it."""
+
+    def __init__(self, running: ModelStream, role: str, metering: Metering, usages: list[Usage]) -> None:
+        self._running = running
+        self._role = role
+        self._metering = metering
+        self._usages = usages
+        self._id = new_call_id()
+        self._begun = False
+        self._recorded = False
+
+    def __enter__(self) -> Self:
+        self._running.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._running.__exit__(*exc)
+        self._record()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the text. The first piece may be empty: then the provider has only counted the prompt."""
+        noted = False
+        self._begun = True
+        try:
+            for piece in self._running:
+                if not noted:
+                    noted = True
+                    self._metering.note(self._call(self._running.completion()))
+                if piece:
+                    yield piece
+        finally:
+            self._record()
+
+    def abort(self) -> None:
+        self._running.abort()
+
+    def completion(self) -> Completion:
+        return self._running.completion()
+
+    def _record(self) -> None:
+        if self._recorded or not self._begun:
+            return
+        self._recorded = True
+        made, metering = self._running.completion(), self._metering
+        self._usages.append(made.cost)
+        for tokens in filter(_counts, made.tries):
+            metering.ledger.called(metering.call(self._role, made.model, tokens))
+        if _counts(made.usage):
+            call = self._call(made)
+            metering.ledger.called(call)
+            metering.note(call)
+
+    def _call(self, made: Completion) -> ModelCall:
+        return self._metering.call(self._role, made.model, made.usage, id=self._id)
+
+
+def _counts(usage: Usage) -> bool:
+    return bool(usage.prompt_tokens or usage.output_tokens)
