@@ -3,7 +3,7 @@
 Rows are scoped by the first word of their partition key, objects by the first word of their key, everything
 else by ARN. A transaction needs the actions it consists of and none of its own. AWS does not document whether
 it checks each action against that action's key or against all keys of the transaction: a role that opens a
-turn has both actions on both rows, which adds no power, since a row that may be put may be changed.
+turn, or charges an account, has the actions on all of these rows, which adds no power, since a row that may be put may be changed.
 """
 
 from __future__ import annotations
@@ -136,19 +136,37 @@ _LOGS: Final = f"exec/*/{LOG}"
 """The logs of running programs; beside them are rights and requests, which are for `act` and `execute`."""
 
 _LOG: Final = "GetItem Query PutItem"
-_OPENS: Final = f"{_LOG} UpdateItem"
+_OPENS: Final = f"{_LOG} UpdateItem ConditionCheckItem"
+_TALK: Final = "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem"
+"""On what is beside the log of a conversation: for roles that admit something, unless it was deleted."""
+_SLOTS: Final = "Query PutItem UpdateItem DeleteItem ConditionCheckItem"
+"""For roles that open turns, of which so many may run at once, and clear their marks."""
+_CHARGE: Final = "GetItem PutItem UpdateItem"
+"""On what a conversation was charged, for roles that charge accounts with it."""
+_ACCOUNT: Final = "PutItem UpdateItem"
+_LIMITED: Final = f"BatchGetItem {_ACCOUNT}"
+"""On accounts, for roles that also refuse what is beyond a limit."""
+
+_CONTENT: Final = "att out seg exec git store quarantine mem"
+"""The objects that the eraser deletes, with all versions: everything but tombstones."""
 
 ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "authorizer": _rows(TICKET="DeleteItem"),
     "api": (
         # Titles and feedback are batches; beside the log are the list, the mark of what was read, and what feedback counts.
         *_rows(
-            LOG="GetItem Query PutItem",
-            CONV="GetItem Query PutItem UpdateItem DeleteItem",
+            LOG=_OPENS,
+            CONV=_TALK,
             USER="Query DeleteItem",
             TICKET="PutItem",
             RATE="UpdateItem",
             UPLOAD="GetItem PutItem UpdateItem",
+            LIMITS="BatchGetItem PutItem",
+            ACCOUNT=_LIMITED,
+            SLOT="Query UpdateItem DeleteItem",
+            CHARGE=_CHARGE,
+            COST="Query PutItem",
+            PERSON="GetItem PutItem",
         ),
         _right("dynamodb", "Query", "users", "USER#*", "RATED#*"),
         _right("dynamodb", "Query", "feedback", "FEEDBACK#*"),
@@ -160,7 +178,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     # What a user's conversations said: rows are read from their logs, packed, and read again. It posts nothing.
     "search": (
-        *_rows(LOG="Query", CONV="GetItem"),
+        *_rows(LOG="Query", CONV="GetItem", COST="PutItem"),
         _right("dynamodb", "Query", "users", "USER#*"),
         *_objects(reads="att out seg mem", writes="mem", finds="mem"),
         *_RECALLS,
@@ -168,13 +186,18 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "socket": (
         *_rows(
             LOG=_OPENS,
-            CONV="GetItem Query PutItem UpdateItem DeleteItem",
+            CONV=_TALK,
             SOCKET="GetItem PutItem DeleteItem",
             USER="Query PutItem DeleteItem",
             DELTA="Query",
             TICKET="DeleteItem",
             RATE="UpdateItem",
             UPLOAD="GetItem",
+            LIMITS="BatchGetItem",
+            ACCOUNT=_LIMITED,
+            SLOT=_SLOTS,
+            CHARGE=_CHARGE,
+            COST="PutItem",
         ),
         # The objects of a message, of closing a turn that the message finds lost, and the log of a program; segments for
         # feedback, whose turn is looked up.
@@ -187,7 +210,15 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     # Another service of the account, through the library: it submits events, and reads no answers.
     "events": (
-        *_rows(LOG=_OPENS, CONV="GetItem Query PutItem UpdateItem DeleteItem", USER="Query DeleteItem"),
+        *_rows(
+            LOG=_OPENS,
+            CONV=_TALK,
+            USER="Query DeleteItem",
+            LIMITS="BatchGetItem",
+            ACCOUNT=_LIMITED,
+            SLOT=_SLOTS,
+            CHARGE=_CHARGE,
+        ),
         *_objects(reads="att out", writes="att out"),
         _STARTS,
         _right("states", "DescribeExecution", "executions"),
@@ -196,7 +227,16 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_INTERRUPTS,
     ),
     "decide": (
-        *_rows(LOG=_LOG, CONV="Query DeleteItem", USER="DeleteItem", DELTA="PutItem"),
+        *_rows(
+            LOG=_LOG,
+            CONV="Query DeleteItem",
+            USER="DeleteItem",
+            DELTA="Query PutItem",
+            LIMITS="BatchGetItem",
+            ACCOUNT=_LIMITED,
+            CHARGE=_CHARGE,
+            COST="PutItem",
+        ),
         *_objects(reads="att out git seg store", writes="out seg store", finds="git store"),
         _POSTS,
         _TELLS,
@@ -204,7 +244,13 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     "act": (
         # A turn that waits for a person is taken off the listing of open ones.
-        *_rows(LOG=_LOG, CONV="Query UpdateItem DeleteItem", USER="DeleteItem"),
+        *_rows(
+            LOG=_LOG,
+            CONV="Query UpdateItem DeleteItem",
+            USER="DeleteItem",
+            SLOT="UpdateItem DeleteItem",
+            COST="PutItem",
+        ),
         # Its role also signs the URLs of a task's requests. A search of memory reads a user's conversations.
         *_objects(reads="att out exec seg mem store", writes="out exec mem store", finds="exec mem store"),
         _right("dynamodb", "Query", "users", "USER#*"),
@@ -219,21 +265,27 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("iam", "PassRole", "task roles", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
     ),
-    # The role of programs: it reads the log and stores a run's results, nothing else.
+    # The role of programs: it reads the log, stores a run's results and what it cost, nothing else.
     "execute": (
-        *_rows(LOG="GetItem Query"),
+        *_rows(LOG="GetItem Query", COST="PutItem"),
         *_objects(reads="att out exec", writes="out exec", finds="exec"),
     ),
     # What a running program prints: it reads the log of the program, and posts.
     "output": (
-        *_rows(LOG="Query", CONV="Query DeleteItem", USER="DeleteItem"),
+        *_rows(LOG="Query", CONV="Query DeleteItem", USER="DeleteItem", COST="PutItem"),
         *_objects(reads=_LOGS, finds="exec"),
         _POSTS,
         _TELLS,
     ),
     # A file that a client has posted: it is judged, moved to the attachments or deleted, and the verdict is posted.
     "preflight": (
-        *_rows(LOG="Query", UPLOAD="GetItem UpdateItem", CONV="Query DeleteItem", USER="DeleteItem"),
+        *_rows(
+            LOG="Query",
+            UPLOAD="GetItem UpdateItem",
+            CONV="Query DeleteItem",
+            USER="DeleteItem",
+            COST="PutItem",
+        ),
         *_objects(reads="quarantine", writes="att", deletes="quarantine", finds="quarantine"),
         # The tag that GuardDuty's malware protection leaves.
         _right("s3", "GetObjectTagging", "objects", "quarantine"),
@@ -241,7 +293,15 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _TELLS,
     ),
     "close": (
-        *_rows(LOG=_OPENS, CONV="Query PutItem UpdateItem DeleteItem", USER="Query DeleteItem"),
+        *_rows(
+            LOG=_OPENS,
+            CONV="Query PutItem UpdateItem DeleteItem ConditionCheckItem",
+            USER="Query DeleteItem",
+            ACCOUNT=_ACCOUNT,
+            SLOT=_SLOTS,
+            CHARGE=_CHARGE,
+            COST="PutItem",
+        ),
         *_objects(reads="att out git seg store", writes="out git store", finds="git store"),
         _STARTS,
         _POSTS,
@@ -253,9 +313,13 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         # It cleans up handovers to tasks even where tasks have been turned off.
         *_rows(
             LOG=_OPENS,
-            CONV="Query PutItem UpdateItem DeleteItem",
+            CONV="Query PutItem UpdateItem DeleteItem ConditionCheckItem",
             USER="Query DeleteItem",
             EXEC="GetItem DeleteItem",
+            ACCOUNT=_ACCOUNT,
+            SLOT=_SLOTS,
+            CHARGE=_CHARGE,
+            COST="PutItem",
         ),
         _right("secretsmanager", "DeleteSecret", "handovers"),
         _right("dynamodb", "Query", "lanes", "0", "exec"),
@@ -269,10 +333,28 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("ecs", "ListTasks", "cluster", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
     ),
-    # What is deleted goes: rows, objects with all versions, and a user's counters. It reads what it needs to find them.
+    # What was deleted goes, and a batch that it reads tells it what there is; a tombstone and what a user asked for stay.
     "eraser": (
-        *_rows(CONV="GetItem Query"),
-        _right("dynamodb", "Query", "lanes", "erase"),
+        *_rows(
+            LOG="Query PutItem BatchWriteItem",
+            CONV="GetItem Query PutItem UpdateItem BatchWriteItem",
+            USER="Query BatchWriteItem",
+            DELTA="Query BatchWriteItem",
+            UPLOAD="Query BatchWriteItem",
+            COST="Query BatchWriteItem",
+            CHARGE="Query BatchWriteItem",
+            ACCOUNT="Query DeleteItem",
+            LIMITS="DeleteItem",
+            PERSON="GetItem PutItem",
+        ),
+        _right("dynamodb", "Query", "lanes", "erase", "erase_user"),
+        _right("dynamodb", "Query", "users", "USER#*"),
+        _right("s3", "ListBucketVersions", "absence", *_CONTENT.split()),
+        _right("s3", "DeleteObjectVersion", "objects", *_CONTENT.split()),
+        *_objects(reads="mem", writes="mem tomb", finds="mem"),
+        _right("execute-api", "ManageConnections", "endings"),
+        _POSTS,
+        _TELLS,
     ),
     "machine": (_right("lambda", "InvokeFunction", "aliases", "decide", "act", "execute", "close"),),
 }

@@ -9,32 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from stepline.model.tenancy.aws_price import UNITS
+
 Templates = Mapping[str, Mapping[str, Any]]
 """A deployment's templates by stack name."""
-
-REGION: Final = "us-east-1"
-READ: Final = "November 2026"
-
-
-class Price(NamedTuple):
-    """One list price in US dollars."""
-
-    usd: float
-    unit: str
-
-
-PRICES: Final[Mapping[str, Price]] = {
-    "alarm": Price(0.10, "metric that an alarm reads, a month"),
-    "secret": Price(0.40, "secret, a month; by the hour, each hour begun"),
-    "snapshot": Price(0.0000015046, "GB of a function's memory, a second, while a version has a snapshot"),
-    "function time": Price(0.0000133334, "GB of a function's memory, a second (arm64)"),
-    "function call": Price(0.0000002, "call of a function"),
-    "image": Price(0.10, "GB in ECR, a month"),
-    "secret call": Price(0.000005, "request to the service of secrets"),
-    "task processor": Price(0.03238, "vCPU of a task, an hour (arm64)"),
-    "task memory": Price(0.00356, "GB of a task, an hour (arm64)"),
-    "task address": Price(0.005, "public IPv4 address, an hour"),
-}
 
 TASK: Final = "AWS::ECS::TaskDefinition"
 HOURS: Final = 730
@@ -101,14 +79,14 @@ def price_run(templates: Templates) -> tuple[float, float]:
     task = sum(
         hours
         * (
-            int(one["Properties"]["Cpu"]) / 1024 * PRICES["task processor"].usd
-            + int(one["Properties"]["Memory"]) / 1024 * PRICES["task memory"].usd
-            + PRICES["task address"].usd
+            int(one["Properties"]["Cpu"]) / 1024 * UNITS["task processor"].usd
+            + int(one["Properties"]["Memory"]) / 1024 * UNITS["task memory"].usd
+            + UNITS["task address"].usd
         )
         for one in tasks
     )
     # Secrets are billed by the hour, and a handover lives for seconds.
-    secret = PRICES["secret"].usd / HOURS + SECRET_CALLS * PRICES["secret call"].usd
+    secret = UNITS["secret"].usd / HOURS + SECRET_CALLS * UNITS["secret call"].usd
     return task, secret if tasks else 0.0
 
 
@@ -127,20 +105,20 @@ def _family(resource: Mapping[str, Any]) -> str:
 
 def _lines(resources: list[Mapping[str, Any]]) -> Iterator[Line]:
     metrics = sum(_alarm_metrics(one["Properties"]) for one in _of(resources, "AWS::CloudWatch::Alarm"))
-    yield Line("alarms", f"{metrics} metrics", metrics * PRICES["alarm"].usd)
+    yield Line("alarms", f"{metrics} metrics", metrics * UNITS["alarm"].usd)
     functions = [one["Properties"] for one in _of(resources, "AWS::Lambda::Function")]
     keyed = any("STEPLINE_MODEL_SECRET_ARN" in _variables(function) for function in functions)
     secrets = len(_of(resources, "AWS::SecretsManager::Secret")) + keyed
-    yield Line("the secret with the model's key", "1 secret", secrets * PRICES["secret"].usd)
+    yield Line("the secret with the model's key", "1 secret", secrets * UNITS["secret"].usd)
     kept_gb = sum(function["MemorySize"] for function in functions if "SnapStart" in function) / 1024
-    yield Line("SnapStart", f"{kept_gb:g} GB", kept_gb * MONTH_S * PRICES["snapshot"].usd)
+    yield Line("SnapStart", f"{kept_gb:g} GB", kept_gb * MONTH_S * UNITS["snapshot"].usd)
     ticks = [ticks for rule in _of(resources, "AWS::Events::Rule") if (ticks := _ticks(rule))]
     clocked = [one for one in functions if one["Handler"].split(".")[1] in CLOCKED]
     clocked_gb = sum(one["MemorySize"] for one in clocked) / 1024 / max(1, len(clocked))
-    tick = PRICES["function call"].usd + SWEEP_S * clocked_gb * PRICES["function time"].usd
+    tick = UNITS["function call"].usd + SWEEP_S * clocked_gb * UNITS["function time"].usd
     yield Line("the clocks of sweeper and eraser", f"{sum(ticks):,} calls", sum(ticks) * tick)
     image_gb = IMAGE_GB if _of(resources, TASK) else 0
-    yield Line("the image of programs", f"{IMAGE_GB} GB", image_gb * PRICES["image"].usd)
+    yield Line("the image of programs", f"{IMAGE_GB} GB", image_gb * UNITS["image"].usd)
 
 
 def _of(resources: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
 from stepline.adapters.aws.rate import DynamoRate
+from stepline.adapters.aws.tenancy.account import DynamoAccounts
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
@@ -231,6 +232,7 @@ class Cloud(Conversation):
             subscriptions=subscriptions,
             tickets=DynamoTickets(table, clock),
             rate=DynamoRate(table),
+            accounts=DynamoAccounts(table),
             publisher=publisher,
             broadcast=Posting(
                 subscriptions=subscriptions, publisher=publisher, meter=self.ports.meter, clock=clock

@@ -75,11 +75,13 @@ def test_rows_are_scoped_by_the_first_word_of_their_key(any_stage):
 def test_where_programs_run_nobody_writes_the_log_posts_or_starts_anything(local):
     assert {one for one in local.roles.actions("ExecuteRole") if not one.startswith("logs:")} == {
         "dynamodb:GetItem",
+        "dynamodb:PutItem",
         "dynamodb:Query",
         "s3:GetObject",
         "s3:ListBucket",
         "s3:PutObject",
     }
+    assert "dynamodb:PutItem → <Table> [keys: COST#*]" in local.roles.lines("ExecuteRole")
 
 
 def test_a_task_touches_no_row_and_no_object(prod):
@@ -100,8 +102,46 @@ def test_only_act_and_execute_touch_what_belongs_to_runs(local):
     assert touchers("exec/*/log.json") == {"socket", "output"}
 
 
-def test_nobody_scans_the_table(any_stage):
-    assert not holders(any_stage, "dynamodb:Scan") | holders(any_stage, "dynamodb:BatchGetItem")
+def of_rows(synthesis, *actions):
+    """Pairs of a function and a key of rows to which it may do one of these."""
+    return {
+        (name, key)
+        for name in synthesis.functions
+        for line in synthesis.roles.lines(role_of(name))
+        if "/index/" not in line and {f"dynamodb:{action}" for action in actions} & set(line.split())
+        for key in line.partition("[keys: ")[2].removesuffix("]").split()
+    }
+
+
+def test_nobody_scans_the_table_and_a_batch_of_reads_is_of_limits_and_what_was_used(any_stage):
+    assert not holders(any_stage, "dynamodb:Scan")
+    assert {key for _, key in of_rows(any_stage, "BatchGetItem")} == {"ACCOUNT#*", "LIMITS#*"}
+
+
+def test_the_api_alone_sets_limits_and_nobody_but_the_eraser_takes_them_away(any_stage):
+    changers = of_rows(any_stage, "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem")
+    assert {name for name, key in changers if key == "LIMITS#*"} == {"api", "eraser"}
+    assert ("eraser", "LIMITS#*") not in of_rows(any_stage, "PutItem", "UpdateItem")
+
+
+def test_the_eraser_alone_deletes_of_logs_and_of_what_was_spent_and_of_objects(any_stage):
+    deleters = of_rows(any_stage, "DeleteItem", "BatchWriteItem")
+    kept = {"LOG#*", "DELTA#*", "UPLOAD#*", "COST#*", "CHARGE#*", "ACCOUNT#*", "LIMITS#*"}
+    assert {name for name, key in deleters if key in kept} == {"eraser"}
+    assert holders(any_stage, "dynamodb:BatchWriteItem") == {"eraser"}
+    assert holders(any_stage, "s3:DeleteObjectVersion") == {"eraser"}
+    assert holders(any_stage, "s3:ListBucketVersions") == {"eraser"}
+    assert holders(any_stage, "s3:DeleteObject") == {"preflight"}
+
+
+def test_nobody_deletes_a_tombstone_that_is_kept_outside_the_table(any_stage):
+    touchers = {
+        (name, action)
+        for name in any_stage.functions
+        for action in any_stage.roles.actions(role_of(name))
+        if "<Artifacts>/tomb/*" in any_stage.roles.resources(role_of(name), action)
+    }
+    assert touchers == {("eraser", "s3:PutObject")}
 
 
 def test_the_authorizer_may_redeem_a_ticket_and_nothing_else(any_stage):
@@ -135,7 +175,7 @@ def test_only_act_which_searches_reads_the_key_of_the_search_engine(prod):
 
 def test_only_those_who_have_something_to_tell_read_the_url_of_redis(prod, dev):
     assert readers(prod, "redis-AbCdEf") == {
-        *("api", "socket", "decide", "act", "output", "preflight", "close", "sweeper"),
+        *("api", "socket", "decide", "act", "output", "preflight", "close", "sweeper", "eraser"),
     }
     assert holders(dev, "secretsmanager:GetSecretValue") == set()
 
@@ -172,17 +212,18 @@ def test_a_service_that_submits_events_reads_no_stream_no_ticket_and_no_model_ke
     assert "states:StopExecution" not in lines
 
 
-def test_the_memory_of_users_is_for_the_tools_and_for_searches_alone(any_stage):
+def test_the_memory_of_users_is_for_the_tools_for_searches_and_for_the_eraser_alone(any_stage):
     readers = {
         name for name in any_stage.roles.trusts if "<Artifacts>/mem" in str(any_stage.roles.lines(name))
     }
-    assert readers == {role_of("act"), role_of("search")}
+    assert readers == {role_of("act"), role_of("search"), role_of("eraser")}
 
 
-def test_posting_is_all_one_may_do_to_a_connection(any_stage):
+def test_posting_is_all_one_may_do_to_a_connection_but_for_the_eraser_which_closes_it(any_stage):
     for function in holders(any_stage, "execute-api:ManageConnections"):
-        (resource,) = any_stage.roles.resources(role_of(function), "execute-api:ManageConnections")
-        assert resource.endswith("/live/POST/@connections/*")
+        resources = any_stage.roles.resources(role_of(function), "execute-api:ManageConnections")
+        methods = {resource.removesuffix("/@connections/*").rpartition("/live/")[2] for resource in resources}
+        assert methods == ({"POST", "DELETE"} if function == "eraser" else {"POST"})
 
 
 def test_the_sweeper_looks_for_what_was_left_open_and_the_eraser_for_what_is_to_go(any_stage):
@@ -192,7 +233,7 @@ def test_the_sweeper_looks_for_what_was_left_open_and_the_eraser_for_what_is_to_
         for line in any_stage.roles.lines(role_of(name))
         if line.startswith("dynamodb:Query → <Table>/index/GSI3 ")
     }
-    assert lookers == {"sweeper": "0 exec", "eraser": "erase"}
+    assert lookers == {"sweeper": "0 exec", "eraser": "erase erase_user"}
 
 
 def test_the_api_alone_calls_the_eraser_and_nobody_else_calls_a_function(any_stage):

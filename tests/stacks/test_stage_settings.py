@@ -6,8 +6,8 @@ import pytest
 
 from stacks.stage import Stage
 from stepline.errors import InputError
-from stepline.ports.model import RoleChoice
 from stepline.model.tenancy.limits import Limits
+from stepline.ports.model import RoleChoice
 from stepline.settings import BundleChoice, Settings, env
 
 
