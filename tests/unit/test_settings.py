@@ -5,6 +5,7 @@ from stepline.bootstrap.choice import policy
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.rules import ContextRules
 from stepline.errors import InputError
+from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.ports.model import DECISION_ROLE, RoleChoice
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import TABLE, BundleChoice, Settings, env
@@ -17,6 +18,8 @@ OTHER_VALUES = {
     "multi_action": ("yes", "safe_fanout"),
     "protocol": ("tolerant", "tolerant"),
     "agent_version": ("v2", "v2"),
+    "prices": ('{"aws": {"post": 1.5}}', {"aws": {"post": 1.5}}),
+    "limits": ('{"user": {"usd_day": 2.5}}', {"user": Limits(usd_day=2.5)}),
     "inspect": ("none", "none"),
     "av_scan": ("clamd", "clamd"),
     "av_timeout_s": ("4.5", 4.5),
@@ -167,6 +170,42 @@ def test_what_bounds_a_round_reaches_the_agent_and_its_instructions():
     assert in_memory(Settings.from_env(said)).agent.fanout.limit == 1
     plain = in_memory(Settings.from_env({})).agent
     assert (plain.fanout.mode, plain.strict) == ("off", True)
+
+
+def test_accounts_have_the_limits_that_the_stage_sets_and_users_their_messages():
+    said = {
+        "STEPLINE_LIMITS": '{"user": {"turns_at_once": 3}, "tenant": {"usd_month": 100, "stopped": "maintenance"}}',
+        "STEPLINE_USER_MESSAGES_PER_MINUTE": "9",
+        "STEPLINE_BUNDLES": '{"docs": "bundles.docs"}',
+    }
+    expected = ScopeLimits(
+        user=Limits(turns_at_once=3, messages_per_minute=9),
+        tenant=Limits(usd_month=100, stopped="maintenance"),
+    )
+    ports = in_memory(Settings.from_env(said)).ports
+    assert [ports.of(name).policy.limits for name in ("", "docs")] == [expected, expected]
+    said["STEPLINE_LIMITS"] = '{"user": {"messages_per_minute": 2}}'
+    assert policy(Settings.from_env(said)).limits == ScopeLimits(user=Limits(messages_per_minute=2))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"users": {"usd_day": 5}}',
+        '{"tenant/acme": {"usd_day": 5}}',
+        '{"user": {"usd_day": -1}}',
+        '{"user": {"usd_day": "5"}}',
+        '{"user": {"usd_day": NaN}}',
+        '{"user": {"usd_day": Infinity}}',
+        '{"user": {"dollars": 5}}',
+        '{"user": 5}',
+        "[]",
+    ],
+)
+def test_limits_that_are_none_are_refused(text):
+    with pytest.raises(InputError) as caught:
+        Settings.from_env({"STEPLINE_LIMITS": text})
+    assert caught.value.reason == "bad_setting"
 
 
 def rules(**said):

@@ -12,7 +12,6 @@ from stepline.errors import AuthError
 from stepline.inspection.documents import export_documents, page_log, show_blocks
 from stepline.inspection.model_reply import show_reply
 from stepline.inspection.permission import check_inspect
-from stepline.model.tenancy.price import Prices, dollars
 from stepline.inspection.receipt import make_receipts
 from stepline.inspection.rounds import list_rounds
 from stepline.model.block import Block, Body
@@ -81,27 +80,6 @@ def test_a_receipt_tells_dollars_where_the_model_has_a_price(monkeypatch: pytest
     one = (1_000 * 2 + 4_000 * 2.5 + 20_000 * 0.2 + 500 * 10) / 1_000_000
     assert [round_.usd for round_ in turn.rounds] == [pytest.approx(one)] * 2
     assert (turn.usd, turn.priced) == (pytest.approx(2 * one), True)
-
-
-@pytest.mark.parametrize(
-    ("model", "usage", "at", "usd"),
-    [
-        ("claude-opus-5-5", Usage(input_tokens=1_000_000), "2026-11-01", 4.0),
-        ("claude-opus-5-20260724", Usage(output_tokens=1_000_000), "2026-11-01", 25.0),
-        ("claude-sonnet-5-5", Usage(cache_read_tokens=1_000_000), "2026-10-06T23:59:59Z", 0.2),
-        ("claude-sonnet-5-5", Usage(cache_read_tokens=1_000_000), "2026-10-07T00:00:00Z", 0.1),
-        ("claude-sonnet-5", Usage(cache_write_1h_tokens=1_000_000), "2026-11-01", 4.0),
-        ("claude-haiku-5-5", Usage(input_tokens=100_000), "2026-11-01", 0.01),
-        ("claude-haiku-5-5", Usage(input_tokens=100_001), "2026-11-01", 0.0500005),
-        ("global.anthropic.claude-sonnet-5-5", Usage(input_tokens=1), "2026-11-01", None),
-        ("gpt-6", Usage(input_tokens=1), "2026-11-01", None),
-    ],
-)
-def test_the_price_of_a_call_is_that_of_its_model_and_its_day(
-    model: str, usage: Usage, at: str, usd: float | None
-) -> None:
-    nanos = Prices().nanos(model, usage, at)
-    assert (None if nanos is None else dollars(nanos)) == usd
 
 
 def test_a_reply_has_what_the_model_thought_decided_and_wrote() -> None:

@@ -18,6 +18,7 @@ from stepline.model.base import Value
 from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.model.ids import FURTHER_BUNDLE
 from stepline.model.program.execution import Placement, Scope, Strategy, Switch, WorkspaceMode
+from stepline.model.tenancy.limits import Limits
 from stepline.model.version import VERSIONS, AgentVersion
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
@@ -209,6 +210,21 @@ class Settings(Value):
         "Messages one user may send in a minute, over all connections. 0: limited by the stage's throttle only.",
         unit="messages",
         minimum=0,
+    )
+    limits: Mapping[str, Limits] = setting(
+        "STEPLINE_LIMITS",
+        {},
+        'JSON object: the limits of every `user`, `project` and `tenant` for which an admin has set no others ([tenants](../concepts/tenants.md)), such as `{"user": {"turns_at_once": 3, "usd_day": 5}}`.',
+        items=Limits,
+        names=re.compile("user|project|tenant"),
+        handed_on=False,
+    )
+    prices: Mapping[str, Any] = setting(
+        "STEPLINE_PRICES",
+        {},
+        "JSON object: prices that stand before those of the table. `models` is a list of objects with `model` (the beginning of its name), `plain`, `read` and `output` in dollars for a million tokens, and `since` (a date) or `above` (tokens of a prompt) where a price holds for no others; `aws` has dollars by the name of a unit.",
+        names=re.compile("models|aws"),
+        handed_on=False,
     )
     allowed_origins: tuple[str, ...] = setting(
         "STEPLINE_ALLOWED_ORIGINS",

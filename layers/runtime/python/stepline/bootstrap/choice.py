@@ -21,6 +21,7 @@ from stepline.errors import InputError
 from stepline.events.filter import EventFilter
 from stepline.log.bindings import BundleRules, Policy
 from stepline.model.tenancy.limits import Limits, ScopeLimits, overlaid
+from stepline.model.tenancy.price import read_prices
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.model import DECISION_ROLE
@@ -49,6 +50,7 @@ def policy(settings: Settings) -> Policy:
     rounds = ROUND_CAP.resolve(
         props=settings.bundle_props, assembly=settings.assembly, setting=settings.max_iterations
     )
+    roles = plan_roles(settings.model_provider, settings.model_roles)
     return Policy(
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
@@ -63,6 +65,8 @@ def policy(settings: Settings) -> Policy:
         message_max_chars=settings.message_max_chars,
         message_max_bytes=settings.message_max_bytes,
         context=context_rules(settings),
+        prices=read_prices(settings.prices),
+        models={name: role.model for name, role in roles.items()},
     )
 
 

@@ -7,7 +7,7 @@ they are whole numbers. Source: the page "Pricing" of platform.claude.com, read 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -99,11 +99,11 @@ class Prices(Value, forbid_unknown_fields=True):
         )
 
 
-def read_prices(text: str) -> Prices:
-    """Return the prices of the setting; the table's alone for "". Raises InputError `bad_prices`."""
+def read_prices(given: Mapping[str, Any]) -> Prices:
+    """Return the prices of the setting; the table's alone if it is empty. Raises InputError `bad_prices`."""
     try:
-        return msgspec.json.decode(text, type=Prices) if text else Prices()
-    except msgspec.DecodeError as error:
+        return msgspec.convert(given, Prices)
+    except msgspec.ValidationError as error:
         raise InputError(f"STEPLINE_PRICES: {error}", code="bad_prices") from error
 
 
