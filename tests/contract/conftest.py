@@ -22,6 +22,7 @@ from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.tenancy.costs import MemoryCosts
+from stepline.adapters.memory.tenancy.account import MemoryAccounts
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.local.stage.deployed import credentials
 from stepline.model.ids import Lane
@@ -43,6 +44,7 @@ class Memory:
         self.subscriptions = MemorySubscriptions(self.clock)
         self.tickets = MemoryTickets(self.clock)
         self.rate = MemoryRate()
+        self.accounts = MemoryAccounts()
         self.costs = MemoryCosts()
         self.deltas = MemoryDeltas(self.clock)
         self.machine = MemoryMachine()

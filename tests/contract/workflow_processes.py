@@ -31,8 +31,8 @@ class Watched:
     def __getattr__(self, name):
         return getattr(self._log, name)
 
-    def put(self, lane, batch, *, message_id="", marks_open=False):
-        put = self._log.put(lane, batch, message_id=message_id, marks_open=marks_open)
+    def put(self, lane, batch, *, message_id="", **fields):
+        put = self._log.put(lane, batch, message_id=message_id, **fields)
         if message_id:
             self.entered.put(message_id)
         return put
@@ -56,6 +56,7 @@ class WorkflowProcesses:
             subscriptions=backend.subscriptions,
             tickets=backend.tickets,
             rate=backend.rate,
+            accounts=backend.accounts,
             deltas=backend.deltas,
             publisher=publisher,
             relay=relay,

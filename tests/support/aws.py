@@ -25,6 +25,7 @@ from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
 from stepline.adapters.aws.rate import DynamoRate
+from stepline.adapters.aws.tenancy.account import DynamoAccounts
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
@@ -78,6 +79,7 @@ class Aws:
         self.subscriptions = DynamoSubscriptions(self.table, self.clock)
         self.tickets = DynamoTickets(self.table, self.clock)
         self.rate = DynamoRate(self.table)
+        self.accounts = DynamoAccounts(self.table)
         self.costs = DynamoCosts(self.table)
         self.deltas = DynamoDeltas(self.table, self.clock)
         self.machine_arn = create_machine(self.name)

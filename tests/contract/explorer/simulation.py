@@ -19,6 +19,7 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.tenancy.costs import MemoryCosts
+from stepline.adapters.memory.tenancy.account import MemoryAccounts
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.delivery import resume as resume_step
@@ -79,6 +80,7 @@ class Simulation:
     artifacts: Any = field(default_factory=MemoryArtifacts)
     machine: MemoryMachine = field(default_factory=MemoryMachine)
     clock: MemoryClock = field(default_factory=MemoryClock)
+    accounts: Any = field(default_factory=MemoryAccounts)
     effects: Counter[str] = field(default_factory=Counter)
     processes: list[Process] = field(default_factory=list)
     driven: list[str] = field(default_factory=list)
@@ -143,6 +145,7 @@ class Simulation:
             uploads=MemoryUploads(),
             tickets=MemoryTickets(self.clock),
             rate=MemoryRate(),
+            accounts=Proxy(process, "accounts", self.accounts),
             costs=MemoryCosts(),
             clock=self.clock,
             meter=MemoryMeter(),

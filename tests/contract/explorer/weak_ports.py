@@ -15,8 +15,8 @@ from .process import Proxy
 
 
 class NoMessageRows(MemoryLog):
-    def put(self, lane: Any, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Any:
-        return super().put(lane, batch, marks_open=marks_open)
+    def put(self, lane: Any, batch: Batch, *, message_id: str = "", **fields: Any) -> Any:
+        return super().put(lane, batch, **fields)
 
     def admitted(self, lane: Any, message_id: str) -> None:
         return None
@@ -40,7 +40,9 @@ class MarksLater(Proxy):
         if method != "put":
             return super().__getattr__(method)
 
-        def put(lane: Any, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Any:
+        def put(
+            lane: Any, batch: Batch, *, message_id: str = "", marks_open: bool = False, slots: Any = None
+        ) -> Any:
             done = self._process.call("log", "put", self._adapter.put, lane, batch, message_id=message_id)
             if marks_open:
                 mark = OpenLane(lane=lane, n=batch.n, since=batch.at)

@@ -45,8 +45,8 @@ class Ablation:
 class NoMessageRows(MemoryLog):
     """Admits whatever comes, as if it came for the first time."""
 
-    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
-        return super().put(lane, batch, marks_open=marks_open)
+    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", **fields: Any) -> Put:
+        return super().put(lane, batch, **fields)
 
 
 def _tell_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 from stepline.log.bindings import Ports
 
 WRITES: Final[Mapping[str, frozenset[str]]] = {
+    "Accounts": frozenset({"set_limits", "post", "forget"}),
     "Artifacts": frozenset({"put", "replace"}),
     "Broadcast": frozenset({"send"}),
     "Costs": frozenset({"put"}),
@@ -42,6 +43,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
 """What changes the world, by protocol."""
 
 READS: Final[Mapping[str, frozenset[str]]] = {
+    "Accounts": frozenset({"limits", "used", "account"}),
     "Artifacts": frozenset({"get", "stream", "heads", "size"}),
     "Cancel": frozenset({"requested", "wait"}),
     "Costs": frozenset({"of"}),
@@ -55,7 +57,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Log": frozenset(
         {
             *("get", "tail", "since", "admitted", "open_lanes", "conversations", "listing"),
-            *("feedback", "conversation_feedback"),
+            *("feedback", "conversation_feedback", "held_slots", "taken_slots"),
         }
     ),
     "Machine": frozenset({"status"}),

@@ -30,9 +30,9 @@ class ExpiringLog(MemoryLog):
 
     clock: MemoryClock
 
-    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
+    def put(self, lane: Lane, batch: Batch, **fields: Any) -> Put:
         self._expire()
-        return super().put(lane, batch, message_id=message_id, marks_open=marks_open)
+        return super().put(lane, batch, **fields)
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
         self._expire()

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
 from stepline.errors import NotFoundError
-from stepline.ingress.access import check_rate
+from stepline.ingress.allow import check_rate
 from stepline.ingress.feedback import Opinion, Stated, submit_feedback
 from stepline.log.rated_conversations import ORIGINS, count_period, list_rated, rates_of, read_period
 from stepline.model.base import Value

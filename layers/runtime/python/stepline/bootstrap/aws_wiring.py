@@ -16,6 +16,8 @@ from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.aws.tenancy.costs import DynamoCosts
+from stepline.adapters.aws.tenancy.erasure import AwsErasure
+from stepline.adapters.aws.tenancy.account import DynamoAccounts
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.parallel import ParallelPosts
@@ -71,7 +73,9 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
         subscriptions=subscriptions,
         tickets=DynamoTickets(table, clock),
         rate=DynamoRate(table),
+        accounts=DynamoAccounts(table),
         costs=DynamoCosts(table),
+        erasure=AwsErasure(table, settings.bucket, clock),
         publisher=publisher,
         broadcast=live.broadcast,
         signals=live.signals,

@@ -18,6 +18,8 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.tenancy.costs import MemoryCosts
+from stepline.adapters.memory.tenancy.erasure import MemoryErasure
+from stepline.adapters.memory.tenancy.account import MemoryAccounts
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.bootstrap.choice import bundle_rules, outward, pages_of, policy, search_of, servers_of
@@ -51,7 +53,9 @@ def in_memory(
         subscriptions=subscriptions,
         tickets=MemoryTickets(clock),
         rate=MemoryRate(),
+        accounts=MemoryAccounts(),
         costs=MemoryCosts(),
+        erasure=MemoryErasure(log, artifacts),
         publisher=publisher,
         broadcast=Posting(subscriptions=subscriptions, publisher=publisher, meter=meter, clock=clock),
         signals=MemorySignals(log),

@@ -1,15 +1,14 @@
-"""Access: allowed origins, tickets or bearer tokens of a trusted issuer, and the rate of messages.
+"""Access: allowed origins, and tickets or bearer tokens of a trusted issuer.
 
-The rate is counted per user, over all connections, in every minute of the clock. A ticket opens a connection
+A ticket opens a connection
 for a client that has shown a token, or renews an open one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
-from stepline.errors import AuthError, LimitError
+from stepline.errors import AuthError
 from stepline.log.bindings import Ports
 from stepline.model.base import Value
 from stepline.ports.channel import Principal
@@ -55,27 +54,6 @@ def check_origin(origin: str, allowed: Sequence[str]) -> None:
     """
     if origin and (origin == "null" or origin not in allowed):
         raise AuthError("this origin may not connect", code="origin_not_allowed")
-
-
-MINUTE_S: Final = 60
-
-
-def check_rate(ports: Ports, principal: Principal) -> None:
-    """Count one message; a refused one counts too, and so does one that is sent again.
-
-    Raises:
-        LimitError: `rate_limited`, with a sentence and `retry_after_s` that say when to try again.
-    """
-    limit = ports.policy.user_messages_per_minute
-    if limit <= 0:
-        return
-    minute, passed_s = divmod(int(ports.clock.now().timestamp()), MINUTE_S)
-    if ports.rate.count(principal, minute) > limit:
-        raise LimitError(
-            f"You may send {limit} messages a minute. Please send this one again in {MINUTE_S - passed_s} s.",
-            code="rate_limited",
-            retry_after_s=MINUTE_S - passed_s,
-        )
 
 
 class Grant(Value):

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_draft
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from stepline.delivery.allowance import Allowance, read_allowance
 from stepline.delivery.effect import project, publish, redo
-from stepline.errors import InputError, NotFoundError, UnknownOutcome
+from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
+from stepline.ingress.allow import check_admission, claim_slots
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
@@ -85,24 +88,35 @@ def admit(
     connection: str = "",
     until_s: int = 0,
     founds: bool = True,
+    allowance: Allowance | None = None,
 ) -> Admitted:
     """Put the message into the conversation's log, once, start or check its execution, and publish it.
 
     Its sender's `connection` is subscribed until `until_s`. Without `founds` the conversation must exist
-    already.
+    already. `allowance` is the sender's, if it was read before.
 
     Raises:
         InputError: `message_id_taken`, by an event of another source; the errors of `choose_bundle`.
         NotFoundError: the conversation belongs to another user, or does not exist.
+        LimitError: `stopped`, `limit_tokens`, `limit_usd`, `limit_storage`, `limit_turns`; of a steer never.
         BusyError: the lane is contended; the client sends again.
     """
     journal = Journal(ports, lane, "admit")
+    allowed = allowance or read_allowance(ports, lane.tenant, lane.project, arrival.user)
 
-    def plan(tail: Batch) -> Draft:
+    def plan(tail: Batch) -> Draft | Batch:
         check_owner(tail, arrival.user)
         if not tail.n and not founds:
             raise NotFoundError("no such conversation")
-        return draft_admission(ports, lane, arrival, tail, asked=pending(journal, tail.state))
+        draft = draft_admission(ports, lane, arrival, tail, asked=pending(journal, tail.state))
+        try:
+            check_admission(ports, allowed, draft)
+            return replace_draft(draft, slots=claim_slots(ports, lane, allowed, draft))
+        except LimitError:
+            said = ports.log.admitted(lane, arrival.message_id)  # sent again: it was allowed then
+            if said is None:
+                raise
+            return again(said)
 
     def again(n: int) -> Batch:
         found = journal.get(n)

@@ -7,15 +7,18 @@ Source: docs/concepts/log.md#parked-turns.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from stepline.delivery.allowance import Allowance, read_allowance
 from stepline.delivery.effect import publish
 from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
 from stepline.ingress.admit import pending, see_to, settle_request
+from stepline.ingress.allow import claim_slots
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
@@ -49,11 +52,18 @@ class Settled:
 
 
 def answer_request(
-    ports: Ports, lane: Lane, answer: Answer, *, connection: str = "", until_s: int = 0
+    ports: Ports,
+    lane: Lane,
+    answer: Answer,
+    *,
+    connection: str = "",
+    until_s: int = 0,
+    allowance: Allowance | None = None,
 ) -> Settled:
     """Put the answer into the log, once, and start the execution that goes on with it.
 
-    Its sender's `connection` is subscribed until `until_s`.
+    Its sender's `connection` is subscribed until `until_s`. `allowance` is the sender's, if it was read before: it refuses no
+    answer, but the turn takes its slot of turns at once again.
 
     Raises:
         NotFoundError: the conversation belongs to another user, or does not exist.
@@ -65,6 +75,7 @@ def answer_request(
     if len(answer.text) > WORDS_MAX_CHARS:
         raise LimitError(f"a denial has at most {WORDS_MAX_CHARS} characters", limit=WORDS_MAX_CHARS)
     journal = Journal(ports, lane, "answer")
+    allowed = allowance or read_allowance(ports, lane.tenant, lane.project, answer.user)
 
     def plan(tail: Batch) -> Draft | Batch:
         if not tail.n:
@@ -72,7 +83,8 @@ def answer_request(
         check_owner(tail, answer.user)
         asked = pending(journal, tail.state)
         if asked is not None and asked.action.call_id == answer.call_id:
-            return _draft(ports, answer, tail, asked)
+            draft = _draft(ports, answer, tail, asked)
+            return dataclasses.replace(draft, slots=claim_slots(ports, lane, allowed, draft))
         said = ports.log.admitted(lane, answer.message_id)  # this answer, sent again
         if said is None:
             raise InputError("no approval of this call is awaited", code="approval_not_pending")

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stepline.delivery.allowance import Allowance
 from stepline.errors import InputError, LimitError
 from stepline.ingress.admit import Admitted, Arrival, admit
 from stepline.log.bindings import Ports
@@ -41,10 +42,13 @@ def take_event(
     connection: str = "",
     until_s: int = 0,
     founds: bool = True,
+    allowance: Allowance | None = None,
 ) -> Admitted:
     """Validate an event and admit it. Raises what `checked_arrival` and `admit` raise."""
     checked = checked_arrival(ports, lane, arrival)
-    return admit(ports, lane, checked, connection=connection, until_s=until_s, founds=founds)
+    return admit(
+        ports, lane, checked, connection=connection, until_s=until_s, founds=founds, allowance=allowance
+    )
 
 
 def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:

@@ -18,11 +18,13 @@ from stepline.errors import (
     SteplineError,
     UnknownOutcome,
 )
-from stepline.ingress.access import check_rate, renew
+from stepline.ingress.access import renew
 from stepline.ingress.admit import Admitted, Arrival
+from stepline.ingress.allow import check_rate
 from stepline.ingress.approval_answer import Answer, Settled, answer_request
 from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
+from stepline.log.owned_tail import conceal_deletion
 from stepline.model.ids import Lane
 from stepline.model.wire.client_message import (
     Approve,
@@ -47,6 +49,7 @@ from stepline.model.wire.event import (
     WatchingFrame,
     encode_frame,
 )
+from stepline.model.wire.live_event import STEER, STOP
 from stepline.ports.channel import Principal
 
 logger = logging.getLogger(__name__)
@@ -61,6 +64,7 @@ def receive(ports: Ports, connection: str, body: str) -> None:
 
     Internal failures (a bug, a right that a role lacks) propagate: the edge counts, logs and reports them.
     """
+    principal = None
     try:
         principal = recognise(ports, connection)
         message = parse_message(body)
@@ -71,8 +75,9 @@ def receive(ports: Ports, connection: str, body: str) -> None:
             check_expiry(ports, principal)
             answer(ports, connection, principal, message)
     except REFUSED as error:
-        logger.info("message refused", extra={"code": error.reason})
-        refuse(ports, connection, body, error.reason, str(error), retry_after_s=_retry_after_s(error))
+        shown = _conceal(ports, principal, body, error) if principal else error
+        logger.info("message refused", extra={"code": shown.reason})
+        refuse(ports, connection, body, shown.reason, str(shown), retry_after_s=_retry_after_s(shown))
     except PASSING as error:
         logger.warning("message not taken", extra={"code": error.reason, **error.context})
         refuse(ports, connection, body, error.reason, SEND_AGAIN, retryable=True)
@@ -201,24 +206,35 @@ def report_internal(ports: Ports, connection: str, body: str) -> None:
     refuse(ports, connection, body, "internal", sorry, retryable=True)
 
 
+def _conceal(ports: Ports, principal: Principal, body: str, error: SteplineError) -> SteplineError:
+    """Return the refusal that the sender may see."""
+    named = read_names(body).conversation
+    lane = Lane(tenant=principal.tenant, project=principal.project, conversation=named)
+    return conceal_deletion(ports, lane, principal.user, error)
+
+
 def _retry_after_s(error: SteplineError) -> int:
     found = error.context.get("retry_after_s")
     return int(found) if isinstance(found, int | float) else 0
 
 
 def _admit(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send | Event) -> None:
-    check_rate(ports, principal)
     arrival = read_arrival(principal.user, message)
-    admitted = take_event(ports, lane, arrival, connection=connection, until_s=principal.expires_at)
+    allowance = check_rate(ports, principal, steers=arrival.kind in (STEER, STOP))
+    admitted = take_event(
+        ports, lane, arrival, connection=connection, until_s=principal.expires_at, allowance=allowance
+    )
     _acknowledge(ports, connection, lane, admitted, message_id=message.message_id, kind=admitted.event)
 
 
 def _settle(
     ports: Ports, connection: str, lane: Lane, principal: Principal, message: Approve | Deny | Edit
 ) -> None:
-    check_rate(ports, principal)
+    allowance = check_rate(ports, principal)
     answer = read_answer(principal.user, message)
-    settled = answer_request(ports, lane, answer, connection=connection, until_s=principal.expires_at)
+    settled = answer_request(
+        ports, lane, answer, connection=connection, until_s=principal.expires_at, allowance=allowance
+    )
     _acknowledge(ports, connection, lane, settled, message_id=message.message_id, kind=settled.verdict)
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import asdict, replace
 
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.events.types import EventData, UploadedFile, UploadRefused, UploadTaken, make_event
-from stepline.ingress.access import check_rate
+from stepline.ingress.allow import check_rate, check_storage
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.model.base import Value
@@ -97,12 +97,12 @@ def start_upload(
     Raises:
         InputError: `bad_attachment`, `empty`, `type_not_allowed`, `content_type_mismatch`, `bad_conversation`;
             `idempotency_key_reused`, the key is that of another file; `upload_expired`, that of a slot which has ended.
-        LimitError: `size_limit`, `rate_limited`.
+        LimitError: `size_limit`, `rate_limited`, `limit_storage`, `stopped`.
         NotFoundError: the conversation belongs to another user.
         DependencyError: a service does not answer.
     """
     ports, lane = desk.ports, make_lane(principal.tenant, principal.project, conversation)
-    check_rate(ports, principal)
+    allowance = check_rate(ports, principal)
     file = Attachment(
         filename=request.filename,
         mime=agreed_mime(request.filename, request.mime),
@@ -111,6 +111,7 @@ def start_upload(
     )
     _check_claim(file, desk.limits)
     check_owner(_tail(ports, lane), principal.user)
+    check_storage(ports, allowance, file.size_bytes)
     upload_id, now_s = _name_upload(lane, principal.user, key), int(ports.clock.now().timestamp())
     upload = desk.uploads.get(lane, upload_id) if key else None
     if upload is None:

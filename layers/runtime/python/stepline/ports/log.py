@@ -10,6 +10,7 @@ from stepline.model.batch import Batch
 from stepline.model.decision import Origin, Reaction
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, utc
+from stepline.model.tenancy.limits import Scope
 
 
 class Written(Value):
@@ -28,7 +29,25 @@ class Duplicate(Value):
     n: int
 
 
-Put: TypeAlias = Written | Occupied | Duplicate
+class Slot(Value):
+    """A place for one of an account's turns at once; there are as many as its limit allows, and more for turns that go on."""
+
+    scope: Scope
+    index: int
+
+
+class Slots(Value):
+    """The slots of a turn that opens: those that the mark of its lane holds already, and the free ones that it takes."""
+
+    held: tuple[Slot, ...] = ()
+    taken: tuple[Slot, ...] = ()
+
+
+class SlotTaken(Value):
+    """A slot is no longer free, or the lane's mark holds others; nothing was written."""
+
+
+Put: TypeAlias = Written | Occupied | Duplicate | SlotTaken
 
 
 class OpenLane(Value):
@@ -117,11 +136,19 @@ class FeedbackQuery(Value):
 class Log(Protocol):
     """One dense sequence of batches per lane, from n = 1."""
 
-    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
+    def put(
+        self,
+        lane: Lane,
+        batch: Batch,
+        *,
+        message_id: str = "",
+        marks_open: bool = False,
+        slots: Slots | None = None,
+    ) -> Put:
         """Put `batch` at its n if nobody has, and in the same transaction the rows of the feedback in it.
 
         With `message_id`, the batch and the message's row are one transaction; with `marks_open`, so is the
-        listing's `lane_open = n`. If our own batch is there already, the result is `Occupied`, before any
+        listing's `lane_open = n`, and with `slots` the slots that its turn takes. If our own batch is there already, the result is `Occupied`, before any
         other obstacle: an answer was lost. After that, a message that was admitted before is `Duplicate`,
         even if n is taken too.
 
@@ -149,7 +176,15 @@ class Log(Protocol):
         ...
 
     def clear_open(self, lane: Lane, upto: int) -> None:
-        """Remove the lane from the open listing, unless a batch after `upto` opened it again."""
+        """Remove the lane from the open listing, unless a batch after `upto` opened it again; its slots become free."""
+        ...
+
+    def held_slots(self, lane: Lane) -> tuple[Slot, ...]:
+        """Return the slots that the lane's mark holds, by a strong read."""
+        ...
+
+    def taken_slots(self, scope: Scope) -> frozenset[int]:
+        """Return the numbers of an account's slots that are taken, by a strong read."""
         ...
 
     def open_lanes(self, *, before: str) -> list[OpenLane]:

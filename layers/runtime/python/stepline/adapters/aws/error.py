@@ -116,6 +116,8 @@ CONNECTION_GONE: Final = "GoneException"
 CANCELLED: Final = "TransactionCanceledException"
 INDEX_EXISTS: Final = "ConflictException"
 INDEX_ABSENT: Final = "NotFoundException"
+CONDITION_CODE: Final = "ConditionalCheckFailed"
+"""A failed condition, in the reasons of a cancelled transaction."""
 EXECUTION_EXISTS: Final = "ExecutionAlreadyExists"
 EXECUTION_ABSENT: Final = "ExecutionDoesNotExist"
 OBJECT_EXISTS: Final = "PreconditionFailed"
@@ -185,9 +187,18 @@ def failed_items(error: AwsError) -> list[Item | None]:
     if error_code(error) == CONDITION_FAILED:
         return [response.get("Item")]
     return [
-        reason.get("Item") if reason.get("Code") == "ConditionalCheckFailed" else None
+        reason.get("Item") if reason.get("Code") == CONDITION_CODE else None
         for reason in response.get("CancellationReasons", [])
     ]
+
+
+def cancelled_by(error: AwsError, code: str) -> frozenset[int]:
+    """Return the positions of the actions for which a transaction was cancelled with this code."""
+    if not isinstance(error, ClientError):
+        return frozenset()
+    response: Mapping[str, Any] = error.response
+    reasons = enumerate(response.get("CancellationReasons", []))
+    return frozenset(at for at, reason in reasons if reason.get("Code") == code)
 
 
 def _is_passing(error: AwsError) -> bool:

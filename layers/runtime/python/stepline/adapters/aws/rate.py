@@ -1,4 +1,4 @@
-"""Message counts of users, one row per minute."""
+"""Message counts of users, projects and tenants, one row per minute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from stepline.adapters.aws.error import mapped
 from stepline.adapters.aws.table import Table, key, rate_pk
-from stepline.ports.channel import Principal
+from stepline.model.tenancy.limits import Scope
 
 KEPT_MINUTES: Final = 5
 """The minutes after which AWS may delete a row."""
@@ -19,13 +19,13 @@ class DynamoRate:
         """Store rows in `table`."""
         self._table = table
 
-    def count(self, principal: Principal, minute: int) -> int:
+    def count(self, scope: Scope, minute: int) -> int:
         expires_at = (minute + 1 + KEPT_MINUTES) * 60
         with mapped():
             answer = self._table.call(
                 "update_item",
                 TableName=self._table.name,
-                Key=key(rate_pk(principal.tenant, principal.project, principal.user), str(minute)),
+                Key=key(rate_pk(scope.tenant, scope.project, scope.user), str(minute)),
                 UpdateExpression="ADD said :one SET expires_at = :expires_at",
                 ExpressionAttributeValues={":one": {"N": "1"}, ":expires_at": {"N": str(expires_at)}},
                 ReturnValues="UPDATED_NEW",

@@ -106,6 +106,10 @@ def message_sk(message_id: str) -> str:
     return f"MSG#{message_id}"
 
 
+def cost_pk(lane: Lane) -> str:
+    return f"COST#{lane.key()}"
+
+
 def socket_key(connection: str) -> str:
     """Return a connection's key: its own partition, and its row in each of its conversations."""
     return f"SOCKET#{connection}"
@@ -160,7 +164,7 @@ def feedback_sk(turn: str, origin: str) -> str:
 
 
 def rate_pk(tenant: str, project: str, user: str) -> str:
-    """Return the key of a user's counts."""
+    """Return the key of an account's counts; of a project the user is "", and of a tenant the project, too."""
     return f"RATE#{person(tenant, project, user)}"
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from threading import Lock
 
-from stepline.ports.channel import Principal
+from stepline.model.tenancy.limits import Scope
 
 
 class MemoryRate:
-    """A counter for each user and minute."""
+    """A counter for each account and minute."""
 
     def __init__(self) -> None:
         """Start at zero."""
         self._lock = Lock()
-        self._counts: Counter[tuple[str, str, str, int]] = Counter()
+        self._counts: Counter[tuple[Scope, int]] = Counter()
 
-    def count(self, principal: Principal, minute: int) -> int:
-        place = (principal.tenant, principal.project, principal.user, minute)
+    def count(self, scope: Scope, minute: int) -> int:
         with self._lock:
-            self._counts[place] += 1
-            return self._counts[place]
+            self._counts[scope, minute] += 1
+            return self._counts[scope, minute]

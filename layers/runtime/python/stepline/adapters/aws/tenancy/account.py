@@ -96,7 +96,8 @@ class DynamoAccounts:
         values = {f":a{i}": {"N": str(amount)} for i, amount in enumerate(added.values())}
         values |= {f":m{i}": {"N": str(most)} for i, most in enumerate(bounds.values())}
         within = [
-            f"(attribute_not_exists({names[name]}) OR {names[name]} <= :m{i})" for i, name in enumerate(bounds)
+            f"(attribute_not_exists({names[name]}) OR {names[name]} <= :m{i})"
+            for i, name in enumerate(bounds)
         ]
         sk = STORED if posting.stored_bytes else posting.month
         return {

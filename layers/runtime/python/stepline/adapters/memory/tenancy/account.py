@@ -1,0 +1,96 @@
+"""Accounts in this process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from threading import Lock
+
+from stepline.errors import InputError
+from stepline.model.ids import Lane
+from stepline.model.tenancy.charge import Account, Posting
+from stepline.model.tenancy.limits import NANOS, Limits, Scope, Used
+from stepline.ports.tenancy.account import GivenLimits, Posted
+
+
+class MemoryAccounts:
+    """Counters by account and the name of what they count, as in the table."""
+
+    def __init__(self) -> None:
+        """Begin without limits, with nothing used."""
+        self._lock = Lock()
+        self._limits: dict[str, GivenLimits] = {}
+        self._accounts: dict[str, Account] = {}
+        self.counters: dict[str, Counter[str]] = {}
+
+    def limits(self, scopes: Sequence[Scope]) -> tuple[GivenLimits, ...]:
+        with self._lock:
+            return tuple(self._limits.get(scope.key(), GivenLimits()) for scope in scopes)
+
+    def set_limits(self, scope: Scope, limits: Limits, *, version: int, by: str, at: str) -> int:
+        with self._lock:
+            if self._limits.get(scope.key(), GivenLimits()).version != version:
+                raise InputError("the limits were changed meanwhile", code="limits_changed")
+            self._limits[scope.key()] = GivenLimits(limits=limits, version=version + 1, by=by, at=at)
+            return version + 1
+
+    def used(self, scopes: Sequence[Scope], at: datetime) -> tuple[Used, ...]:
+        now = at.astimezone(UTC)
+        month, day = f"{now:%Y-%m}", f"{now:%d}"
+        with self._lock:
+            return tuple(self._used(scope, month, day) for scope in scopes)
+
+    def _used(self, scope: Scope, month: str, day: str) -> Used:
+        counted = self.counters.get(scope.key(), Counter())
+        held_tokens, held_nanos = counted[f"{month} held_tokens"], counted[f"{month} held_nanos"]
+        return Used(
+            tokens_day=max(0, counted[f"{month} {day} tokens"] - held_tokens),
+            tokens_month=counted[f"{month} tokens"] - held_tokens,
+            usd_day=max(0, counted[f"{month} {day} nanos"] - held_nanos) / NANOS,
+            usd_month=(counted[f"{month} nanos"] - held_nanos) / NANOS,
+            storage_bytes=counted["stored_bytes"],
+            held_tokens=held_tokens,
+            held_usd=held_nanos / NANOS,
+        )
+
+    def account(self, lane: Lane) -> Account:
+        with self._lock:
+            return self._accounts.get(lane.key(), Account())
+
+    def post(self, lane: Lane, account: Account, postings: Sequence[Posting]) -> Posted:
+        with self._lock:
+            if self._accounts.get(lane.key(), Account()).version != account.version - 1:
+                return "moved"
+            if not all(self._has_room(posting) for posting in postings):
+                return "full"
+            self._accounts[lane.key()] = account
+            for posting in postings:
+                self._add(posting)
+            return "posted"
+
+    def _has_room(self, posting: Posting) -> bool:
+        counted, month, day = self.counters.get(posting.scope.key(), Counter()), posting.month, posting.day
+        bounds = (
+            (f"{month} tokens", posting.most_tokens),
+            (f"{month} nanos", posting.most_nanos),
+            (f"{month} {day} tokens", posting.most_day_tokens),
+            (f"{month} {day} nanos", posting.most_day_nanos),
+        )
+        return all(most is None or counted[name] <= most for name, most in bounds)
+
+    def _add(self, posting: Posting) -> None:
+        counted, month = self.counters.setdefault(posting.scope.key(), Counter()), posting.month
+        counted["stored_bytes"] += posting.stored_bytes
+        counted[f"{month} tokens"] += posting.amount.tokens
+        counted[f"{month} nanos"] += posting.amount.nanos
+        counted[f"{month} held_tokens"] += posting.held.tokens
+        counted[f"{month} held_nanos"] += posting.held.nanos
+        for day, amount in posting.days.items():
+            counted[f"{month} {day} tokens"] += amount.tokens
+            counted[f"{month} {day} nanos"] += amount.nanos
+
+    def forget(self, scope: Scope) -> None:
+        with self._lock:
+            self._limits.pop(scope.key(), None)
+            self.counters.pop(scope.key(), None)

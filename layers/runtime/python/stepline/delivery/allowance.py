@@ -1,0 +1,139 @@
+"""The allowance of a user's work: the limits of the user, the project and the tenant, and the one that is reached."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.log.bindings import Ports
+from stepline.model.tenancy.charge import NOTHING, Amount, nanos_of
+from stepline.model.tenancy.limits import (
+    Excess,
+    LimitCode,
+    Limits,
+    Scope,
+    Used,
+    Window,
+    day_end,
+    month_end,
+    overlaid,
+    scopes_of,
+)
+
+HELD_S: Final = 60
+"""How long to wait for rounds that hold what is left of a budget."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowance:
+    """The accounts that work counts for, from the user's to the tenant's, and the limits that hold for each."""
+
+    scopes: tuple[Scope, ...]
+    limits: tuple[Limits, ...]
+
+    @property
+    def has_budget(self) -> bool:
+        """True if tokens, dollars or storage are limited."""
+        return any(limits.has_budget for limits in self.limits)
+
+    def pairs(self) -> Iterator[tuple[Scope, Limits]]:
+        """Yield each account with its limits."""
+        return zip(self.scopes, self.limits, strict=True)
+
+    def stopped(self) -> tuple[Excess, str] | None:
+        """Return that work is stopped, and the reason; None if it is not."""
+        for scope, limits in self.pairs():
+            if limits.stopped:
+                return Excess(code="stopped", kind=scope.kind), limits.stopped
+        return None
+
+
+def read_allowance(ports: Ports, tenant: str, project: str, user: str) -> Allowance:
+    """Return the allowance of a user's work, by one strong read. Raises DependencyError."""
+    scopes, defaults = scopes_of(tenant, project, user), ports.policy.limits
+    if defaults.user.messages_per_minute is None:
+        own = replace(defaults.user, messages_per_minute=ports.policy.user_messages_per_minute)
+        defaults = replace(defaults, user=own)
+    given = ports.accounts.limits(scopes)
+    held = (overlaid(defaults.of(scope), one.limits) for scope, one in zip(scopes, given, strict=True))
+    return Allowance(scopes=scopes, limits=tuple(held))
+
+
+def find_excess(
+    ports: Ports, allowance: Allowance, *, need: Amount = NOTHING, size_bytes: int = 0
+) -> Excess | None:
+    """Return the limit that leaves no room for this much; of several the one that lasts longest.
+
+    Nothing needs at least one token, one billionth and one byte, so that a limit which is reached is found. Raises
+    DependencyError.
+    """
+    pairs = [(scope, limits) for scope, limits in allowance.pairs() if limits.has_budget]
+    if not pairs:
+        return None
+    now = ports.clock.now()
+    found: list[Excess] = []
+    for (scope, limits), used in zip(
+        pairs, ports.accounts.used([scope for scope, _ in pairs], now), strict=True
+    ):
+        found += _excesses(scope, limits, used, now, need=need, size_bytes=size_bytes)
+    return max(found, key=lambda one: one.retry_after_s or math.inf, default=None)
+
+
+def _excesses(
+    scope: Scope, limits: Limits, used: Used, now: datetime, *, need: Amount, size_bytes: int
+) -> Iterator[Excess]:
+    storage = limits.storage_bytes
+    if storage is not None and used.storage_bytes + max(size_bytes, 1) > storage:
+        yield Excess(code="limit_storage", kind=scope.kind)
+    tokens, nanos = max(need.tokens, 1), max(need.nanos, 1)
+    held_nanos = nanos_of(used.held_usd) or 0
+    rows: tuple[tuple[LimitCode, Window, int | None, int, int, int], ...] = (
+        ("limit_tokens", "day", limits.tokens_day, used.tokens_day, used.held_tokens, tokens),
+        ("limit_tokens", "month", limits.tokens_month, used.tokens_month, used.held_tokens, tokens),
+        ("limit_usd", "day", nanos_of(limits.usd_day), nanos_of(used.usd_day) or 0, held_nanos, nanos),
+        ("limit_usd", "month", nanos_of(limits.usd_month), nanos_of(used.usd_month) or 0, held_nanos, nanos),
+    )
+    for code, window, limit, spent, held, wanted in rows:
+        if limit is None or spent + held + wanted <= limit:
+            continue
+        if spent + wanted <= limit:
+            yield Excess(code=code, kind=scope.kind, window="held", retry_after_s=HELD_S)
+        else:
+            end = day_end(now) if window == "day" else month_end(now)
+            left_s = max(1, math.ceil((end - now).total_seconds()))
+            yield Excess(code=code, kind=scope.kind, window=window, retry_after_s=left_s)
+
+
+def render_left(allowance: Allowance, used: tuple[Used, ...]) -> str:
+    """Return the line that tells the model what is left of its budgets; "" if it has none.
+
+    `used` is that of each account, in order.
+    """
+    tokens: list[tuple[int, str]] = []
+    nanos: list[tuple[int, str]] = []
+    for limits, spent in zip(allowance.limits, used, strict=True):
+        for limit, has, when in (
+            (limits.tokens_day, spent.tokens_day, "today"),
+            (limits.tokens_month, spent.tokens_month, "this month"),
+        ):
+            if limit is not None:
+                tokens.append((max(0, limit - has), when))
+        for usd, has_usd, when in (
+            (limits.usd_day, spent.usd_day, "today"),
+            (limits.usd_month, spent.usd_month, "this month"),
+        ):
+            if usd is not None:
+                nanos.append((max(0, (nanos_of(usd) or 0) - (nanos_of(has_usd) or 0)), when))
+    said = []
+    if tokens:
+        left, when = min(tokens)
+        said.append(f"{left} tokens {when}")
+    if nanos:
+        left, when = min(nanos)
+        said.append(f"{left / 1_000_000_000:.2f} US dollars {when}")
+    return f"budget left: {', '.join(said)}; end in time" if said else ""

@@ -1,0 +1,65 @@
+"""Settlement: the counters of a user, a project and a tenant are brought to what a conversation has spent.
+
+An effect of a batch like any other: it is done after the put, and again by whoever meets the batch again. The totals are in
+the state of the batch, and the conversation's row says what of them was charged before, so each token is charged once.
+Source: docs/concepts/tenants.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+from stepline.errors import DependencyError, UnknownOutcome
+from stepline.log.bindings import Ports
+from stepline.model.batch import Batch
+from stepline.model.ids import Lane
+from stepline.model.tenancy.charge import NOTHING, Amount, plan_charge
+from stepline.model.tenancy.limits import Limits, scopes_of
+
+TRIES: Final = 16
+_PAUSE_FIRST_S: Final = 0.01
+_PAUSE_MOST_S: Final = 0.5
+
+Charged: TypeAlias = Literal["done", "full", "old"]
+
+
+def settle_account(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Charge what the conversation has spent up to this batch, and take back the hold of its round.
+
+    Raises DependencyError `account_contended`.
+    """
+    charge(ports, lane, batch)
+
+
+def charge(
+    ports: Ports, lane: Lane, batch: Batch, *, hold: Amount = NOTHING, limits: Sequence[Limits] = ()
+) -> Charged:
+    """Charge a batch's totals, with a hold and within limits, if there are any.
+
+    Return `full` if a limit has no room for it, `old` if a later batch was charged before; nothing was changed then.
+
+    Raises DependencyError `account_contended`: others were first too often.
+    """
+    scopes = scopes_of(lane.tenant, lane.project, batch.state.owner)
+    for attempt in range(TRIES):
+        if attempt:
+            ports.clock.pause(_backoff_s(attempt))
+        account = ports.accounts.account(lane)
+        if batch.n < account.n:
+            return "old"
+        plan = plan_charge(account, batch, scopes, at=ports.clock.now(), hold=hold, limits=limits)
+        if plan is None:
+            return "done"
+        try:
+            posted = ports.accounts.post(lane, plan.account, plan.postings)
+        except UnknownOutcome:
+            continue
+        if posted != "moved":
+            return "done" if posted == "posted" else "full"
+    raise DependencyError("the account is contended", code="account_contended", tries=TRIES)
+
+
+def _backoff_s(attempt: int) -> float:
+    return secrets.SystemRandom().uniform(0, min(_PAUSE_MOST_S, _PAUSE_FIRST_S * 2**attempt))

@@ -1,0 +1,110 @@
+"""Limits at the entrance: what a message may still open or join is asked before it enters the log.
+
+A steer and a stop enter always: they end work. What is refused here leaves no trace in the log.
+Source: docs/concepts/tenants.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from stepline.delivery.allowance import Allowance, find_excess, read_allowance
+from stepline.errors import LimitError
+from stepline.log.bindings import Ports
+from stepline.log.journal import Draft
+from stepline.model.entry import ApprovalAnswered, Inbound, Opened
+from stepline.model.ids import Lane
+from stepline.model.tenancy.limits import Excess, excess_sentence
+from stepline.ports.channel import Principal
+from stepline.ports.log import Slot, Slots
+
+MINUTE_S: Final = 60
+STEERS: Final = 10
+"""A steer is counted like a message; so many times the limit of messages may steer, so that nobody floods a log with them."""
+BUSY_S: Final = 15
+"""How long to wait for a turn of others to end."""
+
+
+def check_rate(ports: Ports, principal: Principal, *, steers: bool = False) -> Allowance:
+    """Count one message of a user, and return the user's allowance; a refused one counts too, and so does one sent again.
+
+    Raises:
+        LimitError: `rate_limited`, with a sentence and `retry_after_s` that say when to try again.
+        DependencyError: the table does not answer.
+    """
+    allowance = read_allowance(ports, principal.tenant, principal.project, principal.user)
+    minute, passed_s = divmod(int(ports.clock.now().timestamp()), MINUTE_S)
+    for scope, limits in allowance.pairs():
+        limit = (limits.messages_per_minute or 0) * (STEERS if steers else 1)
+        if limit and ports.rate.count(scope, minute) > limit:
+            whose = {"user": "You", "project": "All users of this project", "tenant": "All users here"}
+            raise LimitError(
+                f"{whose[scope.kind]} may send {limit} messages a minute"
+                f"{'' if scope.kind == 'user' else ' together'}. Please send this one again in {MINUTE_S - passed_s} s.",
+                code="rate_limited",
+                retry_after_s=MINUTE_S - passed_s,
+            )
+    return allowance
+
+
+def check_storage(ports: Ports, allowance: Allowance, size_bytes: int) -> None:
+    """Refuse a file for which there is no storage, or while work is stopped. Raises LimitError, DependencyError."""
+    _check_stopped(allowance)
+    excess = find_excess(ports, allowance, size_bytes=size_bytes)
+    if excess is not None and excess.code == "limit_storage":
+        raise refusal(excess)
+
+
+def check_admission(ports: Ports, allowance: Allowance, draft: Draft) -> None:
+    """Refuse a draft that opens or joins a turn beyond a budget, or brings files beyond the storage.
+
+    Raises LimitError `stopped`, `limit_tokens`, `limit_usd`, `limit_storage`; DependencyError.
+    """
+    events = [entry for entry in draft.entries if isinstance(entry, Inbound)]
+    if any(event.steers for event in events):
+        return
+    _check_stopped(allowance)
+    works = draft.state.status == "open"
+    size_bytes = sum(file.size_bytes for event in events for file in event.attachments)
+    if works or size_bytes:
+        excess = find_excess(ports, allowance, size_bytes=size_bytes)
+        if excess is not None and (works or excess.code == "limit_storage"):
+            raise refusal(excess)
+
+
+def claim_slots(ports: Ports, lane: Lane, allowance: Allowance, draft: Draft) -> Slots | None:
+    """Return the slots that the turn of a draft takes with its open mark; None where turns at once are not limited.
+
+    A turn that goes on after an answer takes slots, too, beyond the limit if need be. Raises LimitError `limit_turns`.
+    """
+    limited = [(scope, limits) for scope, limits in allowance.pairs() if limits.turns_at_once is not None]
+    opens = any(isinstance(entry, Opened) for entry in draft.entries)
+    if not limited or not (opens or any(isinstance(entry, ApprovalAnswered) for entry in draft.entries)):
+        return None
+    held = ports.log.held_slots(lane)
+    taken: list[Slot] = []
+    for scope, limits in limited:
+        if any(slot.scope == scope for slot in held):
+            continue
+        there = ports.log.taken_slots(scope)
+        limit = limits.turns_at_once or 0
+        if opens and len(there) >= limit:
+            raise refusal(Excess(code="limit_turns", kind=scope.kind, retry_after_s=BUSY_S))
+        free = [index for index in range(max(limit, len(there) + 1)) if index not in there]
+        taken.append(Slot(scope=scope, index=secrets.choice(free)))
+    return Slots(held=held, taken=tuple(taken))
+
+
+def refusal(excess: Excess, reason: str = "") -> LimitError:
+    """Return the error that tells a client of a limit."""
+    sentence = excess_sentence(excess.code, excess.kind, excess.window)
+    return LimitError(
+        f"{sentence} ({reason})" if reason else sentence, code=excess.code, retry_after_s=excess.retry_after_s
+    )
+
+
+def _check_stopped(allowance: Allowance) -> None:
+    found = allowance.stopped()
+    if found is not None:
+        raise refusal(*found)

@@ -1,0 +1,44 @@
+"""The newest batch of a user's conversation, and one of two refusals: it is not there, or it was deleted.
+
+Its owner alone is told that it was deleted, however much of it is left; for everybody else it was never there.
+Source: docs/concepts/erasure.md.
+"""
+
+from __future__ import annotations
+
+from stepline.errors import NotFoundError, SteplineError
+from stepline.log.bindings import Ports
+from stepline.log.fence import DELETED, check_owner
+from stepline.log.journal import Journal
+from stepline.model.batch import EMPTY, Batch
+from stepline.model.ids import Lane, person
+
+
+def owned_tail(journal: Journal, user: str) -> Batch:
+    """Return the newest batch of a user's conversation, by a strong read.
+
+    Raises NotFoundError: `conversation_deleted`, or `not_found`, it is absent or another's.
+    """
+    try:
+        tail = journal.tail(consistent=True)
+    except NotFoundError as error:
+        if error.reason != DELETED:
+            raise
+        tail = EMPTY
+    if not tail.n:
+        raise refuse_absent(journal.ports, journal.lane, user)
+    check_owner(tail, user)
+    return tail
+
+
+def refuse_absent(ports: Ports, lane: Lane, user: str) -> NotFoundError:
+    """Return the refusal of a conversation of which nothing can be read."""
+    tombstone = ports.erasure.tombstone(lane) if ports.erasure else None
+    if tombstone and tombstone.whose == person(lane.tenant, lane.project, user):
+        return NotFoundError("the conversation was deleted", code=DELETED)
+    return NotFoundError("no such conversation")
+
+
+def conceal_deletion(ports: Ports, lane: Lane, user: str, error: SteplineError) -> SteplineError:
+    """Return the refusal that a user may see: nobody but its owner is told that a conversation was deleted."""
+    return refuse_absent(ports, lane, user) if error.reason == DELETED and ports.erasure else error

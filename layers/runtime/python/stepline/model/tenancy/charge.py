@@ -1,0 +1,174 @@
+"""Charges: what a conversation adds to the counters of its accounts, as a pure plan.
+
+The totals of a conversation are in the state of its log, so a charge is a difference: between those totals and what was
+charged before, as the conversation's own row says. That row changes on condition of its version together with the counters,
+so each token is charged once, however often and by however many it is tried. A hold is charged like spending before a round
+asks the model, and taken back by the next charge. Source: docs/concepts/tenants.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from msgspec import field
+from msgspec.structs import replace
+
+from stepline.model.base import Value
+from stepline.model.batch import Batch
+from stepline.model.tenancy.limits import NANOS, Limits, Scope
+
+
+class Amount(Value):
+    """Tokens, and billionths of a dollar."""
+
+    tokens: int = 0
+    nanos: int = 0
+
+    def __bool__(self) -> bool:
+        """True if it is not nothing."""
+        return bool(self.tokens or self.nanos)
+
+    def plus(self, other: Amount, times: int = 1) -> Amount:
+        """Return the sum with so many times another amount."""
+        return Amount(tokens=self.tokens + times * other.tokens, nanos=self.nanos + times * other.nanos)
+
+
+NOTHING = Amount()
+
+
+class Account(Value):
+    """What was charged for a conversation: up to batch `n`, and the hold of its running round, since `held_on` (a day).
+
+    `version` counts the changes of the row; 0 if there is none.
+    """
+
+    n: int = 0
+    charged: Amount = NOTHING
+    stored_bytes: int = 0
+    hold: Amount = NOTHING
+    held_on: str = ""
+    version: int = 0
+
+
+class Posting(Value):
+    """A change of an account's counters in a month: amounts of the month and of days in it, by two digits.
+
+    `held` is the part that running rounds hold. `most` and `most_on` are the largest values, before the change, at which it
+    may be made: of the month, and of the day with the same name. `stored_bytes` changes the storage.
+    """
+
+    scope: Scope
+    month: str
+    amount: Amount = NOTHING
+    held: Amount = NOTHING
+    days: Mapping[str, Amount] = field(default_factory=dict)
+    most_tokens: int | None = None
+    most_nanos: int | None = None
+    most_day_tokens: int | None = None
+    most_day_nanos: int | None = None
+    day: str = ""
+    stored_bytes: int = 0
+
+    @property
+    def is_impossible(self) -> bool:
+        """True if no value is small enough for the change."""
+        bounds = (self.most_tokens, self.most_nanos, self.most_day_tokens, self.most_day_nanos)
+        return any(most is not None and most < 0 for most in bounds)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it changes no counter."""
+        return not (self.amount or self.held or any(self.days.values()) or self.stored_bytes)
+
+
+class Plan(Value):
+    """The row after a charge, and the changes of counters that come with it."""
+
+    account: Account
+    postings: tuple[Posting, ...]
+
+
+def plan_charge(
+    account: Account,
+    batch: Batch,
+    scopes: Sequence[Scope],
+    *,
+    at: datetime,
+    hold: Amount = NOTHING,
+    limits: Iterable[Limits] = (),
+) -> Plan | None:
+    """Return the plan that brings the counters to a batch's state, with this hold; None if that is done, or the batch is old.
+
+    With `limits`, those of each account in order, the plan is possible only within them.
+    """
+    state = batch.state
+    totals = Amount(tokens=state.input_tokens + state.output_tokens, nanos=state.spent_nanos)
+    if batch.n < account.n or (batch.n == account.n and not hold and not account.hold):
+        return None
+    now = at.astimezone(UTC)
+    today = f"{now:%Y-%m-%d}"
+    after = Account(
+        n=batch.n,
+        charged=totals,
+        stored_bytes=state.stored_bytes,
+        hold=hold,
+        held_on=today if hold else "",
+        version=account.version + 1,
+    )
+    spent = totals.plus(account.charged, -1)
+    stored_bytes = state.stored_bytes - account.stored_bytes
+    postings: list[Posting] = []
+    for scope, limit in zip(scopes, (*limits, *(Limits() for _ in scopes)), strict=False):
+        postings += _postings(scope, account, today, spent=spent, hold=hold, limit=limit)
+        if stored_bytes:
+            postings.append(Posting(scope=scope, month="", stored_bytes=stored_bytes))
+    return Plan(account=after, postings=tuple(p for p in postings if not p.is_empty))
+
+
+def _postings(
+    scope: Scope, account: Account, today: str, *, spent: Amount, hold: Amount, limit: Limits
+) -> list[Posting]:
+    """Return the changes of one account: of this month, and of the one in which the hold was placed."""
+    month, day = today[:7], today[8:]
+    added, released = spent.plus(hold), account.hold
+    days = {day: added}
+    now = Posting(scope=scope, month=month, amount=added, held=hold, day=day)
+    others: list[Posting] = []
+    if released and account.held_on[:7] == month:
+        then = account.held_on[8:]
+        days[then] = days.get(then, NOTHING).plus(released, -1)
+        now = replace(now, amount=added.plus(released, -1), held=hold.plus(released, -1))
+    elif released:
+        back = NOTHING.plus(released, -1)
+        others.append(
+            Posting(
+                scope=scope,
+                month=account.held_on[:7],
+                amount=back,
+                held=back,
+                days={account.held_on[8:]: back},
+            )
+        )
+    return [_bounded(replace(now, days=days), limit), *others]
+
+
+def _bounded(posting: Posting, limit: Limits) -> Posting:
+    """Return the posting with the largest values at which it keeps within the limits."""
+    today = posting.days[posting.day]
+    return replace(
+        posting,
+        most_tokens=_most(limit.tokens_month, posting.amount.tokens),
+        most_nanos=_most(nanos_of(limit.usd_month), posting.amount.nanos),
+        most_day_tokens=_most(limit.tokens_day, today.tokens),
+        most_day_nanos=_most(nanos_of(limit.usd_day), today.nanos),
+    )
+
+
+def _most(limit: int | None, change: int) -> int | None:
+    return None if limit is None else limit - change
+
+
+def nanos_of(usd: float | None) -> int | None:
+    """Return dollars in billionths."""
+    return None if usd is None else round(usd * NANOS)

@@ -1,0 +1,199 @@
+"""Limits of a user, a project and a tenant, and what they have used of them.
+
+Of each field the account's own row counts, and where that says nothing, the stage's default. A turn must keep the limits of
+all three. Source: docs/concepts/tenants.md.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, Literal, TypeAlias
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from stepline.model.base import Value
+from stepline.model.ids import person, utc
+
+ScopeKind: TypeAlias = Literal["user", "project", "tenant"]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Dollars: TypeAlias = Annotated[float, Meta(ge=0)]
+
+NANOS: Final = 1_000_000_000
+"""Billionths of a dollar in one."""
+REASON_MAX_CHARS: Final = 200
+
+
+class Scope(Value):
+    """An account: a tenant, a project of it, or a user of that."""
+
+    tenant: str
+    project: str = ""
+    user: str = ""
+
+    @property
+    def kind(self) -> ScopeKind:
+        """The kind of the account."""
+        return "user" if self.user else "project" if self.project else "tenant"
+
+    def key(self) -> str:
+        """Return the account's name in keys; of a user the hash, since user names have no fixed alphabet."""
+        if not self.project:
+            return self.tenant
+        if not self.user:
+            return f"{self.tenant}#{self.project}"
+        return f"{self.tenant}#{self.project}#{person(self.tenant, self.project, self.user)}"
+
+
+def scopes_of(tenant: str, project: str, user: str) -> tuple[Scope, Scope, Scope]:
+    """Return the accounts that a user's work counts for: the user's, the project's and the tenant's."""
+    own = Scope(tenant=tenant, project=project, user=user)
+    return own, replace(own, user=""), Scope(tenant=tenant)
+
+
+class Limits(Value, forbid_unknown_fields=True):
+    """Limits of an account; a field that is None leaves it to the default, and without one there is no limit.
+
+    Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason for which
+    nothing may run, "" if it may. Dollars are US dollars; days and months are those of UTC.
+    """
+
+    messages_per_minute: Count | None = None
+    turns_at_once: Annotated[int, Meta(ge=0, le=1000)] | None = None
+    tokens_day: Count | None = None
+    tokens_month: Count | None = None
+    usd_day: Dollars | None = None
+    usd_month: Dollars | None = None
+    storage_bytes: Count | None = None
+    stopped: Annotated[str, Meta(max_length=REASON_MAX_CHARS)] | None = None
+
+    @property
+    def has_budget(self) -> bool:
+        """True if it limits tokens, dollars or storage."""
+        return any(
+            limit is not None
+            for limit in (
+                self.tokens_day,
+                self.tokens_month,
+                self.usd_day,
+                self.usd_month,
+                self.storage_bytes,
+            )
+        )
+
+
+class ScopeLimits(Value, forbid_unknown_fields=True):
+    """The stage's defaults: of every user, every project and every tenant."""
+
+    user: Limits = Limits()
+    project: Limits = Limits()
+    tenant: Limits = Limits()
+
+    def of(self, scope: Scope) -> Limits:
+        """Return the defaults of an account."""
+        return {"user": self.user, "project": self.project, "tenant": self.tenant}[scope.kind]
+
+
+def overlaid(defaults: Limits, given: Limits) -> Limits:
+    """Return the limits that hold: those given, and the defaults of what is not given."""
+    return Limits(
+        **{
+            name: getattr(defaults, name) if getattr(given, name) is None else getattr(given, name)
+            for name in Limits.__struct_fields__
+        }
+    )
+
+
+class Used(Value):
+    """What an account has used today, this month and of its storage, and the turns that it has at once.
+
+    `held_tokens` and `held_usd` are what the rounds that run now may use at most; the others do not count them.
+    """
+
+    tokens_day: int = 0
+    tokens_month: int = 0
+    usd_day: float = 0.0
+    usd_month: float = 0.0
+    storage_bytes: int = 0
+    turns: int = 0
+    held_tokens: int = 0
+    held_usd: float = 0.0
+
+
+class Ends(Value):
+    """The ends of the minute, the day and the month in which a time is, in UTC."""
+
+    minute: str
+    day: str
+    month: str
+
+
+def ends(at: datetime) -> Ends:
+    """Return the ends of a time's minute, day and month."""
+    now = at.astimezone(UTC)
+    minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    return Ends(minute=utc(minute), day=utc(day_end(now)), month=utc(month_end(now)))
+
+
+def day_end(at: datetime) -> datetime:
+    """Return the end of a time's day in UTC."""
+    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+
+
+def month_end(at: datetime) -> datetime:
+    """Return the end of a time's month in UTC."""
+    first = at.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return (first + timedelta(days=32)).replace(day=1)
+
+
+LimitCode: TypeAlias = Literal["limit_tokens", "limit_usd", "limit_storage", "limit_turns", "stopped"]
+Window: TypeAlias = Literal["", "day", "month", "held"]
+"""The time that a limit counts; `held` if rounds that run now have what is left."""
+
+
+class Excess(Value):
+    """A limit that is reached: its code, whose it is, and its time. `retry_after_s` is 0 if no time ends it."""
+
+    code: LimitCode
+    kind: ScopeKind
+    window: Window = ""
+    retry_after_s: int = 0
+
+    def name(self) -> str:
+        """Return the limit's names as one word a name, for the state of an execution."""
+        return f"{self.kind} {self.window or '-'}"
+
+
+_WHOSE: Final = {"user": "your own", "project": "this project's", "tenant": "this organization's"}
+_WHAT: Final = {"limit_tokens": "budget of tokens", "limit_usd": "budget of dollars"}
+_WHEN: Final = {
+    "day": "It begins again at 00:00 UTC.",
+    "month": "It begins again with the next month, at 00:00 UTC.",
+    "held": "Other turns that run now have what is left of it. Please send the message again in a minute.",
+}
+
+
+def excess_sentence(code: str, kind: str, window: str) -> str:
+    """Return the sentence that tells a user of a limit; each name may be one that is not known here."""
+    whose = _WHOSE.get(kind, "the")
+    if code == "stopped":
+        return (
+            f"Work is stopped by {whose} administrators. Please ask them."
+            if kind != "user"
+            else ("Your work is stopped by the administrators. Please ask them.")
+        )
+    if code == "limit_storage":
+        return f"{_capital(whose)} storage is full. Please delete conversations that are no longer needed."
+    if code == "limit_turns":
+        return (
+            f"{_capital(whose)} limit of turns at once is reached. Please send the message again in a moment."
+        )
+    budget = f"{_capital(whose)} {_PERIOD.get(window, '')}{_WHAT.get(code, 'budget')} is used up."
+    return f"{budget} {_WHEN.get(window, '')}".strip()
+
+
+_PERIOD: Final = {"day": "daily ", "month": "monthly "}
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
