@@ -29,7 +29,9 @@ import type {
   Mark,
   NamedFilter,
   NamedResource,
+  NewLimits,
   OtherRound,
+  OwnStanding,
   PeriodFilter,
   PeriodQuery,
   PeriodRates,
@@ -42,6 +44,7 @@ import type {
   RequestView,
   Resource,
   Rounds,
+  ScopeStanding,
   SearchAnswer,
   SearchPage,
   SearchQuery,
@@ -273,5 +276,49 @@ export class HttpApi extends ApiTransport {
   /** Read a file by its resource name: its text, and links to its bytes. */
   async readResource(body: NamedResource, call: KeyedCall = {}): Promise<Resource> {
     return this.ask("POST", "/resources/by-rn", { body, ...call });
+  }
+
+  /** Read the limits of the caller, of the project and of the tenant, and what is used of them. */
+  async readLimits(call: Call = {}): Promise<OwnStanding> {
+    return this.ask("GET", "/v1/limits", call);
+  }
+
+  /** Read the limits of the tenant, as an admin of it. */
+  async readTenantLimits(tenant: string, call: Call = {}): Promise<ScopeStanding> {
+    return this.ask("GET", `/v1/tenants/${part(tenant)}/limits`, call);
+  }
+
+  /** Set the limits of the tenant, as an admin of it; with `stopped`, nothing of it runs any more. */
+  async writeTenantLimits(tenant: string, body: NewLimits, call: Call = {}): Promise<ScopeStanding> {
+    return this.ask("PUT", `/v1/tenants/${part(tenant)}/limits`, { body, ...call });
+  }
+
+  /** Read the limits of a project, as an admin of it or of its tenant. */
+  async readProjectLimits(tenant: string, project: string, call: Call = {}): Promise<ScopeStanding> {
+    return this.ask("GET", `/v1/tenants/${part(tenant)}/projects/${part(project)}/limits`, call);
+  }
+
+  /** Set the limits of a project, as an admin of it or of its tenant. */
+  async writeProjectLimits(tenant: string, project: string, body: NewLimits, call: Call = {}): Promise<ScopeStanding> {
+    return this.ask("PUT", `/v1/tenants/${part(tenant)}/projects/${part(project)}/limits`, { body, ...call });
+  }
+
+  /** Read the limits of a user, as an admin of the project or of its tenant. */
+  async readUserLimits(tenant: string, project: string, user: string, call: Call = {}): Promise<ScopeStanding> {
+    return this.ask("GET", `/v1/tenants/${part(tenant)}/projects/${part(project)}/users/${part(user)}/limits`, call);
+  }
+
+  /** Set the limits of a user, as an admin of the project or of its tenant. */
+  async writeUserLimits(
+    tenant: string,
+    project: string,
+    user: string,
+    body: NewLimits,
+    call: Call = {},
+  ): Promise<ScopeStanding> {
+    return this.ask("PUT", `/v1/tenants/${part(tenant)}/projects/${part(project)}/users/${part(user)}/limits`, {
+      body,
+      ...call,
+    });
   }
 }

@@ -308,6 +308,23 @@ export interface Grant {
   readonly url: string;
 }
 
+/**
+ * Limits of an account; a field that is None leaves it to the default, and without one there is no limit.
+ *
+ * Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason for which
+ * nothing may run, "" if it may. Dollars are US dollars; days and months are those of UTC.
+ */
+export interface Limits {
+  readonly messages_per_minute?: number | null;
+  readonly turns_at_once?: number | null;
+  readonly tokens_day?: number | null;
+  readonly tokens_month?: number | null;
+  readonly usd_day?: number | null;
+  readonly usd_month?: number | null;
+  readonly storage_bytes?: number | null;
+  readonly stopped?: string | null;
+}
+
 /** The logical path of a file, `fi:…`; what a browser must not show is saved, whatever is asked for. */
 export interface LinkRequest {
   readonly path: string;
@@ -375,6 +392,24 @@ export interface NamedResource {
   readonly rn: string;
 }
 
+/**
+ * All limits of an account, in the place of those it has; a field that is absent or null leaves it to the default.
+ *
+ * `version` is that of the limits which were read: they are replaced only if nobody has changed them since. Without it they
+ * are replaced in any case.
+ */
+export interface NewLimits {
+  readonly messages_per_minute?: number | null;
+  readonly turns_at_once?: number | null;
+  readonly tokens_day?: number | null;
+  readonly tokens_month?: number | null;
+  readonly usd_day?: number | null;
+  readonly usd_month?: number | null;
+  readonly storage_bytes?: number | null;
+  readonly stopped?: string | null;
+  readonly version?: number | null;
+}
+
 /** Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null where there are none of these. */
 export interface OriginRates {
   readonly total: number;
@@ -398,6 +433,11 @@ export interface OtherReceipt {
 /** The batch that decided another round. */
 export interface OtherRound {
   readonly to: number;
+}
+
+/** The accounts for which the caller's work counts: the caller's own, the project's, the tenant's. */
+export interface OwnStanding {
+  readonly scopes: readonly ScopeStanding[];
 }
 
 /** A part of a request. A `mark` stands behind it if a cache may hold the request up to there. */
@@ -661,6 +701,24 @@ export interface Said {
   readonly confidence: number | null;
 }
 
+/**
+ * Limits of an account and what it has used of them.
+ *
+ * `limits` hold: they are those `given` to it, in this `version`, and the stage's defaults of what is not given. Counts begin
+ * again when the minute, the day or the month ends. Of a project and a tenant, who is no admin of it sees what is used of a
+ * limit that there is, and nothing else.
+ */
+export interface ScopeStanding {
+  readonly scope: "project" | "tenant" | "user";
+  readonly limits: Limits;
+  readonly given: Limits;
+  readonly version: number;
+  readonly used: Used;
+  readonly minute_ends_at: string;
+  readonly day_ends_at: string;
+  readonly month_ends_at: string;
+}
+
 /** Hits, best first, and their conversations by id. `effective_mode` is `semantic`: by words and by meaning. */
 export interface SearchAnswer {
   readonly user_id: string;
@@ -827,6 +885,22 @@ export interface UploadStatus {
   readonly reason?: string;
   readonly reasons?: readonly string[];
   readonly message?: string;
+}
+
+/**
+ * What an account has used today, this month and of its storage, and the turns that it has at once.
+ *
+ * `held_tokens` and `held_usd` are what the rounds that run now may use at most; the others do not count them.
+ */
+export interface Used {
+  readonly tokens_day?: number;
+  readonly tokens_month?: number;
+  readonly usd_day?: number;
+  readonly usd_month?: number;
+  readonly storage_bytes?: number;
+  readonly turns?: number;
+  readonly held_tokens?: number;
+  readonly held_usd?: number;
 }
 
 /** A reaction to a turn, with words; null withdraws what was said before, and keeps no words. */

@@ -23,6 +23,8 @@ function services(): Services {
     post: nothing,
     unreadN: () => 0,
     said: () => undefined,
+    spent: () => undefined,
+    gone: () => undefined,
     hearFeed: () => undefined,
   };
 }

@@ -35,6 +35,8 @@ function services(): Services {
     post: async () => undefined,
     unreadN: () => 0,
     said: () => undefined,
+    spent: () => undefined,
+    gone: () => undefined,
     hearFeed: (effect) => feed.push(effect.frame.frame),
   };
 }

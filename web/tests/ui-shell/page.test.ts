@@ -53,6 +53,7 @@ function opened(address = "/", role = "user", inspect = "owner"): { page: Page; 
     readEvents: () => Promise.reject(missing),
     beginUpload: () => Promise.reject(missing),
     getUpload: () => Promise.reject(missing),
+    readLimits: async () => ({ scopes: [] }),
     search: async () => ({ items: [], next: "", behind: false }),
   };
   const auth = {

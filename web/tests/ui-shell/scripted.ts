@@ -1,7 +1,9 @@
 /** What stands for the browser and the server in tests of the frame: a clock, a dial, a shelf of pages. */
 
+import { ApiError } from "../../src/api/index.ts";
 import type { DialHandlers } from "../../src/client/index.ts";
 import type { Clock } from "../../src/ui/store/clock.ts";
+import type { Services } from "../../src/ui/store/conversation.ts";
 
 /** A clock that goes on when it is told to. */
 export class ScriptedClock implements Clock {
@@ -87,6 +89,33 @@ export class ScriptedSocket {
   asked(action: string): readonly Sent[] {
     return this.sent.filter((request) => request.action === action);
   }
+}
+
+/** What a conversation needs, of which nothing is on the server yet. */
+export function scriptedServices(socket: ScriptedSocket, more: Partial<Services> = {}): Services {
+  const missing = () => Promise.reject(new ApiError({ status: 404, code: "not_found", detail: "" }));
+  return {
+    clock: new ScriptedClock(Date.now()),
+    dial: socket.dial,
+    credential: { expiresAtS: () => Number.POSITIVE_INFINITY, ticket: async () => "t" },
+    timezone: "",
+    frame: (run) => run(),
+    api: { readEvents: missing, beginUpload: missing, getUpload: missing },
+    measure: missing,
+    post: missing,
+    unreadN: () => 0,
+    said: () => undefined,
+    spent: () => undefined,
+    gone: () => undefined,
+    hearFeed: () => undefined,
+    ...more,
+  };
+}
+
+/** The refusal of the message that was sent last. */
+export function refusalOf(socket: ScriptedSocket, code: string, more: object = {}) {
+  const messageId = String(socket.asked("send").at(-1)?.message_id);
+  return { frame: "error" as const, code, message: "", message_id: messageId, conversation: "chat-one", ...more };
 }
 
 export const TURN = "turn_20261125T090000_ab12cd";

@@ -8,7 +8,9 @@ import { Announcements } from "../announce/announcements.tsx";
 import { TitleBar, useTitle } from "../bar/title_bar.tsx";
 import { Composer, FIELD } from "../composer/composer.tsx";
 import { ConnectionBanner } from "../connection/connection_banner.tsx";
+import { Confirm } from "../erase/confirm.tsx";
 import { keepFocus } from "../keys/keep_focus.ts";
+import { LeftLine } from "../limits/left_line.tsx";
 import { ConversationStrip, Conversations } from "../list/conversation_rows.tsx";
 import { formatRoute, type Route } from "../route.ts";
 import { SearchPage } from "../search/search_page.tsx";
@@ -74,6 +76,7 @@ export function App({ page }: { page: Page }) {
           onClose={close}
         />
       )}
+      <Confirm page={page} />
       <Announcements page={page} />
     </>
   );
@@ -132,7 +135,7 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
           closeMargin={closeMargin}
         />
       </Guard>
-      {phase !== "missing" && (
+      {phase !== "missing" && phase !== "deleted" && (
         <footer class="dock">
           <Composer
             key={conversation.name}
@@ -140,6 +143,7 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
             uploads={page.config.uploads}
             signedOut={signedOut || refused}
           />
+          <LeftLine budget={page.budget} />
         </footer>
       )}
     </div>

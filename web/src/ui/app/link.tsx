@@ -11,11 +11,13 @@ interface LinkProps {
   readonly class?: string;
   readonly label?: string;
   readonly current?: boolean;
+  /** Keys that do something on it, as for `aria-keyshortcuts`. */
+  readonly keys?: string;
   /** In place of going to the route. */
   readonly onFollow?: () => void;
 }
 
-export function Link({ page, route, children, label, current = false, onFollow, ...rest }: LinkProps) {
+export function Link({ page, route, children, label, keys, current = false, onFollow, ...rest }: LinkProps) {
   const follow = (event: MouseEvent) => {
     if (!isPlainClick(event)) return;
     event.preventDefault();
@@ -27,6 +29,7 @@ export function Link({ page, route, children, label, current = false, onFollow, 
       href={formatRoute(route)}
       class={rest.class}
       aria-label={label}
+      aria-keyshortcuts={keys}
       aria-current={current ? "page" : undefined}
       onClick={follow}
     >

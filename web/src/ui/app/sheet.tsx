@@ -8,12 +8,16 @@ interface SheetProps {
   readonly label: string;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
+  /** The id of a text that says what it is about. */
+  readonly describedBy?: string;
+  /** It asks for an answer before anything else. */
+  readonly alert?: boolean;
   /** `dialog` in the middle, or a panel at one edge: at the bottom of a narrow window. */
   readonly place: "dialog" | "start" | "end";
 }
 
 /** A modal `<dialog>`: the browser keeps the focus in it, and gives it back. */
-export function Sheet({ label, onClose, children, place }: SheetProps) {
+export function Sheet({ label, describedBy, alert = false, onClose, children, place }: SheetProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const gone = useRef(false);
   useEffect(() => {
@@ -32,7 +36,9 @@ export function Sheet({ label, onClose, children, place }: SheetProps) {
     <dialog
       ref={dialog}
       class={`over ${place}`}
+      role={alert ? "alertdialog" : undefined}
       aria-label={label}
+      aria-describedby={describedBy}
       // What is taken away, since the window has become wider for instance, was not closed by the reader.
       onClose={() => gone.current || onClose()}
       onCancel={(event) => {

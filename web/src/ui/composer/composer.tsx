@@ -7,9 +7,10 @@ import { formatBytes, wordsOf } from "../../words/index.ts";
 import { Icon, StopIcon } from "../app/icons.tsx";
 import { AttachmentList } from "../attachments/attachment_list.tsx";
 import { type PendingFile, readiness } from "../attachments/attachments.ts";
+import { LIMIT_CODES, sayLimit } from "../limits/limit_codes.ts";
 import type { Conversation } from "../store/conversation.ts";
 import { useSelector, useStore } from "../store/store.ts";
-import type { Draft } from "./composer_model.ts";
+import type { Draft, Refusal } from "./composer_model.ts";
 import { keyOf, lengthOf, type Offer, offerActs } from "./rules.ts";
 
 interface ComposerProps {
@@ -209,7 +210,7 @@ function hintOf({ draft, offer, blockedUntil, nowMs, armed, uploads }: HintParts
   if (blockedUntil > nowMs) return words.blocked(Math.ceil((blockedUntil - nowMs) / 1000));
   if (draft.waits) return words.waits;
   if (draft.stuck) return words.filesRefused;
-  if (draft.refusal) return words.givenBack(wordsOf(draft.refusal.code), draft.refusal.message);
+  if (draft.refusal) return sayRefusal(draft.refusal, nowMs);
   const length = lengthOf(draft.text);
   if (length.tell) {
     const left = length.leftBytes;
@@ -220,6 +221,11 @@ function hintOf({ draft, offer, blockedUntil, nowMs, armed, uploads }: HintParts
   return offer.redirect ? words.hint : "";
 }
 
+function sayRefusal({ code, message, untilMs }: Refusal, nowMs: number): string {
+  if (LIMIT_CODES.has(code)) return sayLimit(code, message, untilMs, nowMs);
+  return words.givenBack(wordsOf(code), message);
+}
+
 function Hint({ text }: { text: string }) {
   return (
     <p id={HINT} class="hint">
@@ -228,9 +234,11 @@ function Hint({ text }: { text: string }) {
   );
 }
 
-/** Return until when nothing can be sent, and the time: it ticks as long as that lasts. */
+/** Return until when nothing can be sent, and the time: it ticks as long as that or the limit of a refusal lasts. */
 function useBlock(conversation: Conversation): readonly [untilMs: number, nowMs: number] {
-  const until = useSelector(conversation.store, (state) => state.blockedUntil);
+  const blocked = useSelector(conversation.store, (state) => state.blockedUntil);
+  const refused = useSelector(conversation.composer.draft, (draft) => draft.refusal?.untilMs ?? 0);
+  const until = Math.max(blocked, refused);
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     if (until <= Date.now()) return;
@@ -240,5 +248,5 @@ function useBlock(conversation: Conversation): readonly [untilMs: number, nowMs:
     }, 1000);
     return () => clearInterval(timer);
   }, [until]);
-  return [until, Math.max(now, until > now ? Date.now() : now)];
+  return [blocked, Math.max(now, until > now ? Date.now() : now)];
 }

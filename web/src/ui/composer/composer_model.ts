@@ -20,13 +20,15 @@ export interface Draft {
   readonly waits: boolean;
   /** Files hold it back for good: one was refused after it was sent. */
   readonly stuck: boolean;
-  /** Why the server gave it back, null if it did not: a code, and its own sentence with the limit. */
+  /** Why the server gave it back, null if it did not. */
   readonly refusal: Refusal | null;
 }
 
+/** A code, the server's own sentence with the limit, and until when it holds: epoch milliseconds, 0 if no time ends it. */
 export interface Refusal {
   readonly code: string;
   readonly message: string;
+  readonly untilMs: number;
 }
 
 const EMPTY: Draft = { text: "", waits: false, stuck: false, refusal: null };

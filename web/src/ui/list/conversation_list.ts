@@ -5,12 +5,22 @@
  */
 
 import type { ListQuery, ConversationList as Page } from "../../api/index.ts";
-import { type FeedFrame, type FeedRows, foldFeed, takePage, unreadN, type WatchingFrame } from "../../client/index.ts";
+import {
+  type FeedFrame,
+  type FeedRows,
+  foldFeed,
+  GONE,
+  takePage,
+  unreadN,
+  type WatchingFrame,
+} from "../../client/index.ts";
 import type { Clock } from "../store/clock.ts";
 import { Store } from "../store/store.ts";
 import type { ListRow } from "./rows.ts";
 
 const AGAIN_MS = 5_000;
+/** What is newer may not be in the index yet. */
+const NEW_MS = 60_000;
 
 export interface ListState {
   readonly phase: "waiting" | "loading" | "ready" | "failed";
@@ -44,12 +54,13 @@ export class ConversationList {
     this.#clock = clock;
   }
 
-  /** Read the first page; a later one stays as it is. */
-  async load(): Promise<void> {
+  /** Read the first page; a later one stays as it is. `whole`: the index has had its time, and what it lacks is gone. */
+  async load(whole = false): Promise<void> {
     if (this.store.value.phase !== "ready") this.store.update({ phase: "loading" });
     try {
       const page = await this.#api.listAll({});
       this.#take(page, !this.#paged);
+      if (whole) this.#forgetMissing(page);
     } catch {
       if (this.store.value.phase !== "ready") this.store.update({ phase: "failed" });
     }
@@ -72,11 +83,37 @@ export class ConversationList {
     return row ? unreadN(row) : 0;
   }
 
+  /** True for a conversation that was deleted. */
+  isGone(conversation: string): boolean {
+    return this.store.value.feed.get(conversation)?.state === GONE;
+  }
+
+  /** Show a conversation no more, whatever is read late: it was deleted. */
+  drop(conversation: string): void {
+    if (this.isGone(conversation)) return;
+    const data = { state: GONE };
+    const event = { type: "conv.status", route: "", ts: "", turn_id: "", step: "", status: "", data };
+    const frame: FeedFrame = { frame: "feed", conversation, n: Number.MAX_SAFE_INTEGER, events: [event], read_n: 0 };
+    this.#show(foldFeed(this.store.value.feed, frame), this.store.value.activity);
+  }
+
+  /** Forget rows that a page would have and has not: they were deleted while nobody here heard of it. */
+  #forgetMissing(page: Page): void {
+    const { feed, activity } = this.store.value;
+    const listed = new Set(page.items.map((item) => item.conversation));
+    const last = page.items.at(-1);
+    const from = page.next && last ? (activity.get(last.conversation) ?? 0) : 0;
+    const upto = this.#clock.nowMs() - NEW_MS;
+    const isMissing = (name: string, at: number) => !listed.has(name) && at > from && at < upto;
+    const left = [...feed].filter(([name]) => this.isGone(name) || !isMissing(name, activity.get(name) ?? 0));
+    if (left.length < feed.size) this.#show(new Map(left), activity);
+  }
+
   /** Take what the feed says: the list is to be read, or one conversation has changed. */
   hear(frame: WatchingFrame | FeedFrame): void {
     if (frame.frame === "watching") {
       void this.load();
-      this.#clock.after(AGAIN_MS, () => void this.load());
+      this.#clock.after(AGAIN_MS, () => void this.load(true));
       return;
     }
     const { feed, activity } = this.store.value;
@@ -108,7 +145,8 @@ export class ConversationList {
 
   #show(feed: FeedRows, activity: ReadonlyMap<string, number>): void {
     const shown = new Map(this.store.value.rows.map((row) => [row.conversation, row]));
-    const rows = [...feed.values()].map((row) => {
+    const alive = [...feed.values()].filter((row) => row.state !== GONE);
+    const rows = alive.map((row) => {
       const next: ListRow = {
         conversation: row.conversation,
         title: row.title,

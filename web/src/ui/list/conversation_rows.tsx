@@ -92,18 +92,43 @@ function Row({ page, row, day, current }: RowProps) {
   const own = useSelector(open.store, (state) => (current && state.phase === "ready" ? state.thread.state : ""));
   const title = useSelector(open.store, (state) => row.title || (current ? state.thread.title : ""));
   const state = own || row.state;
+  const name = visible(title) || words.untitled;
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key !== "Delete" || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    event.preventDefault();
+    page.askToDelete(row.conversation);
+  };
   return (
-    <Link page={page} route={threadOf(row.conversation)} current={current} class={row.unread ? "unread" : ""}>
-      <bdi>{visible(title) || words.untitled}</bdi>
-      {state === "in_progress" ? (
-        <span class="lamp live" role="img" aria-label={words.running} title={words.running} />
-      ) : state === "error" ? (
-        <span class="lamp bad" role="img" aria-label={words.failed} title={words.failed} />
-      ) : (
-        <span class="num">{timeOf(row.at, day)}</span>
-      )}
-      {row.unread && <span class="vh">{words.unread}</span>}
-    </Link>
+    // The link inside has the focus; the button beside it is for pointers and for what a reader lists, not one more stop.
+    // biome-ignore lint/a11y/noStaticElementInteractions: the key belongs to the link within
+    <div class="row" onKeyDown={onKeyDown}>
+      <Link
+        page={page}
+        route={threadOf(row.conversation)}
+        current={current}
+        class={row.unread ? "unread" : ""}
+        keys="Delete"
+      >
+        <bdi>{name}</bdi>
+        {state === "in_progress" ? (
+          <span class="lamp live" role="img" aria-label={words.running} title={words.running} />
+        ) : state === "error" ? (
+          <span class="lamp bad" role="img" aria-label={words.failed} title={words.failed} />
+        ) : (
+          <span class="num">{timeOf(row.at, day)}</span>
+        )}
+        {row.unread && <span class="vh">{words.unread}</span>}
+      </Link>
+      <button
+        type="button"
+        class="tool bin"
+        tabIndex={-1}
+        aria-label={shell.erase.delete(name)}
+        onClick={() => page.askToDelete(row.conversation)}
+      >
+        <Icon name="bin" />
+      </button>
+    </div>
   );
 }
 

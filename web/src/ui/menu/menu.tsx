@@ -9,6 +9,8 @@ import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
 import { renderMarkdown, saveFile } from "./export.ts";
+import { Mine } from "./mine.tsx";
+import { Total } from "./total.tsx";
 
 const { menu: words } = shell;
 const ID = "page-menu";
@@ -24,6 +26,7 @@ export function Menu({ page, conversation, onRename, openKeys }: MenuProps) {
   const panel = useRef<HTMLDivElement>(null);
   const begun = useSelector(conversation.store, (state) => state.thread.turns.length > 0);
   const settings = useStore(page.settings);
+  const [open, setOpen] = useState(false);
   const pick = (run: () => void) => () => {
     panel.current?.hidePopover();
     run();
@@ -33,13 +36,23 @@ export function Menu({ page, conversation, onRename, openKeys }: MenuProps) {
       <button type="button" class="tool" aria-label={shell.bar.menu} popovertarget={ID}>
         <Icon name="more" />
       </button>
-      <div ref={panel} id={ID} popover="auto" class="menu">
+      <div
+        ref={panel}
+        id={ID}
+        popover="auto"
+        class="menu"
+        onToggle={(event) => setOpen(event.newState === "open")}
+      >
         {begun && (
           <>
             <button type="button" onClick={pick(onRename)}>
               {shell.bar.rename}
             </button>
             <Export page={page} conversation={conversation} />
+            <button type="button" class="danger" onClick={pick(() => page.askToDelete(conversation.name))}>
+              {words.delete}
+            </button>
+            <Total page={page} conversation={conversation.name} open={open} />
             <hr />
           </>
         )}
@@ -72,6 +85,9 @@ export function Menu({ page, conversation, onRename, openKeys }: MenuProps) {
             {words.bundle(bundle)}
           </button>
         ))}
+        <hr />
+        <Mine page={page} close={() => panel.current?.hidePopover()} />
+        <hr />
         <button type="button" onClick={pick(() => void page.signOut())}>
           {words.signOut}
         </button>

@@ -10,6 +10,7 @@ import {
   ClientError,
   type ClientState,
   type Credential,
+  DELETED,
   type Dial,
   type Effect,
   type ErrorFrame,
@@ -27,6 +28,7 @@ import type { Trouble } from "../acts.ts";
 import { Attachments, type Measured, type TakenFile } from "../attachments/attachments.ts";
 import { ComposerModel } from "../composer/composer_model.ts";
 import { lengthOf } from "../composer/rules.ts";
+import { LIMIT_CODES } from "../limits/limit_codes.ts";
 import { type Clock, type Frame, pause } from "./clock.ts";
 import { Sending } from "./sending.ts";
 import { ServerClock } from "./server_clock.ts";
@@ -57,7 +59,7 @@ const TOO_MUCH: ReadonlySet<string> = new Set([
 ]);
 
 export interface ConversationState {
-  readonly phase: "new" | "loading" | "ready" | "missing" | "failed";
+  readonly phase: "new" | "loading" | "ready" | "missing" | "deleted" | "failed";
   readonly thread: Thread;
   /** A turn is open. */
   readonly running: boolean;
@@ -100,6 +102,10 @@ export interface Services {
   unreadN(conversation: string): number;
   /** A message was given to the session: a new conversation has begun. */
   said(conversation: string): void;
+  /** A turn has ended, or a limit has refused something: what is left of the limits is to be read again. */
+  spent(): void;
+  /** A conversation was deleted. */
+  gone(conversation: string): void;
   /** Take a frame of the feed of all conversations. */
   hearFeed(effect: Effect & { kind: "feedHeard" }): void;
 }
@@ -225,6 +231,20 @@ export class Conversation {
     while (this.store.value.earlier !== "none") await this.#readEarlier();
   }
 
+  /** Drop everything of it: it was deleted, here or elsewhere. What was written and not sent stays. */
+  bury(): void {
+    if (this.store.value.phase === "deleted") return;
+    const { name, store } = this;
+    store.update({ ...initialState(name, "deleted", 0), ...kept(store.value), thread: emptyThread(name) });
+    this.#services.gone(name);
+  }
+
+  /** Drop what was written in it and not sent, too. */
+  forget(): void {
+    this.composer.clear();
+    for (const { messageId } of this.store.value.outbox) this.sending.discard(messageId);
+  }
+
   say(text: string, files: readonly TakenFile[] = []): void {
     const messageId = this.#requireSession().say(text, { uploads: files.map((file) => file.upload) });
     const attachments = files.map(({ name, mime, sizeBytes }) => ({ filename: name, mime, sizeBytes }));
@@ -307,13 +327,14 @@ export class Conversation {
     this.composer.submit();
   }
 
-  /** Give a message that says too much back to the composer, with the reason; it stays where it is if that is in use. */
-  #handBack({ message_id: messageId, code, message }: ErrorFrame): void {
+  /** Give a message that says too much, or is one too many, back to the composer with the reason; in use, that has it not. */
+  #handBack({ message_id: messageId, code, message, retry_after_s: afterS }: ErrorFrame): void {
     const refused = this.store.value.outbox.find((one) => one.messageId === messageId);
     if (!refused || this.composer.holds) return;
     const files = this.sending.filesOf(messageId).map((taken) => taken.file);
     this.sending.discard(messageId);
-    this.composer.takeBack(refused.text, files, { code, message });
+    const untilMs = afterS > 0 ? this.#services.clock.nowMs() + afterS * 1000 : 0;
+    this.composer.takeBack(refused.text, files, { code, message, untilMs });
   }
 
   /** Write a message again whose files have to go up once more: it goes out when they are ready. */
@@ -355,6 +376,11 @@ export class Conversation {
   }
 
   #loadFailed(code: string): void {
+    if (code === DELETED) {
+      this.bury();
+      if (this.#attended) this.#connect();
+      return;
+    }
     if (code === "not_found") {
       this.store.update({ phase: "missing" });
       if (this.#attended) this.#connect();
@@ -415,6 +441,10 @@ export class Conversation {
     const effects = this.#pending;
     this.#pending = [];
     for (const effect of effects) this.#note(effect);
+    if (this.store.value.phase === "deleted") {
+      this.#closeIfIdle();
+      return;
+    }
     const thread = foldEffects(this.store.value.thread, effects);
     const running = this.#state.open;
     this.store.update({ thread, running, stopping: running && this.store.value.stopping });
@@ -433,6 +463,7 @@ export class Conversation {
       case "turnEnded":
         if (this.#endedMeanwhile !== null) this.#endedMeanwhile += 1;
         for (const run of this.#afterTurn.splice(0)) run();
+        this.#services.spent();
         return;
       case "synced":
         if (this.#endedMeanwhile) this.store.update({ meanwhile: this.#endedMeanwhile });
@@ -449,7 +480,11 @@ export class Conversation {
 
   #noteRefusal(frame: ErrorFrame): void {
     const { message_id: messageId, code, message } = frame;
-    if (TOO_MUCH.has(code)) this.#handBack(frame);
+    if (LIMIT_CODES.has(code)) this.#services.spent();
+    if (code === DELETED) {
+      this.#handBack(frame);
+      this.bury();
+    } else if (TOO_MUCH.has(code) || LIMIT_CODES.has(code)) this.#handBack(frame);
     else if (messageId) {
       const files = this.sending.filesOf(messageId);
       // Once by itself; then the reader decides.
@@ -483,7 +518,12 @@ export class Conversation {
   }
 }
 
-function initialState(name: string, phase: "new" | "loading", nowMs: number): ConversationState {
+/** What stays of a conversation that was deleted: its connection, and what was sent and not taken. */
+function kept({ link, outbox, troubles, discarded }: ConversationState): Partial<ConversationState> {
+  return { link, outbox, troubles, discarded };
+}
+
+function initialState(name: string, phase: "new" | "loading" | "deleted", nowMs: number): ConversationState {
   return {
     phase,
     thread: emptyThread(name),

@@ -2,12 +2,18 @@
 
 import type { HttpApi } from "../../api/index.ts";
 import type { AuthSession, PageConfig } from "../../auth/index.ts";
+import { DELETED, type FeedFrame, type WatchingFrame } from "../../client/index.ts";
+import { shell } from "../../words/en/shell.ts";
+import type { Question } from "../erase/question.ts";
+import { Budget } from "../limits/budget.ts";
 import { ConversationList } from "../list/conversation_list.ts";
 import { conversationOf, formatRoute, HOME, nameConversation, parseRoute, type Route, threadOf } from "../route.ts";
 import { Search } from "../search/search.ts";
 import type { Settings } from "../settings/settings.ts";
 import { Conversation, type Services } from "./conversation.ts";
 import { Store } from "./store.ts";
+
+const { erase: words } = shell;
 
 /** Conversations that stay in memory, so that going back to one shows it at once. */
 const KEPT = 8;
@@ -24,7 +30,7 @@ export interface PageParts {
   readonly config: PageConfig;
   readonly auth: AuthSession;
   readonly api: HttpApi;
-  readonly services: Omit<Services, "hearFeed" | "unreadN" | "said">;
+  readonly services: Omit<Services, "hearFeed" | "unreadN" | "said" | "spent" | "gone">;
   readonly settings: Store<Settings>;
   readonly history: History;
   random(bytes: Uint8Array<ArrayBuffer>): void;
@@ -40,11 +46,14 @@ export class Page {
   readonly settings: Store<Settings>;
   readonly list: ConversationList;
   readonly search: Search;
+  readonly budget: Budget;
   readonly route: Store<Route>;
   /** The conversation that is shown, or would begin. */
   readonly current: Store<Conversation>;
   /** A line about the page itself, "" for none. */
   readonly notice = new Store("");
+  /** What is asked before something that cannot be undone, null for nothing. */
+  readonly question = new Store<Question | null>(null);
   readonly debug: boolean;
   readonly signedOut = new Store(false);
   readonly #parts: PageParts;
@@ -64,10 +73,13 @@ export class Page {
     this.debug = parts.debug;
     this.list = new ConversationList(parts.api, parts.services.clock);
     this.search = new Search(parts.api, parts.services.clock);
+    this.budget = new Budget(() => parts.api.readLimits(), parts.services.clock);
     this.#services = {
       ...parts.services,
-      hearFeed: (effect) => this.list.hear(effect.frame),
+      hearFeed: (effect) => this.#hear(effect.frame),
+      gone: (name) => this.list.drop(name),
       said: (name) => this.#settle(name),
+      spent: () => this.budget.refresh(),
       unreadN: (name) => this.list.unreadN(name),
     };
     this.#fresh = nameConversation(parts.random);
@@ -77,6 +89,7 @@ export class Page {
     parts.auth.onExpired(() => this.signedOut.set(true));
     this.current.value.attend();
     void this.list.load();
+    void this.budget.load();
   }
 
   get conversations(): readonly Conversation[] {
@@ -141,9 +154,60 @@ export class Page {
     this.#show(this.#readRoute(""));
   }
 
+  /** Ask whether a conversation is to be deleted, and delete it then. */
+  askToDelete(name: string): void {
+    const known = this.#conversations.get(name)?.store.value.thread.title;
+    const title = this.list.store.value.feed.get(name)?.title || known || shell.list.untitled;
+    this.question.set({
+      title: words.title,
+      text: words.text(title),
+      act: words.act,
+      word: "",
+      run: () => this.#delete(name, title),
+    });
+  }
+
+  async #delete(name: string, title: string): Promise<void> {
+    try {
+      await this.api.deleteConversation(name);
+    } catch (error) {
+      // Another device was faster.
+      if ((error as { code?: string }).code !== DELETED) throw error;
+    }
+    this.#bury(name);
+    if (this.current.value.name !== name) this.notice.set(words.deleted(title));
+  }
+
+  /** Ask whether everything of the user is to be erased. */
+  askToErase(): void {
+    this.question.set({
+      title: words.allTitle,
+      text: words.allText,
+      act: words.allAct,
+      word: words.word,
+      run: async () => {
+        await this.api.eraseMe();
+        for (const name of this.list.store.value.feed.keys()) this.#bury(name);
+        this.begin();
+        this.notice.set(words.allAsked);
+      },
+    });
+  }
+
   /** Look at all connections again: the machine was asleep, or is online again. */
   wake(): void {
     for (const conversation of this.#conversations.values()) conversation.wake();
+  }
+
+  #hear(frame: FeedFrame | WatchingFrame): void {
+    this.list.hear(frame);
+    if (frame.frame === "feed" && this.list.isGone(frame.conversation)) this.#bury(frame.conversation);
+  }
+
+  /** Show nothing of a conversation any more, where it is shown, and forget it elsewhere. */
+  #bury(name: string): void {
+    this.list.drop(name);
+    this.#conversations.get(name)?.bury();
   }
 
   /** Give a conversation that has begun its address. */

@@ -3,6 +3,7 @@
 import type { Effect, ErrorFrame } from "../../client/index.ts";
 import type { Message } from "../../thread/thread.ts";
 import type { TakenFile } from "../attachments/attachments.ts";
+import { LIMIT_CODES } from "../limits/limit_codes.ts";
 import type { Clock } from "./clock.ts";
 import type { ConversationState } from "./conversation.ts";
 import type { ServerClock } from "./server_clock.ts";
@@ -91,8 +92,8 @@ export class Sending {
 
   #delay(frame: ErrorFrame): void {
     this.#putOff.set(frame.message_id, frame);
-    if (frame.code !== "rate_limited") return;
-    this.#block(frame.retry_after_s);
+    if (frame.code === "rate_limited") this.#block(frame.retry_after_s);
+    else if (!LIMIT_CODES.has(frame.code)) return;
     this.#setTrouble(frame.message_id, { code: frame.code, message: frame.message, trying: true });
   }
 

@@ -7,6 +7,7 @@ import { say } from "../../words/en/thread.ts";
 import { formatBytes, formatMs } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Trouble } from "../acts.ts";
+import { LIMIT_CODES } from "../limits/limit_codes.ts";
 import { useDesk } from "./desk.ts";
 import { Icon, Mark } from "./mark.tsx";
 import { memo } from "./memo.tsx";
@@ -42,7 +43,9 @@ function Attachments({ message }: { message: Message }) {
 export function MessageTrouble({ message, trouble }: { message: Message; trouble: Trouble }) {
   const { acts } = useDesk();
   const sentence = wordsOf(trouble.code, trouble.message);
-  if (trouble.trying) return <p class="aside">{say.notSent}</p>;
+  if (trouble.trying) {
+    return <p class="aside">{LIMIT_CODES.has(trouble.code) ? `${sentence} ${say.notSentYet}` : say.notSent}</p>;
+  }
   const copy = () => void navigator.clipboard?.writeText(`${trouble.code}: ${trouble.message || sentence}`);
   return (
     <div class="trouble">

@@ -9,6 +9,7 @@ import { say } from "../../words/en/thread.ts";
 import { formatMs, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Trouble } from "../acts.ts";
+import { LIMIT_CODES, sayLimit } from "../limits/limit_codes.ts";
 import { DeferredAnswer, FinalAnswer, finalAnswer, oneLine } from "./answer.tsx";
 import { turnKey, useDesk, useNow, useOpen } from "./desk.ts";
 import { Feedback } from "./feedback.tsx";
@@ -176,10 +177,12 @@ function Broken(props: { turn: Turn; outcome: Extract<Outcome, { is: "error" }>;
   const { acts } = useDesk();
   const from = (turn.endedAt ?? turn.startedAt) + outcome.retryAfterS * 1000;
   const [over, setOver] = useState(false);
+  const limited = LIMIT_CODES.has(outcome.code);
   const now = useNow(!over && outcome.retryAfterS > 0);
-  const left = Math.ceil((from - now) / 1000);
-  if (left <= 0 && !over) setOver(true);
-  const again = outcome.retryable || againCodes.has(outcome.code);
+  // A limit may be raised before its time: there the reader is told, and not held back.
+  const left = limited ? 0 : Math.ceil((from - now) / 1000);
+  if (from <= now && !over) setOver(true);
+  const again = outcome.retryable || limited || againCodes.has(outcome.code);
   // What has gone out again is offered no more: a second click would send it twice.
   const prompts = turn.prompts.filter((message) => !discarded.has(message.messageId));
   const sendAgain = () => {
@@ -190,7 +193,8 @@ function Broken(props: { turn: Turn; outcome: Extract<Outcome, { is: "error" }>;
       <p>
         <Mark shape="failed" tone="bad" word={say.brokeOff} />
         <span>
-          {wordsOf(outcome.code, outcome.message)} <code dir="ltr">{outcome.code}</code>
+          {limited ? sayLimit(outcome.code, outcome.message, from, now) : wordsOf(outcome.code, outcome.message)}{" "}
+          <code dir="ltr">{outcome.code}</code>
         </span>
       </p>
       {outcome.code === "context_limit" && <p class="aside">{say.newConversation}</p>}

@@ -20,6 +20,14 @@ const refusals: Sentences = {
   auth_expired: "Sign in again.",
   limit_exceeded: "That is more than can be taken at once.",
   rate_limited: "That was a lot of messages in a short time.",
+  limit_turns: "As many turns run as may run at once.",
+  limit_tokens: "The budget of tokens is used up.",
+  limit_usd: "The budget of dollars is used up.",
+  limit_storage: "The storage is full. Delete conversations that are no longer needed.",
+  stopped: "Work is stopped by the administrators. Ask them.",
+  limits_changed: "Somebody else has changed these limits meanwhile. They are read again.",
+  conversation_deleted: "The conversation was deleted.",
+  account_erased: "Everything of yours here was erased.",
   bad_json: "The server could not read the message.",
   bad_message: "The server could not read the message.",
   unknown_action: "The server does not know what was asked for.",
@@ -141,7 +149,6 @@ const turns: Sentences = {
 const handedBack: Sentences = {
   nothing_to_steer: "Nothing was running that could be interrupted.",
   turn_closed: "The answer was complete already.",
-  stopped: "The turn was stopped before the model had read it.",
 };
 
 /** Decisions and actions of the model that were refused or corrected. */

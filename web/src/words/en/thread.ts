@@ -25,6 +25,7 @@ export const say = {
   saidEarlier: "Said before what is shown here",
   sending: "sending",
   notSent: "not sent yet, trying",
+  notSentYet: "Not sent yet, trying.",
   waitsFor: (round: number) => `waits for round ${round}`,
   readIn: (round: number) => `read in round ${round}`,
   interrupting: "interrupting…",

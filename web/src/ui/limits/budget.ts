@@ -1,0 +1,113 @@
+/** What is left of the limits that a reader's work counts for. It is read anew after each turn. */
+
+import type { Clock } from "../store/clock.ts";
+import { Store } from "../store/store.ts";
+
+export type What = "usd" | "tokens" | "storage";
+export type Whose = "user" | "project" | "tenant";
+
+/** How a scope stands, as `GET /v1/limits` says it; a limit that is null or absent is none. */
+export interface Standing {
+  readonly scope: Whose;
+  readonly limits: {
+    readonly tokens_day?: number | null;
+    readonly tokens_month?: number | null;
+    readonly usd_day?: number | null;
+    readonly usd_month?: number | null;
+    readonly storage_bytes?: number | null;
+    readonly stopped?: string | null;
+  };
+  readonly used: {
+    readonly tokens_day?: number;
+    readonly tokens_month?: number;
+    readonly usd_day?: number;
+    readonly usd_month?: number;
+    readonly storage_bytes?: number;
+  };
+  readonly day_ends_at: string;
+  readonly month_ends_at: string;
+}
+
+/** What is left of one limit. */
+export interface Left {
+  readonly what: What;
+  readonly window: "day" | "month" | "";
+  readonly whose: Whose;
+  readonly left: number;
+  readonly of: number;
+  /** When it begins again, "" for storage. */
+  readonly endsAt: string;
+}
+
+export interface BudgetState {
+  /** The tightest limit of each kind; empty where there is none. */
+  readonly lefts: readonly Left[];
+  /** Why nothing may run, "" if it may. */
+  readonly stopped: string;
+}
+
+/** Storage is spoken of when less than this part is left. */
+const STORAGE_TELL = 0.2;
+/** A turn is charged behind its end. */
+const SETTLED_MS = 2_000;
+
+const NOTHING: BudgetState = { lefts: [], stopped: "" };
+
+export class Budget {
+  readonly store = new Store<BudgetState>(NOTHING);
+  readonly #read: () => Promise<{ readonly scopes: readonly Standing[] }>;
+  readonly #clock: Clock;
+  #planned = false;
+
+  constructor(read: () => Promise<{ readonly scopes: readonly Standing[] }>, clock: Clock) {
+    this.#read = read;
+    this.#clock = clock;
+  }
+
+  /** Read how the limits stand. What was known stays if they cannot be read. */
+  async load(): Promise<void> {
+    try {
+      this.store.set(stateOf((await this.#read()).scopes));
+    } catch {
+      // Said nothing: the server checks each message itself.
+    }
+  }
+
+  /** Read them again when what has just ended is charged. */
+  refresh(): void {
+    if (this.#planned) return;
+    this.#planned = true;
+    this.#clock.after(SETTLED_MS, () => {
+      this.#planned = false;
+      void this.load();
+    });
+  }
+}
+
+/** Return the tightest limit of each kind, and the reason of a stop if there is one. */
+export function stateOf(standings: readonly Standing[]): BudgetState {
+  const all = standings.flatMap(leftsOf);
+  const kinds: readonly What[] = ["usd", "tokens", "storage"];
+  const lefts = kinds.flatMap((what) => {
+    const [tightest] = all.filter((one) => one.what === what).sort((a, b) => part(a) - part(b));
+    return tightest && (what !== "storage" || part(tightest) < STORAGE_TELL) ? [tightest] : [];
+  });
+  return { lefts, stopped: standings.map(({ limits }) => limits.stopped ?? "").find(Boolean) ?? "" };
+}
+
+function part({ left, of }: Left): number {
+  return of > 0 ? left / of : 0;
+}
+
+function leftsOf({ scope: whose, limits, used, day_ends_at, month_ends_at }: Standing): readonly Left[] {
+  const told: Left[] = [];
+  const tell = (what: What, window: Left["window"], of: number | null | undefined, spent = 0, endsAt = "") => {
+    if (of !== null && of !== undefined) told.push({ what, window, whose, of, left: Math.max(of - spent, 0), endsAt });
+  };
+  tell("usd", "day", limits.usd_day, used.usd_day, day_ends_at);
+  tell("usd", "month", limits.usd_month, used.usd_month, month_ends_at);
+  tell("tokens", "day", limits.tokens_day, used.tokens_day, day_ends_at);
+  tell("tokens", "month", limits.tokens_month, used.tokens_month, month_ends_at);
+  tell("storage", "", limits.storage_bytes, used.storage_bytes);
+  return told;
+}

@@ -1,0 +1,25 @@
+/** Refusals by a limit, of which the server's own sentence says whose it is. Pure. */
+
+import { say } from "../../words/en/limits.ts";
+import { formatMs, formatUtc } from "../../words/format.ts";
+import { wordsOf } from "../../words/index.ts";
+
+export const LIMIT_CODES: ReadonlySet<string> = new Set([
+  "limit_turns",
+  "limit_tokens",
+  "limit_usd",
+  "limit_storage",
+  "stopped",
+]);
+
+/** A limit that ends sooner is told by how long that takes alone. */
+const SOON_MS = 10 * 60_000;
+
+/** Return the sentence of a refusal by a limit, and when it ends; `untilMs` is 0 if no time ends it. */
+export function sayLimit(code: string, message: string, untilMs: number, nowMs: number): string {
+  const why = message || wordsOf(code);
+  const leftMs = Math.max(untilMs - nowMs, 0);
+  if (leftMs === 0) return why;
+  const left = formatMs(Math.ceil(leftMs / 1000) * 1000);
+  return `${why} ${leftMs < SOON_MS ? say.againIn(left) : say.againAt(formatUtc(untilMs), left)}`;
+}

@@ -1,0 +1,59 @@
+/** Everything that is kept of a user: as a file, or gone. */
+
+import { useState } from "preact/hooks";
+import { shell } from "../../words/en/shell.ts";
+import { wordsOf } from "../../words/index.ts";
+import type { Page } from "../store/page.ts";
+import { saveFile } from "./export.ts";
+
+const { menu: words } = shell;
+const FILE = "stepline-export.jsonl";
+
+/** The part of the API that an export asks. */
+export interface ExportApi {
+  exportMe(query: { readonly after?: string }): Promise<{ readonly next: string }>;
+}
+
+/** Return everything of a user as JSON, a page of it a line; `tell` hears how many there are. Throws as the API does. */
+export async function exportAll(api: ExportApi, tell: (pages: number) => void): Promise<string> {
+  const lines: string[] = [];
+  let after = "";
+  do {
+    const page = await api.exportMe(after ? { after } : {});
+    lines.push(`${JSON.stringify(page)}\n`);
+    tell(lines.length);
+    after = page.next;
+  } while (after);
+  return lines.join("");
+}
+
+export function Mine({ page, close }: { page: Page; close: () => void }) {
+  const [said, setSaid] = useState("");
+  const save = async () => {
+    setSaid(words.exporting);
+    try {
+      saveFile(FILE, "application/jsonl", await exportAll(page.api, (pages) => setSaid(words.exported(pages))));
+      setSaid("");
+    } catch (error) {
+      setSaid(wordsOf((error as { code?: string }).code ?? "", words.exportFailed("")));
+    }
+  };
+  return (
+    <>
+      <button type="button" onClick={() => void save()}>
+        {words.exportAll}
+      </button>
+      {said && <p role="status">{said}</p>}
+      <button
+        type="button"
+        class="danger"
+        onClick={() => {
+          close();
+          page.askToErase();
+        }}
+      >
+        {words.eraseAll}
+      </button>
+    </>
+  );
+}

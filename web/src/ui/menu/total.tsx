@@ -1,0 +1,25 @@
+/** What the conversation has cost so far: read when the menu is opened. */
+
+import { useEffect, useState } from "preact/hooks";
+import { type ConversationCost, conversationCostOf } from "../../thread/whole_receipt.ts";
+import { shell } from "../../words/en/shell.ts";
+import type { Page } from "../store/page.ts";
+import { sayUsd } from "../turn/costs.tsx";
+
+export function Total({ page, conversation, open }: { page: Page; conversation: string; open: boolean }) {
+  const [cost, setCost] = useState<ConversationCost | null>(null);
+  useEffect(() => {
+    if (!open) return;
+    let shown = true;
+    page.api.getReceipts(conversation).then(
+      (receipts) => shown && setCost(conversationCostOf({ ...receipts })),
+      // It says nothing then; the next opening asks again.
+      () => shown && setCost(null),
+    );
+    return () => {
+      shown = false;
+    };
+  }, [page, conversation, open]);
+  const said = cost && sayUsd(cost.usd + cost.awsUsd, cost.priced);
+  return said ? <p>{shell.menu.cost(said)}</p> : null;
+}

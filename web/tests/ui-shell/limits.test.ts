@@ -1,0 +1,142 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { Budget, type Standing, stateOf } from "../../src/ui/limits/budget.ts";
+import { sayLeft } from "../../src/ui/limits/left_line.tsx";
+import { sayLimit } from "../../src/ui/limits/limit_codes.ts";
+import { Conversation } from "../../src/ui/store/conversation.ts";
+import { ending, opening, refusalOf, ScriptedClock, ScriptedSocket, scriptedServices, settle } from "./scripted.ts";
+
+const NOW = Date.UTC(2026, 10, 25, 9);
+const DAY = "2026-11-26T00:00:00Z";
+const MONTH = "2026-12-01T00:00:00Z";
+
+function standing(scope: Standing["scope"], limits: Standing["limits"] = {}, used: Standing["used"] = {}): Standing {
+  return { scope, limits, used, day_ends_at: DAY, month_ends_at: MONTH };
+}
+
+describe("what is left", () => {
+  it("is nothing where there is no limit", () => {
+    expect(stateOf([standing("user"), standing("project", { usd_day: null }), standing("tenant")])).toEqual({
+      lefts: [],
+      stopped: "",
+    });
+  });
+
+  it("is the tightest limit of each kind, whosever it is", () => {
+    const { lefts } = stateOf([
+      standing("user", { usd_day: 5, usd_month: 50 }, { usd_day: 1, usd_month: 20 }),
+      standing("project", { usd_day: 100, tokens_month: 2_000_000 }, { usd_day: 99.5, tokens_month: 800_000 }),
+    ]);
+    expect(lefts.map(sayLeft)).toEqual([
+      "$0.50 of $100.00 today of the project",
+      "1.2M of 2M tokens this month of the project",
+    ]);
+  });
+
+  it("is nothing below zero, and of storage it is told when little is left", () => {
+    const gb = 1024 ** 3;
+    const { lefts } = stateOf([standing("user", { usd_day: 1, storage_bytes: gb }, { usd_day: 1.2 })]);
+    expect(lefts.map(sayLeft)).toEqual(["$0.00 of $1.00 today"]);
+    const full = stateOf([standing("user", { storage_bytes: gb }, { storage_bytes: 0.9 * gb })]);
+    expect(full.lefts.map(sayLeft)).toEqual(["102 MB of 1 GB of storage"]);
+  });
+
+  it("names the reason of a stop", () => {
+    expect(stateOf([standing("user"), standing("tenant", { stopped: "unpaid" })]).stopped).toBe("unpaid");
+  });
+
+  it("is read again once a while after turns have ended, and stays if it cannot be read", async () => {
+    const clock = new ScriptedClock(NOW);
+    const answers = [[standing("user", { usd_day: 5 }, { usd_day: 1 })], null];
+    let reads = 0;
+    const budget = new Budget(async () => {
+      reads += 1;
+      const scopes = answers.shift();
+      if (!scopes) throw new Error("gone");
+      return { scopes };
+    }, clock);
+    await budget.load();
+    budget.refresh();
+    budget.refresh();
+    clock.pass(10_000);
+    await settle();
+    expect(reads).toBe(2);
+    expect(budget.store.value.lefts).toMatchObject([{ what: "usd", left: 4 }]);
+  });
+});
+
+describe("a refusal by a limit", () => {
+  let socket: ScriptedSocket;
+  let spent: number;
+
+  function begun(): Conversation {
+    const conversation = new Conversation(
+      "chat-one",
+      scriptedServices(socket, {
+        clock: new ScriptedClock(NOW),
+        spent: () => {
+          spent += 1;
+        },
+      }),
+      true,
+    );
+    conversation.attend();
+    socket.accept();
+    return conversation;
+  }
+
+  beforeEach(() => {
+    socket = new ScriptedSocket();
+    spent = 0;
+  });
+
+  const codes = ["limit_turns", "limit_tokens", "limit_usd", "limit_storage", "stopped"];
+
+  it.each(codes)("%s gives the text back to the field, with when it ends", (code) => {
+    const conversation = begun();
+    conversation.say("sum it all");
+    socket.say(refusalOf(socket, code, { message: "Your own budget is used up.", retry_after_s: 3_600 }));
+    expect(conversation.store.value.outbox).toEqual([]);
+    expect(conversation.composer.draft.value).toMatchObject({
+      text: "sum it all",
+      refusal: { code, message: "Your own budget is used up.", untilMs: NOW + 3_600_000 },
+    });
+    expect(spent).toBe(1);
+    // What was refused can be sent again before that time: a limit may have been raised.
+    conversation.composer.submit();
+    expect(socket.asked("send")).toHaveLength(2);
+  });
+
+  it("leaves the text where it is if the field is in use", () => {
+    const conversation = begun();
+    conversation.say("sum it all");
+    conversation.composer.write("and");
+    socket.say(refusalOf(socket, "limit_usd"));
+    expect(conversation.store.value.outbox).toMatchObject([{ text: "sum it all" }]);
+    expect([...conversation.store.value.troubles.values()]).toMatchObject([{ code: "limit_usd", trying: false }]);
+    expect(conversation.composer.draft.value.text).toBe("and");
+  });
+
+  it("that passes soon is told at the message, which is sent again by itself", () => {
+    const conversation = begun();
+    conversation.say("sum it all");
+    socket.say(refusalOf(socket, "limit_turns", { message: "Busy.", retry_after_s: 5, retryable: true }));
+    expect([...conversation.store.value.troubles.values()]).toMatchObject([{ code: "limit_turns", trying: true }]);
+    expect(conversation.store.value.blockedUntil).toBe(0);
+  });
+
+  it("is told by the server's sentence, which says whose it is, and by its end", () => {
+    expect(sayLimit("limit_usd", "", 0, NOW)).toBe("The budget of dollars is used up.");
+    expect(sayLimit("limit_turns", "Too many.", NOW + 9_400, NOW)).toBe("Too many. Again in 10.0 s.");
+    expect(sayLimit("limit_usd", "Used up.", Date.parse(DAY), NOW)).toBe(
+      "Used up. Again at 26 Nov, 00:00 UTC, in 15 h 0 min.",
+    );
+  });
+
+  it("is asked about anew at the end of each turn", () => {
+    const conversation = begun();
+    conversation.say("go");
+    socket.say(opening("m1", "go"));
+    socket.say(ending(2, "done"));
+    expect(spent).toBe(1);
+  });
+});
