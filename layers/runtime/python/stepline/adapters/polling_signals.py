@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol, Self
 
-from stepline.errors import DependencyError, SteplineError
+from stepline.errors import DependencyError, NotFoundError, SteplineError
 from stepline.model.batch import Batch
-from stepline.model.entry import Inbound
 from stepline.model.ids import Lane
 from stepline.ports.log import Log
+from stepline.ports.signal import ends_wait
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +138,9 @@ class LogWatch:
         try:
             while not self._ended and (batch := self._read(named)) is not None:
                 self._take(batch)
+        except NotFoundError:  # the conversation was deleted, and the batch erased
+            self._at += 1
+            self._see(self._at)
         except DependencyError as error:
             if not self._failing:  # one log line per outage, not per poll
                 logger.warning("log not read for steers", extra={"code": error.reason})
@@ -151,12 +154,14 @@ class LogWatch:
 
     def _take(self, batch: Batch) -> None:
         self._at = batch.n
-        if not any(isinstance(entry, Inbound) and entry.steers for entry in batch.entries):
-            return
+        if any(ends_wait(entry) for entry in batch.entries):
+            self._see(batch.n)
+
+    def _see(self, n: int) -> None:
         with self._lock:
             if self._ended:
                 return
-            self._newest = batch.n
+            self._newest = n
             self._seen.set()
             while self._aborts:
                 self._aborts.pop()()

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from stepline.errors import NotFoundError
 from stepline.log.bindings import Ports
+from stepline.log.fence import DELETED, check_alive
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
@@ -46,11 +48,23 @@ class LogRows:
     def read(self, scope: MemoryScope, conversation: str, *, after: int, most: int) -> NewRows:
         """Return the rows of turns and compactions that ended after a batch; it ends behind the turn that has `most`.
 
+        A conversation that was deleted has none.
+
         Raises DependencyError.
         """
         lane = Lane(tenant=scope.tenant, project=scope.project, conversation=conversation)
+        try:
+            return self._read(lane, after=after, most=most)
+        except NotFoundError as error:
+            if error.reason != DELETED:
+                raise
+            return NewRows((), after, whole=True)
+
+    def _read(self, lane: Lane, *, after: int, most: int) -> NewRows:
         journal = Journal(self._ports, lane, "memory")
-        timeline = self._history.load(journal, segment=journal.tail(consistent=False).state.segment)
+        tail = journal.tail(consistent=False)
+        check_alive(tail.state)
+        timeline = self._history.load(journal, segment=tail.state.segment)
         closed = [turn for turn in timeline.history if turn.closed > after]
         if closed:
             first = min((closed[0].opened, *closed[0].prompts)) - 1

@@ -51,6 +51,9 @@ def sweep_lane(ports: Ports, lane: Lane) -> Swept:
     """Repair one lane: clear a stale mark, start, take over or close. A parked turn waits for a person."""
     journal = Journal(ports, lane, "sweep")
     tail = journal.tail(consistent=True)
+    if tail.state.deleted:
+        ports.log.clear_open(lane, tail.n)
+        return "idle"
     if tail.state.status == "idle":
         # The mark is still there: the process that closed the turn may have died before the close's effects.
         if (closing := _closing(journal, tail)) is not None:

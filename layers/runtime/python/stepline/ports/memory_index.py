@@ -44,6 +44,17 @@ class MemoryHits(Value):
     behind: bool = False
 
 
+class Forgotten(Value):
+    """The end of a conversation in the memory of its owner: how many of its `rows` were still there.
+
+    With a `prefix`, the index keeps objects below it in the artifact store, of which only those of `keys` are needed now.
+    """
+
+    rows: int = 0
+    prefix: str = ""
+    keys: tuple[str, ...] = ()
+
+
 class MemoryIndex(Protocol):
     """An index of the rows of many users; no search sees more than its scope."""
 
@@ -58,4 +69,8 @@ class MemoryIndex(Protocol):
 
     def search(self, query: MemoryQuery) -> MemoryHits:
         """Return the best rows, each once; none for a query without words. Raises DependencyError."""
+        ...
+
+    def forget(self, scope: MemoryScope, conversation: str) -> Forgotten:
+        """Remove the rows of a conversation, so that nothing of them is left in the index. Raises DependencyError."""
         ...

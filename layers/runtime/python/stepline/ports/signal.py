@@ -9,7 +9,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, Self
 
+from stepline.model.entry import Deleted, Entry, Inbound
 from stepline.model.ids import Lane
+
+
+def ends_wait(entry: Entry) -> bool:
+    """Return True if an entry ends what a step is doing: a steer, and the deletion of its conversation."""
+    return isinstance(entry, Deleted) or (isinstance(entry, Inbound) and entry.steers)
 
 
 class Cancel(Protocol):

@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from stepline.adapters.embedded.stored_segment import UNREAD, drop_conversation
 from stepline.errors import DependencyError, NotFoundError
 from stepline.metrics import MEMORY_BEHIND, MEMORY_UNPACKED, MEMORY_UNREAD
 from stepline.model.base import Value
 from stepline.model.ids import check_segment
 from stepline.model.memory_row import MemoryRow, MemoryScope
-from stepline.ports.memory_index import MemoryHits, MemoryQuery
+from stepline.ports.memory_index import Forgotten, MemoryHits, MemoryQuery
 
 if TYPE_CHECKING:
     from stepline.adapters.embedded.packed_rows import Packed
@@ -47,7 +48,6 @@ SEGMENT_ROWS: Final = 32_768
 SCOPES: Final = 8
 HELD_ROWS: Final = 65_536
 """The users whose rows a process keeps, and the rows of all of them but the last: about 1 KB each, of 512 MB."""
-UNREAD: Final = "memory_segment_unread"
 PACKAGES: Final = ("numpy", "tokenizers", "wordllama")
 """What a search needs: the extra `memory`, which in AWS is a layer of the functions that search."""
 
@@ -168,6 +168,40 @@ class EmbeddedMemoryIndex:
                 self._write_since(scope, held, manifest, since.fresh)
                 packed = self._read_manifest(scope)
                 yield len(packed.covered), sum(segment.rows for segment in packed.segments)
+
+    def forget(self, scope: MemoryScope, conversation: str) -> Forgotten:
+        """Write the segments without the conversation, then the manifest that names them; this needs no packages.
+
+        One that cannot be read goes, and with it what the manifest covers: that is read from the logs again.
+        """
+        manifest = self._read_manifest(scope)
+        covered = {name: n for name, n in manifest.covered.items() if name != conversation}
+        segments: list[_Segment] = []
+        removed = 0
+        for segment in manifest.segments:
+            try:
+                reduced = drop_conversation(self._artifacts.get(segment.key), conversation)
+            except (NotFoundError, DependencyError) as error:
+                if isinstance(error, DependencyError) and error.reason != UNREAD:
+                    raise
+                covered, removed = {}, removed + 1
+                continue
+            removed += reduced.removed
+            if not reduced.removed:
+                segments.append(segment)
+            elif reduced.rows:
+                key = self._put_segment(scope, reduced.body)
+                segments.append(_Segment(key=key, rows=reduced.rows, size_bytes=len(reduced.body)))
+        if len(covered) != len(manifest.covered) or removed:
+            self._replace(scope, MemoryManifest(segments=tuple(segments), covered=covered))
+        keys = (f"{prefix(scope)}/manifest", *(segment.key for segment in segments))
+        return Forgotten(rows=removed, prefix=f"{prefix(scope)}/", keys=keys)
+
+    def _put_segment(self, scope: MemoryScope, body: bytes) -> str:
+        """Put a segment, in place of what may stand there: an object that was spoilt has the name of its whole content."""
+        key = f"{prefix(scope)}/{hashlib.sha256(body).hexdigest()}"
+        self._artifacts.replace(key, body, mime="application/msgpack")
+        return key
 
     def _hold(self, scope: MemoryScope) -> _Held:
         if missing := [name for name in PACKAGES if find_spec(name) is None]:
@@ -290,9 +324,7 @@ class EmbeddedMemoryIndex:
         if new.rows:
             merged = merge([*older[len(segments) :], new])
             body = encode_packed(merged)
-            key = f"{prefix(scope)}/{hashlib.sha256(body).hexdigest()}"
-            # In place of what may stand there: an object that was spoilt has the name of its whole content.
-            self._artifacts.replace(key, body, mime="application/msgpack")
+            key = self._put_segment(scope, body)
             held.segments[key] = merged
             segments.append(_Segment(key=key, rows=len(merged.rows), size_bytes=len(body)))
         self._replace(scope, MemoryManifest(segments=tuple(segments), covered=covered))

@@ -18,33 +18,24 @@ import msgspec
 import numpy as np
 
 from stepline.adapters.embedded.static_embedding import DIMENSIONS, embed
+from stepline.adapters.embedded.stored_segment import (
+    FORMAT,
+    Stored,
+    decode_stored,
+    encode_stored,
+    encode_told,
+)
 from stepline.errors import DependencyError
-from stepline.model.base import Value
 from stepline.model.memory_row import MemoryRow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FORMAT: Final = 1
 SCALE: Final = 127
 WORD: Final = re.compile(r"[^\W_]+")
 """A word; an underscore separates words, as in names of files."""
 
 Key = tuple[str, str, int]
-
-
-class _Stored(Value):
-    """A segment's bytes: rows and vocabulary compressed, arrays as they are."""
-
-    v: int
-    told: bytes
-    vectors: bytes
-    words: bytes
-    counts: bytes
-    lengths: bytes
-
-
-_Told = tuple[list[MemoryRow], list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,30 +140,23 @@ def _only(packed: Packed, kept: Sequence[int]) -> Packed:
     )
 
 
-_ENCODER = msgspec.msgpack.Encoder()
-_STORED = msgspec.msgpack.Decoder(_Stored)
-_TOLD = msgspec.msgpack.Decoder(_Told)
-
-
 def encode_packed(packed: Packed) -> bytes:
     """Return the bytes of a segment."""
-    told = _ENCODER.encode((list(packed.rows), list(packed.vocabulary)))
-    stored = _Stored(
+    stored = Stored(
         v=FORMAT,
-        told=zlib.compress(told, 6),
+        told=encode_told(packed.rows, packed.vocabulary),
         vectors=packed.vectors.tobytes(),
         words=packed.words.astype("<u4").tobytes(),
         counts=packed.counts.tobytes(),
         lengths=packed.lengths.astype("<u4").tobytes(),
     )
-    return _ENCODER.encode(stored)
+    return encode_stored(stored)
 
 
 def decode_packed(body: bytes) -> Packed:
     """Read a segment. Raises DependencyError `memory_segment_unread` for one that is damaged or of another format."""
     try:
-        stored = _STORED.decode(body)
-        rows, vocabulary = _TOLD.decode(zlib.decompress(stored.told))
+        stored, rows, vocabulary = decode_stored(body)
         packed = Packed(
             rows=rows,
             vectors=np.frombuffer(stored.vectors, np.int8).reshape(len(rows), DIMENSIONS),

@@ -10,7 +10,7 @@ from typing import Final
 from stepline.log.bindings import Ports
 from stepline.log.memory_source import LogRows
 from stepline.model.memory_row import MemoryRow, MemoryScope
-from stepline.ports.memory_index import MemoryHit, MemoryHits, MemoryQuery
+from stepline.ports.memory_index import Forgotten, MemoryHit, MemoryHits, MemoryQuery
 
 ALL: Final = 10**9
 
@@ -46,6 +46,14 @@ class MemoryMemoryIndex:
         ]
         found.sort(key=lambda hit: (-hit.score, hit.row.conversation, -hit.row.n, hit.row.path, hit.row.part))
         return MemoryHits(hits=tuple(found[: query.limit]))
+
+    def forget(self, scope: MemoryScope, conversation: str) -> Forgotten:
+        with self._lock:
+            rows = self._rows.get(scope, {})
+            gone = [key for key in rows if key[0] == conversation]
+            for key in gone:
+                del rows[key]
+        return Forgotten(rows=len(gone))
 
 
 def _wanted(row: MemoryRow, query: MemoryQuery) -> bool:

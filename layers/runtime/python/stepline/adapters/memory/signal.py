@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from stepline.model.entry import Inbound
 from stepline.model.ids import Lane
 from stepline.ports.log import Log
+from stepline.ports.signal import ends_wait
 
 
 class MemoryWatch:
@@ -35,11 +35,7 @@ class MemoryWatch:
 
     def steer(self) -> int:
         found = self._log.since(self._lane, self._after, consistent=True)
-        steers = (
-            batch.n
-            for batch in found
-            if any(isinstance(entry, Inbound) and entry.steers for entry in batch.entries)
-        )
+        steers = (batch.n for batch in found if any(ends_wait(entry) for entry in batch.entries))
         return max(steers, default=0)
 
     @contextmanager

@@ -23,11 +23,13 @@ from stepline.adapters.aws.error import INDEX_ABSENT, INDEX_EXISTS, mapped, tole
 from stepline.adapters.s3_vectors.embedding import DIMENSIONS, BedrockEmbedding
 from stepline.errors import DependencyError, ToolError
 from stepline.model.memory_row import TEXT_CHARS, MemoryRow, MemoryScope
-from stepline.ports.memory_index import MemoryHit, MemoryHits, MemoryQuery
+from stepline.ports.memory_index import Forgotten, MemoryHit, MemoryHits, MemoryQuery
 from stepline.ports.tenancy.ledger import Ledger
 
 ROWS_PER_PUT: Final = 250
 """Half of what a put may hold: with the largest rows, 500 of them would exceed its 20 MiB."""
+VECTORS_PER_LIST: Final = 500
+"""As many as one request deletes."""
 TOP_K_MAX: Final = 100
 SPARE: Final = 2
 """Rows asked for, for each that is wanted: the nearest are found by approximation, and equal ones are put in order."""
@@ -110,6 +112,27 @@ class S3VectorsMemoryIndex:
         hits = [_hit(found) for found in answer["vectors"] if found["metadata"]["user"] == user]
         hits.sort(key=lambda hit: (-hit.score, hit.row.conversation, -hit.row.n, hit.row.path, hit.row.part))
         return MemoryHits(hits=tuple(hits[: query.limit]))
+
+    def forget(self, scope: MemoryScope, conversation: str) -> Forgotten:
+        """Delete the vectors of a conversation; the whole index is listed for it, because a query finds by approximation."""
+        user, index = _user(scope), self._arn(self._name(scope))
+        asked: dict[str, Any] = {"indexArn": index, "returnMetadata": True, "maxResults": VECTORS_PER_LIST}
+        removed = 0
+        with mapped(), tolerated(INDEX_ABSENT):
+            while True:
+                page = self.client.list_vectors(**asked)
+                keys = [
+                    found["key"]
+                    for found in page["vectors"]
+                    if (found["metadata"]["user"], found["metadata"]["conversation"]) == (user, conversation)
+                ]
+                if keys:
+                    self.client.delete_vectors(indexArn=index, keys=keys)
+                    removed += len(keys)
+                if not page.get("nextToken"):
+                    break
+                asked["nextToken"] = page["nextToken"]
+        return Forgotten(rows=removed)
 
     def _name(self, scope: MemoryScope) -> str:
         """Return the index's name: a hash, for names of indexes know no capital letter and no underscore."""

@@ -44,6 +44,14 @@ def interrupt(ports: Ports, lane: Lane, batch: Batch) -> bool:
         return False
 
 
+def end_program(ports: Ports, lane: Lane, turn: str, call: str) -> None:
+    """End a program whose conversation was deleted, and give up what was handed over to it. Raises DependencyError."""
+    ref = run_ref(lane, turn, call)
+    if ports.tasks.cluster(ref):
+        _end_task(ports, ref)
+        ports.tasks.give_up(ref)
+
+
 def running_program(state: State) -> str:
     """Return the call whose program may be launched and not settled; "" if there is none."""
     return state.running if state.executes > state.cursor.action else ""

@@ -1,0 +1,120 @@
+"""The bytes of a segment of memory, and the removal of a conversation from them; neither needs the packages of a search.
+
+told      the rows and the vocabulary, compressed
+vectors   one of a fixed size for each row
+words, counts, lengths   of each row its words, as numbers of the vocabulary, and how often it has each
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from stepline.errors import DependencyError
+from stepline.model.base import Value
+from stepline.model.memory_row import MemoryRow
+
+FORMAT: Final = 1
+UNREAD: Final = "memory_segment_unread"
+NUMBER_BYTES: Final = 4
+
+
+class Stored(Value):
+    """A segment's bytes: rows and vocabulary compressed, arrays as they are, with the low byte first."""
+
+    v: int
+    told: bytes
+    vectors: bytes
+    words: bytes
+    counts: bytes
+    lengths: bytes
+
+
+_Told = tuple[list[MemoryRow], list[str]]
+_ENCODER = msgspec.msgpack.Encoder()
+_STORED = msgspec.msgpack.Decoder(Stored)
+_TOLD = msgspec.msgpack.Decoder(_Told)
+
+
+def encode_told(rows: Sequence[MemoryRow], vocabulary: Sequence[str]) -> bytes:
+    """Return rows and vocabulary as a segment has them."""
+    return zlib.compress(_ENCODER.encode((list(rows), list(vocabulary))), 6)
+
+
+def encode_stored(stored: Stored) -> bytes:
+    """Return the bytes of a segment."""
+    return _ENCODER.encode(stored)
+
+
+def decode_stored(body: bytes) -> tuple[Stored, list[MemoryRow], list[str]]:
+    """Return a segment's parts. Raises msgspec.MsgspecError, zlib.error."""
+    stored = _STORED.decode(body)
+    rows, vocabulary = _TOLD.decode(zlib.decompress(stored.told))
+    return stored, rows, vocabulary
+
+
+class Reduced(NamedTuple):
+    """A segment without a conversation: its bytes, empty if no row is left, and how many rows are left and were removed."""
+
+    body: bytes
+    rows: int
+    removed: int
+
+
+def drop_conversation(body: bytes, conversation: str) -> Reduced:
+    """Return a segment without the rows of a conversation, and without the words that only these had.
+
+    Raises DependencyError `memory_segment_unread` for one that is damaged or of another format.
+    """
+    try:
+        stored, rows, vocabulary = decode_stored(body)
+        kept = [at for at, row in enumerate(rows) if row.conversation != conversation]
+        if len(kept) == len(rows):
+            return Reduced(body, len(rows), 0)
+        return _reduce(stored, rows, vocabulary, kept)
+    except (msgspec.MsgspecError, zlib.error, ValueError, IndexError) as error:
+        raise DependencyError("a segment cannot be read", code=UNREAD) from error
+
+
+def _reduce(stored: Stored, rows: list[MemoryRow], vocabulary: list[str], kept: list[int]) -> Reduced:
+    """Return the segment with the rows at these places. Raises ValueError if its parts do not fit together."""
+    lengths, words = _numbers(stored.lengths), _numbers(stored.words)
+    if stored.v != FORMAT or len(lengths) != len(rows) or sum(lengths) != len(words):
+        raise ValueError("it does not fit together")
+    if not kept:
+        return Reduced(b"", 0, len(rows))
+    begins = [0]
+    for length in lengths:
+        begins.append(begins[-1] + length)
+    size = len(stored.vectors) // len(rows)
+    numbers: dict[int, int] = {}
+    renumbered, counts, vectors = array("I"), bytearray(), bytearray()
+    for at in kept:
+        begin, end = begins[at], begins[at + 1]
+        renumbered.extend(numbers.setdefault(word, len(numbers)) for word in words[begin:end])
+        counts += stored.counts[begin:end]
+        vectors += stored.vectors[at * size : (at + 1) * size]
+    left = Stored(
+        v=FORMAT,
+        told=encode_told([rows[at] for at in kept], [vocabulary[word] for word in numbers]),
+        vectors=bytes(vectors),
+        words=_bytes(renumbered),
+        counts=bytes(counts),
+        lengths=_bytes(array("I", [lengths[at] for at in kept])),
+    )
+    return Reduced(encode_stored(left), len(kept), len(rows) - len(kept))
+
+
+def _numbers(body: bytes) -> array[int]:
+    """Return numbers of four bytes each. Raises ValueError for a part of one."""
+    if len(body) % NUMBER_BYTES:
+        raise ValueError("a number is cut off")
+    return array("I", [int.from_bytes(body[at : at + 4], "little") for at in range(0, len(body), 4)])
+
+
+def _bytes(numbers: array[int]) -> bytes:
+    return b"".join(number.to_bytes(NUMBER_BYTES, "little") for number in numbers)

@@ -1,0 +1,103 @@
+"""Deletion: the batch that ends a conversation for good, with its open turn, and its effects.
+
+The batch and the tombstone are one transaction. From then on nothing is put here any more, and everything that was said may
+go (`stepline.log.erase_conversation`). Source: docs/concepts/erasure.md.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from stepline.delivery.effect import publish
+from stepline.delivery.settle_account import settle_account
+from stepline.errors import NotFoundError, SteplineError
+from stepline.log.bindings import Ports
+from stepline.log.fence import DELETED
+from stepline.log.journal import Draft, Journal
+from stepline.log.owned_tail import refuse_absent
+from stepline.log.transition import deleted
+from stepline.loop.close import hand_back, settle_events
+from stepline.loop.programs.interrupt import end_program, running_program
+from stepline.model.batch import Batch
+from stepline.model.entry import Deleted, Dropped, Entry, Inbound
+from stepline.model.ids import Lane, utc
+
+logger = logging.getLogger(__name__)
+
+
+def delete_conversation(ports: Ports, lane: Lane, user: str) -> Batch:
+    """End the conversation for good; return the batch that did, by this call or an earlier one.
+
+    Raises:
+        NotFoundError: `not_found`, it is absent or another user's; `conversation_deleted`, it is erased already.
+        BusyError: the lane is contended; the client sends again.
+    """
+    journal = Journal(ports, lane, "delete")
+
+    def plan(tail: Batch) -> Draft | Batch:
+        if not tail.n:
+            raise refuse_absent(ports, lane, user)
+        if tail.state.owner != user:
+            raise NotFoundError("no such conversation")
+        return tail if tail.state.deleted else _draft(journal, tail)
+
+    try:
+        batch: Batch = journal.commit(plan)
+    except NotFoundError as error:
+        raise (refuse_absent(ports, lane, user) if error.reason == DELETED else error) from error
+    follow_deletion(ports, lane, batch)
+    return batch
+
+
+def _draft(journal: Journal, tail: Batch) -> Draft:
+    """Plan the end: messages that no turn has heeded go back to their senders."""
+    state, at = tail.state, utc(journal.ports.clock.now())
+    entries: list[Entry] = []
+    if state.status == "open":
+        suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
+        entries += _handed_back(suffix, tail)
+    entries.append(Deleted(at=at, turn=state.turn, call_id=running_program(state)))
+    return Draft(entries=tuple(entries), state=deleted(state, tail.n + 1))
+
+
+def _handed_back(suffix: list[Batch], tail: Batch) -> list[Dropped]:
+    settled = settle_events(suffix, tail.state)
+    waiting = [
+        hand_back(batch.n, entry, "turn_closed")
+        for batch in suffix
+        if batch.n in settled.promoted
+        for entry in batch.entries
+        if isinstance(entry, Inbound)
+    ]
+    return sorted([*settled.dropped, *waiting], key=lambda dropped: dropped.n)
+
+
+def follow_deletion(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Carry out the effects of a deletion, perhaps again: steps end, clients hear of it, the turn's places are free."""
+    ports.signals.notify(lane, batch.n)
+    publish(ports, lane, batch)
+    settle_account(ports, lane, batch)
+    ports.log.clear_open(lane, batch.n)
+
+
+def redo_deletion(ports: Ports, lane: Lane) -> bool:
+    """Carry out all effects of a deletion once more, and end the program that ran; return False if its batch is erased.
+
+    Nothing is raised but for what is to be tried again: a program that cannot be ended ends by itself.
+    """
+    try:
+        batch = ports.log.tail(lane, consistent=True)
+    except NotFoundError as error:
+        if error.reason != DELETED:
+            raise
+        return False
+    ending = next((e for e in batch.entries if isinstance(e, Deleted)), None) if batch else None
+    if batch is None or ending is None:
+        return False
+    follow_deletion(ports, lane, batch)
+    if ending.call_id:
+        try:
+            end_program(ports, lane, ending.turn, ending.call_id)
+        except SteplineError as error:
+            logger.exception("program not ended", extra={"call_id": ending.call_id, "code": error.reason})
+    return True
