@@ -106,6 +106,7 @@ def _shared(stage: Stage, state: StateStack, *, machine_arn: str, callback_url: 
         "max_iterations": stage.max_iterations,
         "event_credit": stage.event_credit,
         "limits": stage.limits,
+        "prices": stage.prices,
         "context_max_tokens": stage.context_max_tokens,
         "context_window_tokens": stage.context_window_tokens,
         "bundles": stage.bundles,

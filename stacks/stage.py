@@ -348,7 +348,7 @@ class Stage:
 
 def _parse(choice: Field[Any], text: str) -> Any:
     """Return the value of a choice from its text: a list is separated by commas, an object is JSON."""
-    if choice.name in ("model_roles", "bundles", "limits"):
+    if choice.name in ("model_roles", "bundles", "limits", "prices"):
         return TABLE[choice.name].parse(text)
     match choice.default:
         case bool():

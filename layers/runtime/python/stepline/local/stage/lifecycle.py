@@ -65,6 +65,7 @@ _STAGE_VARIABLES: Final = {
     "STEPLINE_APPROVALS": "approvals",
     "STEPLINE_APPROVAL_WAIT_S": "approval_wait_s",
     "STEPLINE_LIMITS": "limits",
+    "STEPLINE_PRICES": "prices",
 }
 """Settings that the local stage takes from the caller's environment, and their names in the app's context."""
 
