@@ -2,6 +2,7 @@
 
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
+import { say } from "../../words/en/limits.ts";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
 import { Announcements } from "../announce/announcements.tsx";
@@ -20,7 +21,7 @@ import { useSelector, useStore } from "../store/store.ts";
 import { makeActs } from "./acts.ts";
 import { Guard } from "./guard.tsx";
 import { useWidth } from "./layout.ts";
-import { BundleView, Inspection } from "./lazy.tsx";
+import { AdminLimits, BundleView, Inspection } from "./lazy.tsx";
 import { KeysSheet, Sheet } from "./sheet.tsx";
 import { ThreadPane } from "./thread_pane.tsx";
 import { useDrop } from "./use_drop.ts";
@@ -41,7 +42,12 @@ export function App({ page }: { page: Page }) {
   useWindowTitle(page);
   useFieldOfNew(route);
   const close = () => setOver("none");
-  const views = { list: () => setOver("list"), margin: () => setOver("margin"), keys: () => setOver("keys") };
+  const views = {
+    list: () => setOver("list"),
+    margin: () => setOver("margin"),
+    keys: () => setOver("keys"),
+    limits: () => setOver("limits"),
+  };
   const inspects = route.is === "timeline";
   const column = width !== "wide" ? "none" : inspects ? "strip" : empty ? "none" : "rows";
   return (
@@ -51,7 +57,13 @@ export function App({ page }: { page: Page }) {
         {column === "rows" && <Conversations page={page} />}
         {column === "strip" && <ConversationStrip page={page} openList={views.list} />}
         <main class="desk">
-          <TitleBar page={page} openList={views.list} openMargin={views.margin} openKeys={views.keys} />
+          <TitleBar
+            page={page}
+            openList={views.list}
+            openMargin={views.margin}
+            openKeys={views.keys}
+            openLimits={views.limits}
+          />
           <Lines page={page} />
           <Guard place={formatRoute(route)}>
             <View
@@ -75,6 +87,11 @@ export function App({ page }: { page: Page }) {
           setLetters={(letters) => page.settings.update({ letters })}
           onClose={close}
         />
+      )}
+      {over === "limits" && (
+        <Sheet label={say.title} place="end" onClose={close}>
+          <AdminLimits page={page} onClose={close} />
+        </Sheet>
       )}
       <Confirm page={page} />
       <Announcements page={page} />

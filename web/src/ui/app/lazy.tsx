@@ -42,6 +42,7 @@ function useModule<T>(load: () => Promise<T>): T | null {
 }
 
 const loadInspector = () => import("../../inspect/index.tsx");
+const loadAdmin = () => import("../../admin/index.ts");
 const loadPreview = () => import("../../preview/index.ts");
 
 export function Inspection({ page, route }: { page: Page; route: Route & { is: "timeline" } }) {
@@ -86,6 +87,12 @@ export function BundleView({ page, bundle }: { page: Page; bundle: string }) {
   const token = useMemo(() => () => page.auth.token(), [page]);
   if (!preview) return <div class="sheet" aria-busy="true" />;
   return <preview.BundleFrame key={bundle} bundle={bundle} httpUrl={page.config.http_url} token={token} />;
+}
+
+export function AdminLimits({ page, onClose }: { page: Page; onClose: () => void }) {
+  const admin = useModule(loadAdmin);
+  if (!admin) return <div aria-busy="true" />;
+  return <admin.LimitsView api={page.api} onClose={onClose} />;
 }
 
 interface OpenFileProps {

@@ -8,7 +8,7 @@ import { SEARCH } from "../search/search_field.tsx";
 import type { Page } from "../store/page.ts";
 
 /** What lies over the page. */
-export type Over = "none" | "list" | "margin" | "keys";
+export type Over = "none" | "list" | "margin" | "keys" | "limits";
 
 export function useKeys(page: Page, over: Over, setOver: (over: Over) => void): void {
   useLayoutEffect(() => {

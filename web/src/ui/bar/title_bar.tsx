@@ -18,11 +18,12 @@ interface BarProps {
   readonly openList: () => void;
   readonly openMargin: () => void;
   readonly openKeys: () => void;
+  readonly openLimits: () => void;
 }
 
 const TICK_MS = 100;
 
-export function TitleBar({ page, openList, openMargin, openKeys }: BarProps) {
+export function TitleBar({ page, openList, openMargin, openKeys, openLimits }: BarProps) {
   const conversation = useStore(page.current);
   const route = useStore(page.route);
   const [renaming, setRenaming] = useState(false);
@@ -50,7 +51,13 @@ export function TitleBar({ page, openList, openMargin, openKeys }: BarProps) {
             <Icon name="margin" />
           </button>
         )}
-        <Menu page={page} conversation={conversation} onRename={() => setRenaming(true)} openKeys={openKeys} />
+        <Menu
+          page={page}
+          conversation={conversation}
+          onRename={() => setRenaming(true)}
+          openKeys={openKeys}
+          openLimits={openLimits}
+        />
       </div>
     </header>
   );

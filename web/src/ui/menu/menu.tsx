@@ -20,9 +20,10 @@ interface MenuProps {
   readonly conversation: Conversation;
   readonly onRename: () => void;
   readonly openKeys: () => void;
+  readonly openLimits: () => void;
 }
 
-export function Menu({ page, conversation, onRename, openKeys }: MenuProps) {
+export function Menu({ page, conversation, onRename, openKeys, openLimits }: MenuProps) {
   const panel = useRef<HTMLDivElement>(null);
   const begun = useSelector(conversation.store, (state) => state.thread.turns.length > 0);
   const settings = useStore(page.settings);
@@ -36,13 +37,7 @@ export function Menu({ page, conversation, onRename, openKeys }: MenuProps) {
       <button type="button" class="tool" aria-label={shell.bar.menu} popovertarget={ID}>
         <Icon name="more" />
       </button>
-      <div
-        ref={panel}
-        id={ID}
-        popover="auto"
-        class="menu"
-        onToggle={(event) => setOpen(event.newState === "open")}
-      >
+      <div ref={panel} id={ID} popover="auto" class="menu" onToggle={(event) => setOpen(event.newState === "open")}>
         {begun && (
           <>
             <button type="button" onClick={pick(onRename)}>
@@ -77,6 +72,11 @@ export function Menu({ page, conversation, onRename, openKeys }: MenuProps) {
           {words.letters}
         </label>
         <hr />
+        {page.administers && (
+          <button type="button" onClick={pick(openLimits)}>
+            {words.limits}
+          </button>
+        )}
         <button type="button" onClick={pick(openKeys)}>
           {words.keys} <kbd>?</kbd>
         </button>

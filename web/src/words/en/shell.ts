@@ -58,6 +58,7 @@ export const shell = {
     exportMarkdown: "Export as Markdown",
     exportJson: "Export as JSON",
     exporting: "Exporting…",
+    limits: "Limits of the organization…",
     delete: "Delete this conversation…",
     exported: (pages: number) => `Exporting… ${counted(pages, "page")}`,
     exportAll: "Export everything of mine",

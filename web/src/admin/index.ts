@@ -1,0 +1,3 @@
+import "./limits.css";
+
+export { LimitsView } from "./limits_view.tsx";

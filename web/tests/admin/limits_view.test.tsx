@@ -1,0 +1,160 @@
+// @vitest-environment happy-dom
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { formOf, limitsOf, wrongFields } from "../../src/admin/fields.ts";
+import { LimitsView } from "../../src/admin/limits_view.tsx";
+import { ApiError, type NewLimits, type OwnStanding, type ScopeStanding } from "../../src/api/index.ts";
+import { settle } from "../ui-shell/scripted.ts";
+
+let root: HTMLElement;
+let given: ScopeStanding["given"];
+let written: [string, NewLimits][];
+let refusals: string[];
+
+const standing = (scope: ScopeStanding["scope"]): ScopeStanding => ({
+  scope,
+  given,
+  limits: { usd_day: 5, ...given },
+  version: 3,
+  used: { usd_day: 1.25, turns: 2 },
+  minute_ends_at: "2026-11-25T09:01:00Z",
+  day_ends_at: "2026-11-26T00:00:00Z",
+  month_ends_at: "2026-12-01T00:00:00Z",
+});
+
+function api(role: string) {
+  const write = (name: string) => async (limits: NewLimits) => {
+    const code = refusals.shift();
+    if (code) throw new ApiError({ status: 412, code, detail: "" });
+    written.push([name, limits]);
+    given = { ...limits };
+    return standing("tenant");
+  };
+  const own = { scopes: [], tenant: "acme", project: "web", user: "ada", role } as OwnStanding;
+  return {
+    readLimits: async () => own,
+    readTenantLimits: async () => standing("tenant"),
+    writeTenantLimits: (_: string, limits: NewLimits) => write("tenant")(limits),
+    readProjectLimits: async () => standing("project"),
+    writeProjectLimits: (_: string, __: string, limits: NewLimits) => write("project")(limits),
+    readUserLimits: async () => standing("user"),
+    writeUserLimits: (_: string, __: string, user: string, limits: NewLimits) => write(`user ${user}`)(limits),
+  };
+}
+
+async function draw(role: string): Promise<void> {
+  act(() => render(<LimitsView api={api(role)} onClose={() => undefined} />, root));
+  await answered();
+}
+
+/** Let the answers to what was asked come, and those to what is asked then. */
+async function answered(): Promise<void> {
+  for (let turn = 0; turn < 3; turn += 1) await act(settle);
+}
+
+const titles = () => [...root.querySelectorAll("form.account")].map((form) => form.getAttribute("aria-label"));
+const field = (form: Element, name: string) => {
+  const label = [...form.querySelectorAll("label")].find((one) => one.textContent?.startsWith(name));
+  return (label?.querySelector("input") ?? document.getElementById(label?.htmlFor ?? "")) as HTMLInputElement;
+};
+const type = (input: HTMLInputElement, text: string) =>
+  act(() => {
+    input.value = text;
+    input.dispatchEvent(new InputEvent("input", { bubbles: true }));
+  });
+const submit = async (form: Element) => {
+  act(() => void form.dispatchEvent(new Event("submit", { bubbles: true, cancelable: true })));
+  await answered();
+};
+const account = (name: string) => root.querySelector(`form[aria-label="${name}"]`) as Element;
+
+beforeEach(() => {
+  root = document.createElement("div");
+  document.body.replaceChildren(root);
+  given = { tokens_day: 1_000_000, storage_bytes: 5 * 1024 * 1024 };
+  written = [];
+  refusals = [];
+});
+
+afterEach(() => act(() => render(null, root)));
+
+describe("the limits of an account", () => {
+  it("are those of the tenant for its admin, and of the project for each", async () => {
+    await draw("tenant_admin");
+    expect(titles()).toEqual(["Organization acme", "Project web"]);
+    act(() => render(null, root));
+    await draw("project_admin");
+    expect(titles()).toEqual(["Project web"]);
+  });
+
+  it("are shown as they were given, with the default in grey, and with what is used", async () => {
+    await draw("project_admin");
+    const form = account("Project web");
+    expect(field(form, "Tokens a day").value).toBe("1000000");
+    expect(field(form, "Storage in MB").value).toBe("5");
+    expect(field(form, "Dollars a day")).toMatchObject({ value: "", placeholder: "5" });
+    expect(field(form, "Dollars a month").placeholder).toBe("none");
+    expect(form.textContent).toContain("$1.25 used");
+    expect(form.textContent).toContain("The day ends at 26 Nov, 00:00 UTC, the month at 1 Dec, 00:00 UTC.");
+  });
+
+  it("are replaced as a whole, in the version that was read", async () => {
+    await draw("project_admin");
+    const form = account("Project web");
+    type(field(form, "Dollars a day"), "2.5");
+    type(field(form, "Tokens a day"), "");
+    await submit(form);
+    expect(written).toEqual([["project", { usd_day: 2.5, storage_bytes: 5 * 1024 * 1024, version: 3 }]]);
+    expect(form.textContent).toContain("Saved; it holds from the next round on.");
+  });
+
+  it("are not sent if a field is no number, which is marked", async () => {
+    await draw("project_admin");
+    const form = account("Project web");
+    type(field(form, "Turns at once"), "1.5");
+    expect(field(form, "Turns at once").getAttribute("aria-invalid")).toBe("true");
+    await submit(form);
+    expect(written).toEqual([]);
+  });
+
+  it("are read again if somebody else has changed them meanwhile", async () => {
+    refusals = ["limits_changed"];
+    await draw("project_admin");
+    const form = account("Project web");
+    type(field(form, "Dollars a day"), "9");
+    given = { usd_day: 1 };
+    await submit(form);
+    expect(form.textContent).toContain("Somebody else has changed these limits meanwhile.");
+    expect(field(form, "Dollars a day").value).toBe("1");
+  });
+});
+
+it("the switch stops everything, with a reason that is never empty", async () => {
+  await draw("tenant_admin");
+  const form = account("Organization acme");
+  const box = form.querySelector<HTMLInputElement>("input[type=checkbox]") as HTMLInputElement;
+  act(() => box.click());
+  await submit(form);
+  expect(written[0]).toMatchObject(["tenant", { stopped: "Stopped by an administrator." }]);
+  type(field(form, "Reason"), "unpaid");
+  await submit(form);
+  expect(written[1]).toMatchObject(["tenant", { stopped: "unpaid" }]);
+});
+
+it("a user's limits are shown by name", async () => {
+  await draw("project_admin");
+  const form = root.querySelector("form.ask-user") as Element;
+  type(form.querySelector("input") as HTMLInputElement, "bob@example.com");
+  await submit(form);
+  expect(titles()).toEqual(["Project web", "User bob@example.com"]);
+});
+
+it("a form gives back what it was made of", () => {
+  const form = formOf({ usd_month: 10.5, turns_at_once: 0, stopped: "" });
+  expect(limitsOf(form, 1, "")).toEqual({ usd_month: 10.5, turns_at_once: 0, version: 1 });
+  expect(wrongFields({ ...form, texts: { ...form.texts, usd_day: "-1", tokens_day: "many" } })).toEqual([
+    "usd_day",
+    "tokens_day",
+  ]);
+});
