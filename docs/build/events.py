@@ -45,7 +45,7 @@ The answer of the terminal event replaces whatever text was streamed. In it, in 
 without a URL has its logical path there. The log keeps what the model wrote. A number that no source has is left out of the text
 and told in `unresolved_sids`; in a conversation without any source a text stays as it was written.
 
-There are no prices here. `weighted_tokens` counts
+Dollars are told where the price of a model is known ([receipts](http-api.md#the-inspector)). `weighted_tokens` counts
 {weights}.
 
 ## What is withheld
@@ -110,7 +110,7 @@ LANES: Final = (
 
 
 PLACES: Final[dict[str, str]] = {
-    "conv.status": "the lamp of its row in the list, and of the title bar",
+    "conv.status": "the lamp of its row in the list, and of the title bar; `deleted` takes row and view away",
     "chat.attachments": "the file's chip at the message field: ready",
     "rate_limit.attachment_failure": "the file's chip at the message field: why it was refused",
     "chat.conversation.accepted": "the heading of the turn that it opens, a line on the rail of the turn that runs, or a line between turns; "
@@ -148,7 +148,7 @@ PLACES: Final[dict[str, str]] = {
     "chat.followups": "chips under the newest answer",
     "chat.conversation.turn.completed": "the turn's clock stops at this time",
     "chat.turn.summary": "the receipt",
-    "accounting.usage": "the receipt",
+    "accounting.usage": "the receipt, with dollars where a price is known",
     "chat.complete": "the answer, and at the foot of the turn how it ended",
     "chat.error": "the foot of the turn: what went wrong, and what can be done",
     "turn.feedback": "the thumbs at the foot of the turn",
