@@ -4,6 +4,7 @@ const LOCALE = "en";
 
 const plain = new Intl.NumberFormat(LOCALE);
 const tenths = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const significant = new Intl.NumberFormat(LOCALE, { maximumSignificantDigits: 3 });
 const upToTenths = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 1 });
 const dollars = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const parts = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: 2, maximumFractionDigits: 4 });
@@ -18,6 +19,11 @@ const ordinal = new Intl.PluralRules(LOCALE, { type: "ordinal" });
 /** Return a whole number with its groups: `9,512`. */
 export function formatNumber(value: number): string {
   return plain.format(value);
+}
+
+/** Return a quantity of which the small ones count: `1,204`, `3.25`, `0.00042`. */
+export function formatQuantity(value: number): string {
+  return (value < 100 ? significant : plain).format(value < 100 ? value : Math.round(value));
 }
 
 /** Return a share of 1: `0.55` as `55%`. */

@@ -8,6 +8,7 @@ export {
   formatNumber,
   formatOrdinal,
   formatPercent,
+  formatQuantity,
   formatTime,
   formatTokens,
   formatUsd,

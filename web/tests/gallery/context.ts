@@ -11,8 +11,8 @@ const wholeReceipt: WholeReceipt = {
   usd: 0.0291,
   priced: true,
   aws: [
-    { what: "lambda_gb_s", quantity: 3.2, usd: 0.0000427 },
-    { what: "write_units", quantity: 88, usd: 0.000055 },
+    { what: "function time", quantity: 3.2, usd: 0.0000427 },
+    { what: "write unit", quantity: 88, usd: 0.000055 },
   ],
   awsUsd: 0.0000977,
   unreported: 1,

@@ -112,7 +112,7 @@ test("a receipt says what the calls of models cost by role, and what ran for the
   await shown.settle();
   expect(rows()).toEqual([
     ...models,
-    ["Computing, GB-seconds", "", "3.2", "<$0.0001"],
+    ["Functions, GB-seconds", "", "3.2", "<$0.0001"],
     ["Writes of the table", "", "88", "$0.0001"],
     ["All of it", "", "", "$0.0292"],
   ]);

@@ -6,6 +6,7 @@ import {
   formatMs,
   formatOrdinal,
   formatPercent,
+  formatQuantity,
   formatTime,
   formatTokens,
   formatUsd,
@@ -62,6 +63,15 @@ describe("numbers", () => {
     ]);
     expect(formatPercent(0.547)).toBe("55%");
   });
+});
+
+test.each([
+  [0, "0"],
+  [0.000423, "0.000423"],
+  [3.2, "3.2"],
+  [1204.4, "1,204"],
+])("a quantity of %d is %s", (value, text) => {
+  expect(formatQuantity(value)).toBe(text);
 });
 
 describe("dollars", () => {

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import type { AwsCost, CostLine, Receipt, Usage, WholeReceipt } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
-import { formatNumber, formatTokens, formatUsd } from "../../words/format.ts";
+import { formatQuantity, formatTokens, formatUsd } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import { useDesk } from "./desk.ts";
 
@@ -39,7 +39,7 @@ function AwsRow({ cost }: { cost: AwsCost }) {
     <tr>
       <th scope="row">{say.aws[cost.what] ?? visible(cost.what)}</th>
       <td />
-      <td>{formatNumber(cost.quantity)}</td>
+      <td>{formatQuantity(cost.quantity)}</td>
       <td>{formatUsd(cost.usd)}</td>
     </tr>
   );
