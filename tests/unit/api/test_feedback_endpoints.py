@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.log import rated_conversations
+from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.ports.channel import Role
 from tests.support.api_caller import Caller, read
 from tests.support.conversation import LANE, Conversation, event_types
@@ -110,7 +111,7 @@ def test_an_open_turn_and_one_that_is_not_there_are_told_apart() -> None:
 
 
 def test_who_rates_too_often_has_to_wait() -> None:
-    talk = Talk(user_messages_per_minute=1)
+    talk = Talk(limits=ScopeLimits(user=Limits(messages_per_minute=1)))
     assert talk.rate("ok").status == 200
     refused = talk.rate("not_ok")
     assert (refused.status, refused.code) == (429, "rate_limited")

@@ -22,6 +22,7 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Contributed, Decided, Entry, Feedback
 from stepline.model.ids import Lane, utc
 from stepline.model.step import Step
+from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.model.usage import Usage
 from stepline.ports.log import Put
 from stepline.ports.model import DECISION_ROLE, Completion, ModelRequest
@@ -193,7 +194,10 @@ class Engine:
         """Give the conversation small limits, an agent that may do eight things at once, and the provider."""
         conversation = self.conversation
         policy = replace(
-            conversation.ports.policy, context=RULES, seal_batches=12, user_messages_per_minute=0
+            conversation.ports.policy,
+            context=RULES,
+            seal_batches=12,
+            limits=ScopeLimits(user=Limits(messages_per_minute=0)),
         )
         conversation.ports = replace(conversation.ports, policy=policy)
         own = [conversation.agent.registry.find(spec.tool_id) for spec in conversation.agent.registry.specs]

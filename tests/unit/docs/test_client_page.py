@@ -18,6 +18,7 @@ from stepline.delivery.resume import resume
 from stepline.errors import Gone
 from stepline.ingress.message import receive
 from stepline.model.entry import Inbound
+from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.ports.channel import Principal
 from tests.support.conversation import FAR, LANE, USER, Conversation, durable
 from tests.support.generation import answered, called
@@ -199,7 +200,8 @@ def test_a_message_that_comes_too_soon_is_sent_again_when_the_server_says(page):
         ports.clock.pause(seconds)
 
     far.conversation.ports = replace(
-        far.conversation.ports, policy=replace(ports.policy, user_messages_per_minute=1)
+        far.conversation.ports,
+        policy=replace(ports.policy, limits=ScopeLimits(user=Limits(messages_per_minute=1))),
     )
     page["time"] = SimpleNamespace(sleep=sleep)
     with reachable(far) as url:

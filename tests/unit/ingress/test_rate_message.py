@@ -9,6 +9,7 @@ import pytest
 
 from stepline.ingress.message import receive
 from stepline.model.entry import Feedback
+from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.model.wire.event import AckFrame, ErrorFrame, EventFrame
 from tests.support.conversation import LANE, Conversation, event_types, frames, of
 from tests.support.generation import answered
@@ -99,7 +100,7 @@ def test_the_open_turn_is_not_rated_before_it_ends(talked: Conversation) -> None
 
 
 def test_who_sends_too_much_has_to_wait_with_feedback_too() -> None:
-    conversation = Conversation(answered("one"), user_messages_per_minute=1)
+    conversation = Conversation(answered("one"), limits=ScopeLimits(user=Limits(messages_per_minute=1)))
     conversation.send(id="m0")
     conversation.run()
     inbox = conversation.connect("k1")

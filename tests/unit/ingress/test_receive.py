@@ -14,6 +14,7 @@ from stepline.model.batch import BATCH_MAX_BYTES, Batch
 from stepline.model.entry import Inbound
 from stepline.model.file.attachment import TEXT_MAX_CHARS
 from stepline.model.ids import Lane
+from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
 from stepline.ports.channel import Principal
@@ -313,7 +314,7 @@ def test_a_ticket_is_refused_on_a_connection_that_is_not_known_and_not_used_up()
 
 
 def limited(limit: int) -> Conversation:
-    return Conversation(user_messages_per_minute=limit)
+    return Conversation(limits=ScopeLimits(user=Limits(messages_per_minute=limit)))
 
 
 def test_beyond_the_limit_a_message_does_not_reach_the_log_and_is_told_when_to_come_again() -> None:

@@ -49,7 +49,7 @@ class SteplineError(Exception):
 RETRY_AFTER: Final = "[retry_after_s=%d]"
 """The end of a message that says how long to wait: Step Functions passes on nothing else of an error."""
 
-_RETRY_AFTER: Final = re.compile(r"\[retry_after_s=([0-9]{1,6})\]")
+_RETRY_AFTER: Final = re.compile(r"\[retry_after_s=([0-9]{1,7})\]")
 
 
 def retry_after_of(cause: str) -> int:

@@ -21,6 +21,7 @@ from stepline.local.client.reducer import fold_frame, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.model.entry import Closed, Dropped, Inbound
 from stepline.model.entry import Steered as SteeredEntry
+from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.model.wire.event import decode_frame
 from tests.support.budget import budget
 from tests.support.conversation import LANE, Conversation, follow
@@ -88,7 +89,9 @@ class Device:
 class Devices(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
-        self.conversation = Conversation(*[READ, HUGE, READ, ANSWER] * 30, user_messages_per_minute=0)
+        self.conversation = Conversation(
+            *[READ, HUGE, READ, ANSWER] * 30, limits=ScopeLimits(user=Limits(messages_per_minute=0))
+        )
         self.devices = [Device(self.conversation, name) for name in NAMES]
         self.said = 0
         self.step = None

@@ -54,7 +54,6 @@ def policy(settings: Settings) -> Policy:
     return Policy(
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
-        user_messages_per_minute=settings.user_messages_per_minute,
         limits=scope_limits(settings),
         event_credit=max(0, settings.event_credit),
         finalize_rounds=settings.finalize_rounds,

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from msgspec.structs import replace
-
 from stepline.log.bindings import Ports
 from stepline.model.tenancy.charge import NOTHING, Amount, nanos_of
 from stepline.model.tenancy.limits import (
@@ -56,9 +54,6 @@ class Allowance:
 def read_allowance(ports: Ports, tenant: str, project: str, user: str) -> Allowance:
     """Return the allowance of a user's work, by one strong read. Raises DependencyError."""
     scopes, defaults = scopes_of(tenant, project, user), ports.policy.limits
-    if defaults.user.messages_per_minute is None:
-        own = replace(defaults.user, messages_per_minute=ports.policy.user_messages_per_minute)
-        defaults = replace(defaults, user=own)
     given = ports.accounts.limits(scopes)
     held = (overlaid(defaults.of(scope), one.limits) for scope, one in zip(scopes, given, strict=True))
     return Allowance(scopes=scopes, limits=tuple(held))

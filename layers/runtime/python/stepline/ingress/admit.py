@@ -128,18 +128,23 @@ def admit(
         return found
 
     batch = journal.commit(plan, on_duplicate=again)
-    steers = event_of(batch).steers
-    if steers:  # first of all: a running step waits for it
+    ports.ledger.works_for(lane, batch.state.turn)
+    if event_of(batch).steers:  # first of all: a running step waits for it
         ports.signals.notify(lane, batch.n)
     if connection:
         ports.subscriptions.subscribe(lane, connection, until_s, arrival.user)
+    _follow(ports, lane, batch)
+    return Admitted(batch=batch, event=event_of(batch).event, duplicate=batch.by != journal.by)
+
+
+def _follow(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Carry out the effects of an admitting batch, perhaps again."""
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
-    if steers:
+    if event_of(batch).steers:
         interrupt(ports, lane, batch)
     if batch.n == 1:
         project(ports, lane, batch)
-    return Admitted(batch=batch, event=event_of(batch).event, duplicate=batch.by != journal.by)
 
 
 def event_of(batch: Batch) -> Inbound:

@@ -15,7 +15,7 @@ from stepline.log.bindings import Ports
 from stepline.log.journal import Draft
 from stepline.model.entry import ApprovalAnswered, Inbound, Opened
 from stepline.model.ids import Lane
-from stepline.model.tenancy.limits import Excess, excess_sentence
+from stepline.model.tenancy.limits import Excess, limit_sentence
 from stepline.ports.channel import Principal
 from stepline.ports.log import Slot, Slots
 
@@ -98,7 +98,7 @@ def claim_slots(ports: Ports, lane: Lane, allowance: Allowance, draft: Draft) ->
 
 def refusal(excess: Excess, reason: str = "") -> LimitError:
     """Return the error that tells a client of a limit."""
-    sentence = excess_sentence(excess.code, excess.kind, excess.window)
+    sentence = limit_sentence(excess.code, excess.names)
     return LimitError(
         f"{sentence} ({reason})" if reason else sentence, code=excess.code, retry_after_s=excess.retry_after_s
     )

@@ -100,6 +100,7 @@ def answer_request(
         return found
 
     batch = journal.commit(plan, on_duplicate=again)
+    ports.ledger.works_for(lane, batch.state.turn)
     if connection:
         ports.subscriptions.subscribe(lane, connection, until_s, answer.user)
     see_to(ports, lane, batch)

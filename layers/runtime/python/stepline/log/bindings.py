@@ -44,8 +44,7 @@ class Policy:
     absent_after_s: float = 60.0
     append_tries: int = 10
     started_fresh_s: float = 5.0
-    user_messages_per_minute: int = 0
-    limits: ScopeLimits = ScopeLimits()
+    limits: ScopeLimits = field(default_factory=ScopeLimits)
     event_credit: int = 1
     finalize_rounds: int = 2
     approval_wait_s: float = 604_800.0

@@ -20,10 +20,12 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from stepline.delivery.effect import project, publish, redo, remember, save_workspace
+from stepline.delivery.settle_account import settle_account
 from stepline.errors import retry_after_of
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import ended, onward, owns, standing, stops_when_deleted
 from stepline.log.journal import Draft, Journal
+from stepline.log.spill import hydrate
 from stepline.log.transition import closed, epoch_ms, next_round, opened, titled
 from stepline.loop.steer import STOPPED
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
@@ -47,7 +49,8 @@ from stepline.model.ids import Lane, turn_id, utc
 from stepline.model.plan_steps import Plan
 from stepline.model.shorten import shorten
 from stepline.model.step import Step
-from stepline.model.usage import Tally
+from stepline.model.tenancy.limits import LIMIT_CODES, limit_sentence
+from stepline.model.usage import ModelCall, Tally, Usage, sum_calls, sum_usages
 from stepline.model.wire.live_event import DropReason
 from stepline.rendering.plan_text import plan_steps
 from stepline.rendering.quote import inline
@@ -65,6 +68,7 @@ ERRORS = {
     "ModelTimeout": "model_timeout",
     "ModelStreamBroken": "model_stream_broken",
     "States.Timeout": "step_timeout",
+    **{code: code for code in LIMIT_CODES},
 }
 """Error names that reach the state machine's Catch → client error codes; all others are `step_failed`."""
 
@@ -93,6 +97,7 @@ MESSAGES = {
     "step_timeout": "A step of the turn took too long.",
     "execution_lost": "The turn was interrupted too often and has been given up. Please send the message again.",
     "step_failed": "The turn failed. Please send the message again.",
+    **{code: limit_sentence(code) for code in LIMIT_CODES},
 }
 
 
@@ -127,7 +132,8 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
             return ended(step, "stop")
         if not code and standing(state, step, "close") == "beyond":
             return onward(step, state)
-        suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
+        batches = ports.log.since(lane, min(state.opened, state.rendered), upto=tail.n, consistent=True)
+        suffix = [hydrate(ports.artifacts, batch) for batch in batches if batch.n > state.rendered]
         stop, settled = stop_of(suffix, state), settle_events(suffix, state)
         decision = _decision(suffix, state)
         failed = code or _hook_failed(suffix, state)
@@ -135,10 +141,13 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
         if settled.holding and not failed and _round_left(rules, state):
             return _defer(suffix, tail, state)
         decision = None if failed and not stop else decision
-        closing = _closed(decision, ports, state, failed, stop)
+        bill = bill_of(batches, journal.unrecorded(tail), state)
+        closing = _closed(decision, ports, state, code=failed, stop=stop, bill=bill)
         if closing.code and step.error is not None:
-            asked_s = retry_after_of(str(step.error.get("Cause", "")))
-            closing = replace(closing, retry_after_s=asked_s)
+            cause = str(step.error.get("Cause", ""))
+            closing = replace(closing, retry_after_s=retry_after_of(cause))
+            if closing.code == step.error.get("Error"):
+                closing = replace(closing, message=limit_sentence(closing.code, cause))
         before = [*_unended(suffix, closing), *_named(decision, state, closing)]
         return _end(rules, lane, tail, closing, before=before, settled=settled)
 
@@ -149,7 +158,8 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
         publish(ports, lane, batch)
         return onward(step, batch.state)
     end = next(entry for entry in batch.entries if isinstance(entry, Closed))
-    ports.meter.count(TURNS_FAILED if end.outcome == "error" else TURNS_CLOSED)
+    failed = end.outcome == "error" and end.code not in LIMIT_CODES
+    ports.meter.count(TURNS_FAILED if failed else TURNS_CLOSED)
     logger.info("turn closed", extra={"turn_id": step.turn, "code": end.code})
     follow_closing(ports, lane, batch)
     return ended(step, "done")
@@ -176,7 +186,45 @@ def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
     return Draft(entries=(entry,), state=next_round(state, tail.n + 1))
 
 
-def _closed(decision: Decided | None, ports: Ports, state: State, code: str, stop: Steered | None) -> Closed:
+def bill_of(
+    batches: Iterable[Batch], unrecorded: Iterable[ModelCall], state: State
+) -> tuple[ModelCall, ...]:
+    """Return the lines of the open turn's bill, from its batches and from the calls that its end will record.
+
+    A batch by which the hook of the turn before ended is that turn's.
+    """
+    own = (
+        call
+        for batch in batches
+        if batch.n > state.opened and not any(map(is_afterwards, batch.entries))
+        for call in batch.calls
+    )
+    return sum_calls([*own, *unrecorded])
+
+
+def is_afterwards(entry: Entry) -> bool:
+    """Return True for the end of a hook behind a turn, which belongs to the turn that it names."""
+    return isinstance(entry, Contributed) and entry.hook == "post_run_hook"
+
+
+def _used(tally: Tally, bill: Sequence[ModelCall]) -> Usage | None:
+    """Return the tokens of a turn; the tally has more if an earlier release began it, which kept no calls."""
+    if not tally.opened_ms:
+        return None
+    used = sum_usages([Usage(), *(call.usage for call in bill)])
+    used = used if used.prompt_tokens >= tally.usage.prompt_tokens else tally.usage
+    return used if tally.rounds or used.prompt_tokens else None
+
+
+def _closed(
+    decision: Decided | None,
+    ports: Ports,
+    state: State,
+    *,
+    code: str,
+    stop: Steered | None,
+    bill: tuple[ModelCall, ...],
+) -> Closed:
     """Return the turn's end: by a stop, by the decision it stands at, or by the error that ended it."""
     now = utc(ports.clock.now())
     # A turn opened by a release that kept no tally gets no partial one.
@@ -186,7 +234,8 @@ def _closed(decision: Decided | None, ports: Ports, state: State, code: str, sto
         outcome="error",
         reason="error",
         at=now,
-        usage=tally.usage if tally.rounds or tally.usage.prompt_tokens else None,
+        usage=_used(tally, bill),
+        bill=bill,
         rounds=tally.rounds,
         files=tally.files,
         elapsed_ms=max(0, epoch_ms(now) - tally.opened_ms) if tally.opened_ms else 0,
@@ -321,6 +370,7 @@ def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
     project(ports, lane, batch)
     save_workspace(ports, lane, batch)
     remember(ports, lane, batch)
+    settle_account(ports, lane, batch)
     if batch.state.status == "idle":
         ports.log.clear_open(lane, batch.n)
 

@@ -57,6 +57,7 @@ from stepline.loop.close import Cause, status_answer
 from stepline.loop.hooks.run_hook import run_hooks
 from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_final, steer_in, steer_of
 from stepline.loop.stream_generation import Sample, Sampler, cut_off, sample
+from stepline.loop.tenancy.budget import hold_round
 from stepline.loop.title import opening_stage
 from stepline.metrics import (
     CACHE_BUSTS,
@@ -127,7 +128,9 @@ def decide(
 
 
 def _take(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] | Step:
-    """Claim the round for a later attempt, heed steers and run the bundle's hooks; return the step if it is over.
+    """Claim the round for a later attempt, heed steers, hold its budget and run the bundle's hooks.
+
+    Return the step if the round is over.
 
     A turn that needs a list of its servers' tools goes to Act, which can ask them and leads back here.
     """
@@ -146,7 +149,10 @@ def _take(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] | St
         timeline, claim = attempt.follow(opening), opening.n
     attempt = dataclasses.replace(attempt, claim=claim)
     heeded = heed(attempt, timeline)
-    return heeded if isinstance(heeded, Step) else run_hooks(attempt, heeded)
+    if isinstance(heeded, Step):
+        return heeded
+    held = hold_round(attempt, heeded)
+    return held if isinstance(held, Step) else run_hooks(*held)
 
 
 def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler) -> tuple[Timeline, Sample] | Step:

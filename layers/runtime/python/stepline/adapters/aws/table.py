@@ -30,8 +30,6 @@ Operation: TypeAlias = Literal[
 ]
 
 HEAD: Final = "HEAD"
-ACCOUNT: Final = "ACCOUNT"
-"""The sort key of what was charged for a conversation."""
 OPEN_INDEX: Final = "GSI3"
 """Sparse index of pending work: one partition (`lane_shard`) per kind, sorted by its start (`lane_since`)."""
 
@@ -179,6 +177,11 @@ def limits_pk(scope: Scope) -> str:
 
 def account_pk(scope: Scope) -> str:
     return f"ACCOUNT#{scope.key()}"
+
+
+def charge_pk(lane: Lane) -> str:
+    """Return the key of what was charged for a conversation."""
+    return f"CHARGE#{lane.key()}"
 
 
 def slot_pk(scope: Scope) -> str:

@@ -7,7 +7,7 @@ all three. Source: docs/concepts/tenants.md.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -159,41 +159,35 @@ class Excess(Value):
     window: Window = ""
     retry_after_s: int = 0
 
-    def name(self) -> str:
-        """Return the limit's names as one word a name, for the state of an execution."""
+    @property
+    def names(self) -> str:
+        """The names of its account and its time, for the state of an execution."""
         return f"{self.kind} {self.window or '-'}"
 
 
-_WHOSE: Final = {"user": "your own", "project": "this project's", "tenant": "this organization's"}
-_WHAT: Final = {"limit_tokens": "budget of tokens", "limit_usd": "budget of dollars"}
+LIMIT_CODES: Final = frozenset(get_args(LimitCode))
+
+
+_WHOSE: Final = {"user": "Your", "project": "This project's", "tenant": "This organization's"}
 _WHEN: Final = {
     "day": "It begins again at 00:00 UTC.",
     "month": "It begins again with the next month, at 00:00 UTC.",
-    "held": "Other turns that run now have what is left of it. Please send the message again in a minute.",
 }
 
 
-def excess_sentence(code: str, kind: str, window: str) -> str:
-    """Return the sentence that tells a user of a limit; each name may be one that is not known here."""
-    whose = _WHOSE.get(kind, "the")
-    if code == "stopped":
-        return (
-            f"Work is stopped by {whose} administrators. Please ask them."
-            if kind != "user"
-            else ("Your work is stopped by the administrators. Please ask them.")
-        )
-    if code == "limit_storage":
-        return f"{_capital(whose)} storage is full. Please delete conversations that are no longer needed."
-    if code == "limit_turns":
-        return (
-            f"{_capital(whose)} limit of turns at once is reached. Please send the message again in a moment."
-        )
-    budget = f"{_capital(whose)} {_PERIOD.get(window, '')}{_WHAT.get(code, 'budget')} is used up."
-    return f"{budget} {_WHEN.get(window, '')}".strip()
-
-
-_PERIOD: Final = {"day": "daily ", "month": "monthly "}
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def limit_sentence(code: str, names: str = "") -> str:
+    """Return the sentence that tells a user of a limit, by the names of an excess at the beginning of a text."""
+    kind, window, *_ = (*names.split(), "", "")
+    whose, period = _WHOSE.get(kind, "The"), {"day": "daily ", "month": "monthly "}.get(window, "")
+    budget = f"{whose} {period}budget of {'tokens' if code == 'limit_tokens' else 'dollars'}"
+    match code:
+        case "stopped":
+            return "Work is stopped here by the administrators. Please ask them."
+        case "limit_storage":
+            return f"{whose} storage is full. Please delete conversations that are no longer needed."
+        case "limit_turns":
+            return f"{whose} limit of turns at once is reached. Please send the message again in a moment."
+        case _ if window == "held":
+            return f"{budget} is held by turns that run now. Please send the message again in a minute."
+        case _:
+            return f"{budget} is used up. {_WHEN.get(window, '')}".strip()

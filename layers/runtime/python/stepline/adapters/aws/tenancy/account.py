@@ -24,7 +24,7 @@ from stepline.adapters.aws.error import (
     map_fenced_error,
     mapped,
 )
-from stepline.adapters.aws.table import ACCOUNT, HEAD, Table, account_pk, conversation_pk, key, limits_pk
+from stepline.adapters.aws.table import HEAD, Table, account_pk, charge_pk, key, limits_pk
 from stepline.errors import DependencyError, InputError
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
@@ -70,13 +70,13 @@ class DynamoAccounts:
         )
 
     def account(self, lane: Lane) -> Account:
-        item = self._table.get(conversation_pk(lane), ACCOUNT, consistent=True)
+        item = self._table.get(charge_pk(lane), HEAD, consistent=True)
         return msgspec.json.decode(item["body"]["B"], type=Account) if item else Account()
 
     def post(self, lane: Lane, account: Account, postings: Sequence[Posting]) -> Posted:
         if any(posting.is_impossible for posting in postings):
             return "full"
-        item = key(conversation_pk(lane), ACCOUNT) | {"body": {"B": msgspec.json.encode(account)}}
+        item = key(charge_pk(lane), HEAD) | {"body": {"B": msgspec.json.encode(account)}}
         put = {"TableName": self._table.name, **_versioned(item, account.version)}
         changes = [{"Update": self._change(posting)} for posting in postings]
         try:
