@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, wraps
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from aws_lambda_powertools import Logger, Metrics, single_metric
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from msgspec.structs import replace
 from snapshot_restore_py import register_after_restore
 
+from lambdas._invocation import Invocation
 from stepline.bootstrap.app import App
 from stepline.bootstrap.aws_wiring import on_aws
 from stepline.bootstrap.snapshot import forget, initialise
 from stepline.errors import SteplineError
-from stepline.metrics import EDGE_ERRORS, NAMESPACE, SERVICE, dimensions
+from stepline.metrics import (
+    AWS_USD,
+    COSTS_UNRECORDED,
+    EDGE_ERRORS,
+    MODEL_USD,
+    NAMESPACE,
+    SERVICE,
+    dimensions,
+)
 from stepline.model.step import Step, read_step
+from stepline.model.tenancy.aws_price import NANOS, price_consumption, sum_lines
 from stepline.settings import Settings, handed_on
 
 # It bears the library's name, so the library's own loggers are its children and write the same JSON.
@@ -30,6 +41,8 @@ UNITS = {"Ms": MetricUnit.Milliseconds, "Seconds": MetricUnit.Seconds}
 Event: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 A = TypeVar("A", bound=App)
+
+INVOCATION = Invocation()
 
 _MADE: list[Callable[[], None]] = []
 """Clears each thing that was made for this environment."""
@@ -52,7 +65,9 @@ def wire(kind: type[A]) -> A:
     environ = os.environ  # noqa: TID251 - the composition root's one look at the environment
     settings = Settings.from_env(environ)
     metrics.set_default_dimensions(**dimensions(settings.stage))
-    return on_aws(settings, PowertoolsMeter(), kind, handed=handed_on(environ))
+    app = on_aws(settings, PowertoolsMeter(), kind, handed=handed_on(environ))
+    INVOCATION.wired(app)
+    return app
 
 
 def restored() -> None:
@@ -65,6 +80,7 @@ def drop() -> None:
     """Drop everything that was made once."""
     for clear in _MADE:
         clear()
+    INVOCATION.forget()
 
 
 class PowertoolsMeter:
@@ -92,13 +108,16 @@ def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
     """
     register_after_restore(restored)
     initialise(os.environ)  # noqa: TID251 - Lambda's own variables
+    name = run.__module__.rpartition(".")[2]
 
     @logger.inject_lambda_context(clear_state=True)
     @wraps(run)
-    def handler(event: Event, context: Any) -> Event:  # noqa: ARG001 - Lambda passes it, and the logger reads it
+    def handler(event: Event, context: Any) -> Event:
+        INVOCATION.begin(name, int(context.memory_limit_in_mb))
         try:
             return run(event)
         except Exception as error:
+            INVOCATION.failed(error)
             said = {"code": error.reason, **error.context} if isinstance(error, SteplineError) else {}
             if said.get("code", INTERNAL) == INTERNAL:  # a bug, or a right that a role lacks
                 PowertoolsMeter().count(EDGE_ERRORS)
@@ -107,11 +126,42 @@ def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
                 logger.warning("refused", extra=said)
             raise
         finally:
+            record_cost()
             if metrics.provider.metric_set:
                 metrics.flush_metrics()
 
     handled: Callable[[Event, Any], Event] = handler
     return handled
+
+
+def record_cost() -> None:
+    """Put the row of an invocation that worked for a conversation, and count its cost by tenant.
+
+    A row that cannot be put is logged and counted, and fails nothing: the receipt says that it misses one.
+    """
+    found, app = INVOCATION.cost(), INVOCATION.app
+    if found is None or app is None:
+        return
+    lane, cost = found
+    aws_nanos = sum_lines(price_consumption(cost.used, app.ports.policy.prices.aws))
+    count_spent(lane.tenant, {MODEL_USD: app.ports.ledger.spent_nanos / NANOS, AWS_USD: aws_nanos / NANOS})
+    try:
+        app.ports.costs.put(lane, cost)
+    except SteplineError as error:
+        PowertoolsMeter().count(COSTS_UNRECORDED)
+        logger.exception("cost not recorded", extra={"code": error.reason})
+
+
+def count_spent(tenant: str, spent: Mapping[str, float]) -> None:
+    """Count dollars in metrics with the dimension `tenant`: two series for each."""
+    own = EphemeralMetrics(
+        namespace=NAMESPACE,
+        service=SERVICE,
+        default_dimensions={**metrics.default_dimensions, "tenant": tenant},
+    )
+    for name, usd in spent.items():
+        own.add_metric(name=name, unit=MetricUnit.NoUnit, value=usd)
+    own.flush_metrics()
 
 
 def state(run: Callable[[Step], Step]) -> Callable[[Event, Any], Event]:
@@ -131,9 +181,14 @@ def follow(event: Event, run: Callable[[Step], Step | None]) -> Event:
     logger.append_keys(
         turn_id=step.turn, conversation=step.conversation, round=step.iteration, attempt=step.attempt
     )
+    from lambdas._visit import Visit  # noqa: PLC0415 - the functions of states alone load the loop
+
+    INVOCATION.enters(Visit(INVOCATION.function, step, "token" in event))
     following = run(step)
+    INVOCATION.left(following.route if following else "")
     if following is None:
         return {}
+    following = replace(following, visit=step.visit + 1)
     logger.info("step done", extra={"route": following.route})
     built: Event = msgspec.to_builtins(following)
     return built

@@ -16,6 +16,8 @@ def handler(event: Event) -> Event:
     """In: EventBridge's event of a new object. Out: the number of frames."""
     found = read_log_key(event["detail"]["object"]["key"])
     try:
+        if found:
+            app().ports.ledger.works_for(*found[:2])
         posted = post_log(app().ports, *found) if found else 0
     except DependencyError as error:  # the next copy, or a resume, brings the text
         logger.warning("log not posted", extra={"code": error.reason})

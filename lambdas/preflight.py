@@ -20,9 +20,10 @@ def handler(event: Event) -> Event:
     key = detail["object"]["key"] if "object" in detail else detail["s3ObjectDetails"]["objectKey"]
     found = read_quarantine_key(key)
     upload = judge_upload(desk(), *found) if found else None
-    if upload is None:
+    if upload is None or found is None:
         logger.info("no upload")
         return {"state": ""}
+    app().ports.ledger.works_for(found[0])
     ready = upload.state == "ready"
     app().ports.meter.count(UPLOADS_READY if ready else UPLOADS_REFUSED, reason="" if ready else upload.code)
     logger.info(

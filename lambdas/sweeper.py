@@ -23,6 +23,7 @@ def handler(event: Event) -> Event:
             step = json.loads(event["detail"]["input"])
             lane = make_lane(step["tenant"], step["project"], step["conversation"])
             counts = {sweep_lane(app().ports, lane): 1}
+            app().ports.ledger.works_for(lane, step["turn"])
         case "ECS Task State Change":
             counts = {"waits_ended": int(end_wait(app().ports, _read_task(event["detail"])))}
         case _:

@@ -13,6 +13,7 @@ from stepline.loop.graph import (
     FAILED,
     LAUNCHER,
     LAUNCHES,
+    LOST,
     REMOTE,
     ROUTER,
     ROUTES,
@@ -38,7 +39,7 @@ ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
         "Lambda.SnapStartNotReadyException",
         "Lambda.SnapStartTimeoutException",
     ),
-    UNKNOWN: ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout"),
+    UNKNOWN: LOST,
 }
 """Step Functions' names of the errors that the table has one word for."""
 

@@ -60,7 +60,7 @@ class LoopStack(cdk.Stack):
             machine_arn=resources.machine_arn,
             callback_url=ingress.callback_url,
             packages=packages,
-            fargate=_fargate(execution) if execution else {},
+            fargate=_fargate(execution, stage) if execution else {},
         )
         self.functions = self._make_functions(stage, code, environment, resources)
         self.machine = self._make_machine(stage, resources)
@@ -240,7 +240,7 @@ class LoopStack(cdk.Stack):
         )
 
 
-def _fargate(execution: ExecutionStack) -> dict[str, Any]:
+def _fargate(execution: ExecutionStack, stage: Stage) -> dict[str, Any]:
     return {
         "fargate_cluster": execution.cluster_name,
         "fargate_task_definition": execution.family,
@@ -248,4 +248,6 @@ def _fargate(execution: ExecutionStack) -> dict[str, Any]:
         "fargate_subnets": execution.subnet_ids,
         "fargate_security_groups": execution.security_group_ids,
         "fargate_assign_public_ip": execution.public_ip,
+        "fargate_memory_mib": stage.exec_memory_mib,
+        "fargate_cpu_units": stage.exec_cpu,
     }

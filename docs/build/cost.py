@@ -15,9 +15,6 @@ from docs.build import DOCS
 from stacks.code import Code
 from stacks.cost import (
     FREE,
-    PRICES,
-    READ,
-    REGION,
     RUN_S,
     SECRET_CALLS,
     Line,
@@ -29,6 +26,7 @@ from stacks.deployment import Deployment
 from stacks.image import IMAGES_KEPT
 from stacks.page_files import PageFiles, read_headers
 from stacks.stage import Stage
+from stepline.model.tenancy.aws_price import READ, REGION, UNITS
 
 PATH: Final = DOCS / "reference/cost.md"
 
@@ -122,7 +120,7 @@ def render() -> str:
                 calls=SECRET_CALLS,
                 kept=IMAGES_KEPT,
             ),
-            *(f"| {_exact(price.usd)} | {price.unit} |" for price in PRICES.values()),
+            *(f"| {_exact(price.usd)} | {price.unit} |" for price in UNITS.values()),
             "",
         ]
     )

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.aws.table import conversation_pk
+from stepline.adapters.aws.table import cost_pk
 from stepline.adapters.aws.tenancy.item_size import item_bytes, write_units
 from stepline.model.tenancy.consumption import Consumption, InvocationCost
 
@@ -56,5 +56,5 @@ def test_a_row_counts_the_write_by_which_it_is_put(aws, lane):
     aws.costs.put(lane, FIRST)
     (row,) = aws.costs.of(lane)
     assert row.used.write_units == FIRST.used.write_units + 1
-    (item,) = aws.table.query("pk = :pk", {":pk": {"S": conversation_pk(lane)}})
+    (item,) = aws.table.query("pk = :pk", {":pk": {"S": cost_pk(lane)}})
     assert write_units(item_bytes(item)) == 1

@@ -18,7 +18,10 @@ def test_a_metric_tells_its_deployment_from_others_in_the_account(runtime, capsy
     for document in documents:
         (directive,) = document["_aws"]["CloudWatchMetrics"]
         (names,) = directive["Dimensions"]
-        assert {name: document[name] for name in names} == metrics.dimensions(runtime.app.settings.stage)
+        named = {name: document[name] for name in names}
+        spent = {metric["Name"] for metric in directive["Metrics"]} <= {metrics.MODEL_USD, metrics.AWS_USD}
+        tenant = {"tenant": "acme"} if spent else {}
+        assert named == metrics.dimensions(runtime.app.settings.stage) | tenant
 
 
 def test_what_is_counted_for_a_reason_is_counted_under_it_and_in_all(runtime, capsys) -> None:

@@ -101,8 +101,9 @@ def test_a_line_is_written_once(runtime: LambdaRuntime) -> None:
 def test_a_step_travels_whole_and_holds_no_content(runtime: LambdaRuntime) -> None:
     event = opened(runtime, BROKEN, answered("secret answer"))
     step = runtime.call(decide.handler, event)
-    assert step == {**event["step"], "iteration": 1}
-    assert runtime.call(decide.handler, {"step": step, "attempt": 0}) == {**step, "route": "close"}
+    assert step == {**event["step"], "iteration": 1, "visit": 1}
+    closing = runtime.call(decide.handler, {"step": step, "attempt": 0})
+    assert closing == {**step, "route": "close", "visit": 2}
 
 
 def test_a_step_that_a_release_after_this_one_answered_is_left_to_the_retry_of_the_state_machine(

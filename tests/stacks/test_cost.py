@@ -3,7 +3,8 @@ import re
 import pytest
 
 from docs.build.cost import DEPLOYMENTS, synthesise
-from stacks.cost import FREE, HOURS, PRICES, price_idle, price_run
+from stacks.cost import FREE, HOURS, price_idle, price_run
+from stepline.model.tenancy.aws_price import UNITS
 
 from .conftest import ROOT
 
@@ -100,4 +101,4 @@ def test_no_price_and_no_free_thing_is_there_for_nothing(made, bedrock):
         for one in stack["Resources"].values()
     }
     assert {name for name in FREE if not any(kind.startswith(name) for kind in types)} == set()
-    assert all(price.usd > 0 for price in PRICES.values())
+    assert all(price.usd > 0 for price in UNITS.values())

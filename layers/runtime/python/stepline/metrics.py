@@ -47,6 +47,9 @@ COMPACTIONS: Final = "Compactions"
 COMPACTIONS_SKIPPED: Final = "CompactionsSkipped"
 STEERS: Final = "Steers"
 EDGE_ERRORS: Final = "EdgeErrors"
+COSTS_UNRECORDED: Final = "CostsUnrecorded"
+MODEL_USD: Final = "ModelUsd"
+AWS_USD: Final = "AwsUsd"
 
 
 def dimensions(stage: str) -> dict[str, str]:

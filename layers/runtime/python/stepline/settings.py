@@ -617,6 +617,12 @@ class Settings(Value):
     fargate_platform_version: str = setting(
         "FARGATE_PLATFORM_VERSION", "LATEST", "Platform version of its tasks."
     )
+    fargate_memory_mib: int = setting(
+        "FARGATE_MEMORY_MIB", 2048, "Memory of its tasks, for receipts.", unit="MiB", minimum=0
+    )
+    fargate_cpu_units: int = setting(
+        "FARGATE_CPU_UNITS", 1024, "Processors of its tasks, 1,024 each, for receipts.", minimum=0
+    )
     descriptors_dir: str = setting("PLATFORM_DESCRIPTORS_DIR", "", "Folder with the five descriptors.")
     descriptor_payload_scope: Scope = setting(
         "EXEC_DESCRIPTOR_PAYLOAD_SCOPE",

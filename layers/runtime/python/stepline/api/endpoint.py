@@ -13,8 +13,8 @@ from typing import Any, Final, Generic, Literal, TypeVar
 from stepline.errors import NotFoundError
 from stepline.ingress.upload import UploadPorts
 from stepline.log.bindings import Ports
-from stepline.log.fence import check_owner
 from stepline.log.journal import Journal
+from stepline.log.owned_tail import owned_tail
 from stepline.log.timeline_cache import History
 from stepline.model.base import Value
 from stepline.model.batch import Batch
@@ -89,12 +89,14 @@ class Call(Generic[Query_co, Body_co]):
         return make_lane(here.tenant, here.project, self.path["conversation"])
 
     def tail(self) -> tuple[Journal, Batch]:
-        """Return the caller's conversation and its newest batch. Raises NotFoundError for another's, or none."""
+        """Return the caller's conversation and its newest batch.
+
+        Raises NotFoundError: `conversation_deleted`, or `not_found`, it is another's or there is none.
+        """
         journal = Journal(self.ports, self.lane(), "api")
-        tail = journal.tail(consistent=True)
-        if not tail.n:
-            raise NotFoundError("no such conversation")
-        check_owner(tail, self.principal.user)
+        tail = owned_tail(journal, self.principal.user)
+        if self.ports.ledger.lane is None:  # what put a batch has named its turn, too
+            self.ports.ledger.works_for(journal.lane)
         return journal, tail
 
     def timeline(self) -> Timeline:
@@ -133,5 +135,7 @@ class Endpoint:
     gives: Mapping[str, str] = field(default_factory=dict)
 
 
-OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {HTTPStatus.NOT_FOUND: ("not_found",)}
+OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
+    HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted")
+}
 """The refusals of an endpoint of one conversation: another user's is not found."""

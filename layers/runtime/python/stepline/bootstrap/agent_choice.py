@@ -105,6 +105,8 @@ def execution_runtime(
             security_groups=settings.fargate_security_groups,
             assign_public_ip=settings.fargate_assign_public_ip,
             platform_version=settings.fargate_platform_version,
+            memory_mib=settings.fargate_memory_mib,
+            cpu_units=settings.fargate_cpu_units,
         ),
     )
     limits = Limits(timeout_s=settings.exec_timeout_s)

@@ -95,6 +95,7 @@ def submit_feedback(
         return Draft(entries=(entry,), state=tail.state, message_id=message_id)
 
     put = journal.commit(plan, tail=begun, on_duplicate=lambda n: _find_stated(journal, opinion, n))
+    ports.ledger.works_for(lane)
     if connection and user is not None:
         ports.subscriptions.subscribe(lane, connection, until_s, user)
     if isinstance(put, Stated):

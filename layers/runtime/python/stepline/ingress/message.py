@@ -128,6 +128,7 @@ def answer(
                 have=stream.off,
                 claim=stream.claim,
             )
+            ports.ledger.works_for(lane)
         case Ping():
             pong(ports, lane, user=principal.user, connection=connection)
 

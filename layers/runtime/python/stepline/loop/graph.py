@@ -37,6 +37,8 @@ TRANSPORT: Final = "Transport"
 """Stands for the errors by which a request was refused or lost before the handler ran: safe to send again for longer."""
 UNKNOWN: Final = "Unknown"
 """Stands for the errors after which the handler may have run: the log tells the next attempt how far."""
+LOST: Final = ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout")
+"""Step Functions' names of these errors."""
 SHED_LOAD: Final = (ModelOverloaded.__name__, ModelRateLimited.__name__)
 NO_ANSWER: Final = (ModelStreamBroken.__name__, ModelTimeout.__name__, ModelUnreachable.__name__)
 MODEL_ERRORS: Final = (*SHED_LOAD, *NO_ANSWER)
@@ -186,6 +188,30 @@ def absent_states(*, executes: bool, remote: bool) -> frozenset[str]:
     """Return the states that a deployment does not have, by where it can run programs."""
     absent = {name for name, there in (("Execute", executes), (REMOTE.name, remote)) if not there}
     return frozenset(absent | ({"Prepare", LAUNCHER} if len(absent) > 1 else set()))
+
+
+def count_transitions(state: str, route: str | None) -> int:
+    """Return the transitions billed for one attempt at a state, with the states behind it that ask nobody.
+
+    A retry is one like the first attempt. `route` is what it answered, None if it failed: whatever catches that counts its own.
+    """
+    leads = STATES[state].next
+    if route is None or leads not in (ROUTER, LAUNCHER):
+        return 1
+    target = ROUTES.get(route, DEFAULT_ROUTE) if leads == ROUTER else ""
+    return 2 + (target in (WAIT.name, END))
+
+
+def is_last_try(state: str, error: str, attempt: int) -> bool:
+    """Return True if no retry follows this attempt, whose error and those before it had this name."""
+    retries = STATES[state].retries
+    tries = next((retry.tries for retry in retries if error in retry.errors), 0)
+    return attempt >= tries
+
+
+def tries_of_lost(state: str) -> int:
+    """Return how often a state asks a function whose process died each time."""
+    return 1 + next((retry.tries for retry in STATES[state].retries if UNKNOWN in retry.errors), 0)
 
 
 STATES: Final[Mapping[str, Task | RemoteTask]] = {task.name: task for task in (*TASKS, REMOTE)}

@@ -23,8 +23,8 @@ class Step(Value, omit_defaults=False):
     wait before the next decision, on the route `wait` and after it. `due_ms` is when the task of a running call is asked
     for next, in milliseconds since the Unix epoch. `segment` is the newest
     batch in a segment, where a process without a cache starts to read. `bundle` is the name of the conversation's
-    bundle, "" for the stage's default. `v` is the format's version: fields may be added within one, and a reader
-    ignores unknown ones. Source: docs/concepts/log.md#versions.
+    bundle, "" for the stage's default. `visit` counts the states that the execution has asked before. `v` is the format's
+    version: fields may be added within one, and a reader ignores unknown ones. Source: docs/concepts/log.md#versions.
 
     Every field is written, because the state machine chooses on `route`, and a choice on a missing field
     fails under another name.
@@ -44,6 +44,7 @@ class Step(Value, omit_defaults=False):
     wait_s: int = 0
     due_ms: int = 0
     bundle: str = ""
+    visit: int = 0
     v: int = 1
 
     def lane(self) -> Lane:

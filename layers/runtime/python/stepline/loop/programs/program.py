@@ -14,7 +14,7 @@ Source: docs/concepts/execution.md#one-run.
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -77,6 +77,8 @@ logger = logging.getLogger(__name__)
 
 COLLECT_S = 120
 """Seconds a run beside the functions may take beyond its program's own: to restore, collect and store."""
+
+TASK_LEAST_MS = 60_000
 
 _NO_TOOLS: tuple[str, ...] = ()
 
@@ -202,6 +204,7 @@ def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> 
     batch = record(attempt, timeline.tail, index, result, calls=_model_calls(attempt, envelope))
     if batch is not None:
         _count(attempt, request, envelope)
+        _count_time(attempt, request, envelope)
         if request.profile.placement == "remote":
             give_back(attempt.ports, request, reported=reported)
     return batch
@@ -217,6 +220,20 @@ def _count(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> None:
     count(PROGRAMS_LOST, is_lost(envelope))
     count(EXEC_SECONDS, envelope.seconds)
     count(EXEC_SECONDS_SPARED, max(0.0, request.limits.timeout_s - envelope.seconds) if cancelled else 0)
+
+
+def _count_time(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> None:
+    """Count the time of a run into the receipt: that of a task from its launch to now, at least the minute that is billed."""
+    count, task = attempt.ports.ledger.count, request.profile.task
+    if request.profile.placement != "remote":
+        count("exec_ms", round(envelope.seconds * 1000))
+    elif envelope.returncode is not None or envelope.code == UNVERIFIED:
+        passed = attempt.ports.clock.now() - datetime.fromisoformat(request.at)
+        task_ms = max(TASK_LEAST_MS, round(passed.total_seconds() * 1000))
+        count("exec_ms", task_ms)
+        count("task_ms", task_ms)
+        count("exec_mb_ms", task_ms * task.memory_mib)
+        count("task_vcpu_ms", task_ms * task.cpu_units // 1024)
 
 
 def _result(

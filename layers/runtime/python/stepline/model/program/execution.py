@@ -69,7 +69,8 @@ class Limits(Value):
 class TaskConfig(Value):
     """The ECS settings for tasks of mode `fargate`.
 
-    Empty names are unknown; without them no program can be started.
+    Empty names are unknown; without them no program can be started. `memory_mib` and `cpu_units` (1,024 a processor) are a
+    task's size, for its price.
     """
 
     cluster: str = ""
@@ -79,6 +80,8 @@ class TaskConfig(Value):
     security_groups: tuple[str, ...] = ()
     assign_public_ip: Switch = "ENABLED"
     platform_version: str = "LATEST"
+    memory_mib: int = 2048
+    cpu_units: int = 1024
 
 
 class RuntimeProfile(Value):

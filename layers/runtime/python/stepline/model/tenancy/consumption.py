@@ -16,10 +16,11 @@ ENDING = frozenset({"decide", "close"})
 class Consumption(Row):
     """Counts of one or more invocations.
 
-    `mb_ms` is the time of a function times its memory, `exec_mb_ms` that of a program's task. Reads of the table are counted in
+    `mb_ms` is the time of a function times its memory. Reads of the table are counted in
     halves of a unit (`read_units_x2`), since an eventually consistent one is half of one. `s3_puts` are requests of the
     dearer class (put, copy, list), `s3_gets` all others that are billed. `posts` are frames to one connection, counted in
-    32 KiB begun. `exec_ms` is the time of programs, wherever they ran.
+    32 KiB begun. `exec_ms` is the time of programs, wherever they ran; `task_ms`, `task_vcpu_ms` and
+    `exec_mb_ms` are that of tasks, alone and times their processors and their memory.
     """
 
     invocations: int = 0
@@ -37,6 +38,8 @@ class Consumption(Row):
     searches: int = 0
     fetches: int = 0
     embeddings: int = 0
+    task_ms: int = 0
+    task_vcpu_ms: int = 0
 
 
 class InvocationCost(Value):
@@ -107,6 +110,8 @@ def _unreported_of(rows: Collection[InvocationCost]) -> int:
 
 
 def _is_over(rows: Collection[InvocationCost]) -> bool:
-    """Return True if the newest row of an execution is one that nothing has to follow."""
-    last = max(rows, key=lambda row: (row.visit, row.at))
-    return (last.function == "close" and not last.route) or (last.function in ENDING and last.route in ENDS)
+    """Return True if an execution came to its end: its last visit answered so, or was a close that failed for good."""
+    newest = max(row.visit for row in rows)
+    last = [row for row in rows if row.visit == newest]
+    ended = any(row.function in ENDING and row.route in ENDS for row in last)
+    return ended or all(row.function == "close" and not row.route for row in last)

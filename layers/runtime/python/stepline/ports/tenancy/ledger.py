@@ -30,12 +30,15 @@ class Ledger:
         self.lane: Lane | None = None
         self.turn = ""
 
-    def begin(self, memory_mb: int) -> None:
-        """Begin an invocation of a function with this memory; what an earlier one left is void."""
+    def begin(self, memory_mb: int, *, began_s: float | None = None) -> None:
+        """Begin an invocation of a function with this memory, now or before (`time.monotonic`).
+
+        What an earlier one left is void.
+        """
         with self._lock:
             self._calls.clear()
             self._counts.clear()
-            self._began = time.monotonic()
+            self._began = time.monotonic() if began_s is None else began_s
             self._memory_mb = memory_mb
             self._spent_nanos = 0
             self.lane, self.turn = None, ""

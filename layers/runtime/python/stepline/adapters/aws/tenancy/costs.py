@@ -1,4 +1,4 @@
-"""Costs as rows of their conversation."""
+"""Costs as rows: a partition for each conversation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from stepline.adapters.aws.table import Table, conversation_pk, key
+from stepline.adapters.aws.table import Table, cost_pk, key
 from stepline.adapters.aws.tenancy.item_size import item_bytes, write_units
 from stepline.model.tenancy.consumption import InvocationCost
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from stepline.adapters.aws.error import Item
     from stepline.model.ids import Lane
 
-COST: Final = "COST#"
 _COST: Final = msgspec.json.Decoder(InvocationCost)
 
 
@@ -28,18 +27,16 @@ class DynamoCosts:
         self._table = table
 
     def put(self, lane: Lane, cost: InvocationCost) -> None:
-        place = key(conversation_pk(lane), f"{COST}{cost.turn}#{cost.at}#{secrets.token_hex(4)}")
+        place = key(cost_pk(lane), f"{cost.turn}#{cost.at}#{secrets.token_hex(4)}")
         units = write_units(item_bytes(_item(place, cost)))
         used = replace(cost.used, write_units=cost.used.write_units + units)
         self._table.put(_item(place, replace(cost, used=used)))
 
     def of(self, lane: Lane, *, turn: str | None = None) -> list[InvocationCost]:
-        begin = COST if turn is None else f"{COST}{turn}#"
-        items = self._table.query(
-            "pk = :pk AND begins_with(sk, :cost)",
-            {":pk": {"S": conversation_pk(lane)}, ":cost": {"S": begin}},
-            ConsistentRead=True,
-        )
+        condition, values = "pk = :pk", {":pk": {"S": cost_pk(lane)}}
+        if turn is not None:
+            condition, values[":turn"] = f"{condition} AND begins_with(sk, :turn)", {"S": f"{turn}#"}
+        items = self._table.query(condition, values, ConsistentRead=True)
         return sorted((_COST.decode(item["body"]["B"]) for item in items), key=lambda row: row.at)
 
 

@@ -1,0 +1,69 @@
+"""An attempt at a state of the loop, as its receipt names and prices it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from stepline.loop.graph import (
+    FAILED,
+    LAUNCHES,
+    LOST,
+    REMOTE,
+    ROUTES,
+    START,
+    STATES,
+    count_transitions,
+    is_last_try,
+    tries_of_lost,
+)
+from stepline.model.step import Step
+from stepline.settings import Settings
+
+NAMES: Final[Mapping[str, str]] = {"Prepare": "act", REMOTE.name: "start_task"}
+"""The names in receipts of states that are not called like their function."""
+
+
+class Visit(NamedTuple):
+    """`function` was called for `step`; with `token` to start the task of a state that waits for it."""
+
+    function: str
+    step: Step
+    token: bool
+
+    def state(self, settings: Settings) -> str:
+        """Return the state's name; of two with one function the route tells which, where the deployment has both."""
+        if self.token:
+            return REMOTE.name
+        runs_programs = settings.exec_mode != "none" or bool(settings.fargate_cluster)
+        prepares = self.function == "act" and self.step.route == "prepare" and not self.step.error
+        return "Prepare" if prepares and runs_programs else self.function.capitalize()
+
+    def transitions(self, settings: Settings, route: str | None, error: str = "") -> int:
+        """Return the transitions of the attempt, by its route or, if that is None, by its error.
+
+        The last attempt at Close ends in a state of its own.
+        """
+        state = self.state(settings)
+        counted = count_transitions(state, route)
+        last = route is None and STATES[state].catch == FAILED
+        return counted + (last and is_last_try(state, error, self.step.attempt))
+
+    def fields(self, settings: Settings) -> dict[str, Any]:
+        """Return what the row of the attempt says of it."""
+        state = self.state(settings)
+        return {
+            "turn": self.step.turn,
+            "function": NAMES.get(state, state.lower()),
+            "epoch": self.step.epoch,
+            "visit": self.step.visit,
+            "attempt": self.step.attempt,
+            "lost": self._count_lost(),
+        }
+
+    def _count_lost(self) -> int:
+        """Return how many attempts at the state before cannot have reported: it failed because they died."""
+        if self.token or (self.step.error or {}).get("Error") not in LOST:
+            return 0
+        led_to = {**ROUTES, **LAUNCHES}.get(self.step.route, "Close")
+        return tries_of_lost(led_to if led_to in STATES else START)
