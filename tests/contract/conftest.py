@@ -21,9 +21,11 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.task import MemoryTasks
-from stepline.adapters.memory.tenancy.costs import MemoryCosts
 from stepline.adapters.memory.tenancy.account import MemoryAccounts
+from stepline.adapters.memory.tenancy.costs import MemoryCosts
+from stepline.adapters.memory.tenancy.erasure import MemoryErasure
 from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.local.stage.deployed import credentials
 from stepline.model.ids import Lane
 from tests.support.aws import Aws, Faults, moto
@@ -50,6 +52,9 @@ class Memory:
         self.machine = MemoryMachine()
         self.tasks = self.duty = MemoryTasks(self.clock)
         self.grants = MemoryGrants(self.artifacts, self.clock)
+        self.uploads = MemoryUploads()
+        beside = (self.deltas, self.subscriptions, self.uploads, self.costs)
+        self.erasure = MemoryErasure(self.log, self.artifacts, *beside)
 
 
 @pytest.fixture(scope="module")

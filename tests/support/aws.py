@@ -25,12 +25,13 @@ from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
 from stepline.adapters.aws.rate import DynamoRate
-from stepline.adapters.aws.tenancy.account import DynamoAccounts
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.aws.task_token import AwsDuty
+from stepline.adapters.aws.tenancy.account import DynamoAccounts
 from stepline.adapters.aws.tenancy.costs import DynamoCosts
+from stepline.adapters.aws.tenancy.erasure import AwsErasure
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.ports.tenancy.ledger import Ledger
@@ -87,12 +88,14 @@ class Aws:
         self.tasks = EcsTasks(self.table, self.name, self.clock)
         self.duty = AwsDuty()
         self.grants = S3Grants(self.name)
+        self.erasure = AwsErasure(self.table, self.name, self.clock)
 
     def delete(self) -> None:
         """Leave nothing behind on an emulator that keeps its state."""
         self.table.client.delete_table(TableName=self.name)
-        for found in self.artifacts.client.list_objects_v2(Bucket=self.name).get("Contents", []):
-            self.artifacts.client.delete_object(Bucket=self.name, Key=found["Key"])
+        found = self.artifacts.client.list_object_versions(Bucket=self.name)
+        for one in (*found.get("Versions", []), *found.get("DeleteMarkers", [])):
+            self.artifacts.client.delete_object(Bucket=self.name, Key=one["Key"], VersionId=one["VersionId"])
         self.artifacts.client.delete_bucket(Bucket=self.name)
         self.machine.client.delete_state_machine(stateMachineArn=self.machine_arn)
         connect("iam", read_timeout_s=5).delete_role(RoleName=self.name)

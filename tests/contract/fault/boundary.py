@@ -24,11 +24,17 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "Deltas": frozenset({"put"}),
     "Depot": frozenset({"put"}),
     "Duty": frozenset({"take", "beat", "end"}),
+    "Erasure": frozenset(
+        {
+            *("keep", "bury", "unlist", "erase_rows", "erase_husks", "delete_prefix", "delete_rows"),
+            *("postpone", "finish"),
+        }
+    ),
     "Executor": frozenset({"run"}),
     "Log": frozenset({"put", "clear_open", "project", "mark_read"}),
     "Machine": frozenset({"start", "stop"}),
     "McpServers": frozenset({"call_tool", "cancel_task"}),
-    "MemoryIndex": frozenset({"add"}),
+    "MemoryIndex": frozenset({"add", "forget"}),
     "ModelStream": frozenset({"__iter__"}),
     "Publisher": frozenset({"post"}),
     "Quarantine": frozenset({"remove"}),
@@ -50,6 +56,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Clock": frozenset({"now", "monotonic_s", "pause"}),
     "Deltas": frozenset({"since"}),
     "Depot": frozenset({"get"}),
+    "Erasure": frozenset({"tombstone", "pending", "kept"}),
     "Executor": frozenset({"backend", "close"}),
     "Following": frozenset({"__iter__", "end"}),
     "Grants": frozenset({"read", "serve", "write", "rewrite"}),  # they sign, and nobody hears of it

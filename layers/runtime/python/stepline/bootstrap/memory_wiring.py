@@ -47,6 +47,7 @@ def in_memory(
     deltas, subscriptions, publisher = MemoryDeltas(clock), MemorySubscriptions(clock), MemoryPublisher()
     search = search_of(settings)
     artifacts, log, meter = MemoryArtifacts(), log or MemoryLog(), meter or MemoryMeter()
+    costs, uploads = MemoryCosts(), MemoryUploads()
     ports = Ports(
         log=log,
         artifacts=artifacts,
@@ -54,8 +55,8 @@ def in_memory(
         tickets=MemoryTickets(clock),
         rate=MemoryRate(),
         accounts=MemoryAccounts(),
-        costs=MemoryCosts(),
-        erasure=MemoryErasure(log, artifacts),
+        costs=costs,
+        erasure=MemoryErasure(log, artifacts, deltas, subscriptions, uploads, costs),
         publisher=publisher,
         broadcast=Posting(subscriptions=subscriptions, publisher=publisher, meter=meter, clock=clock),
         signals=MemorySignals(log),
@@ -64,7 +65,7 @@ def in_memory(
         machine=MemoryMachine(),
         tasks=MemoryTasks(clock),
         grants=MemoryGrants(artifacts, clock),
-        uploads=MemoryUploads(),
+        uploads=uploads,
         clock=clock,
         meter=meter,
         search=search,

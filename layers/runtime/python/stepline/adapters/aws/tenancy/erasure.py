@@ -21,7 +21,9 @@ from stepline.adapters.aws.table import (
     HEAD,
     OPEN_INDEX,
     Table,
+    charge_pk,
     conversation_pk,
+    cost_pk,
     delta_pk,
     key,
     log_pk,
@@ -108,7 +110,7 @@ class AwsErasure:
 
     def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
         yield from self._erase_heard(lane)
-        for pk in (upload_pk(lane), f"COST#{lane.key()}"):
+        for pk in (upload_pk(lane), cost_pk(lane)):
             yield from self.delete_rows(pk)
         beside = self._rows(conversation_pk(lane), attributes="pk, sk")
         kept = (HEAD, TOMB)
@@ -142,7 +144,7 @@ class AwsErasure:
 
     def erase_husks(self, lane: Lane) -> Iterator[int]:
         yield from self.delete_rows(log_pk(lane))
-        yield from self.delete_rows(f"CHARGE#{lane.key()}")
+        yield from self.delete_rows(charge_pk(lane))
         yield from self.delete_rows(conversation_pk(lane), sk=HEAD)
 
     def delete_prefix(self, prefix: str, *, but: Sequence[str] = ()) -> Iterator[int]:

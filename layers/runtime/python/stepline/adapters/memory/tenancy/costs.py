@@ -25,3 +25,8 @@ class MemoryCosts:
         with self._lock:
             found = [row for row in self._rows[lane] if turn is None or row.turn == turn]
         return sorted(found, key=lambda row: row.at)
+
+    def erase(self, lane: Lane) -> int:
+        """Remove the rows of a conversation; return their number."""
+        with self._lock:
+            return len(self._rows.pop(lane, ()))
