@@ -8,7 +8,7 @@ from stepline.events.derive import derive
 from stepline.events.derive_close import ERROR_TYPES, FINAL, closing_events, linked, weigh
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.source import Citation
-from stepline.model.usage import Usage
+from stepline.model.usage import ModelCall, Usage
 from stepline.model.wire.event import ClientEvent
 from tests.support.log_builder import LogBuilder
 
@@ -130,8 +130,14 @@ def test_the_end_says_where_the_time_went():
     )
 
 
-def test_what_a_turn_consumed_is_told_in_tokens_and_weighed_and_not_in_money():
-    found = data(ended(usage=USAGE, rounds=2, model="m-1"), "accounting.usage")
+def test_what_a_turn_consumed_is_told_in_tokens_and_in_dollars_by_role_and_model():
+    title = Usage(input_tokens=3, output_tokens=5, estimated=True)
+    bill = (
+        ModelCall(role="decide", model="m-1", usage=USAGE, nanos=2_500_000, priced=True, count=2),
+        ModelCall(role="title", model="m-2", usage=title),
+    )
+    found = data(ended(usage=USAGE, rounds=2, model="m-1", bill=bill), "accounting.usage")
+    lines = found.pop("lines")
     assert found == {
         "rounds": 2,
         "input_tokens": 100,
@@ -142,8 +148,22 @@ def test_what_a_turn_consumed_is_told_in_tokens_and_weighed_and_not_in_money():
         "total_input_tokens": 1190,
         "weighted_tokens": 100 + 100 + 100 + 20 + 100,
         "model": "m-1",
+        "usd": 0.0025,
     }
+    told = [(one["role"], one["model"], one["calls"], one["usd"], one["priced"]) for one in lines]
+    assert told == [("decide", "m-1", 2, 0.0025, True), ("title", "m-2", 1, 0.0, False)]
+    assert (lines[0]["cache_read_tokens"], lines[1]["output_tokens"], lines[1]["estimated"]) == (
+        1000,
+        5,
+        True,
+    )
     assert weigh(Usage()) == 0
+
+
+def test_a_bill_is_priced_if_every_line_of_it_is():
+    priced = ModelCall(role="decide", model="m-1", usage=USAGE, nanos=1, priced=True)
+    assert data(ended(usage=USAGE, bill=(priced,)), "accounting.usage")["priced"] is True
+    assert "priced" not in data(ended(usage=USAGE), "accounting.usage")
 
 
 @pytest.mark.parametrize(

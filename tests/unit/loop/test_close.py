@@ -10,6 +10,7 @@ from stepline.model.batch import encode_batch
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Opened, Titled
 from stepline.model.ids import execution_name
 from stepline.model.usage import Tally
+from stepline.ports.model import DECISION_ROLE
 from tests.support.conversation import LANE, USER, Conversation, closings, durable, event_types, text_of
 from tests.support.faulty_log import BusyLog, CountingLog, LosingLog, StaleLog
 from tests.support.generation import BROKEN, answered, called, tagged
@@ -274,7 +275,7 @@ def test_a_close_of_another_turn_ends_its_execution_and_nothing_else() -> None:
 # --- what a turn came to
 
 
-def test_the_end_counts_the_whole_turn_without_reading_it_back() -> None:
+def test_the_end_counts_the_whole_turn_and_reads_it_once() -> None:
     file = {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"}
     log = CountingLog()
     conversation = Conversation(called("react.write", file), BROKEN, answered("done"), log=log)
@@ -286,12 +287,14 @@ def test_the_end_counts_the_whole_turn_without_reading_it_back() -> None:
             conversation.act()
     conversation.decide()
     used = conversation.state.tally.usage
-    n = conversation.tail.n
+    opened, n = conversation.state.opened, conversation.tail.n
     log.reads.clear()
     conversation.close()
     title = (0, 1)
-    assert log.reads == [(n - 1, n), title]
+    assert log.reads == [(opened, n), title]
     (closing,) = closings(conversation)
+    assert [(line.role, line.model, line.count) for line in closing.bill] == [(DECISION_ROLE, "memory", 3)]
+    assert closing.bill[0].usage == used
     assert (closing.rounds, closing.files, closing.model) == (3, 1, conversation.entries(Decided)[-1].model)
     assert closing.usage == used
     assert used.prompt_tokens == conversation.state.input_tokens > 0

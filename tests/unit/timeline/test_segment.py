@@ -26,6 +26,7 @@ SHAPES = {
     4: "551aab8d0f8eb6ea",
     5: "5b659d8584084e4e",
     6: "9ae76cdda5c16c47",
+    7: "014eed5455626a27",
 }
 """Of each format, a digest of the fields that are stored: an old format in a new shape would say something else."""
 

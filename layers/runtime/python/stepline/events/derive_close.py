@@ -22,11 +22,13 @@ from stepline.events.types import (
     TurnFailed,
     TurnSummary,
     TurnUsage,
+    UsageLine,
     make_event,
 )
 from stepline.model.entry import Closed, Decided, Deferred
 from stepline.model.source import Citation, web_url
-from stepline.model.usage import Usage
+from stepline.model.tenancy.price import dollars
+from stepline.model.usage import ModelCall, Usage
 from stepline.model.wire.event import ClientEvent
 
 Citing: TypeAlias = Decided | Deferred | Closed
@@ -101,6 +103,27 @@ def turn_usage(entry: Closed, usage: Usage) -> TurnUsage:
         weighted_tokens=weigh(usage),
         model=entry.model,
         estimated=usage.estimated,
+        lines=[usage_line(call) for call in entry.bill],
+        usd=dollars(sum(call.nanos for call in entry.bill)),
+        priced=bool(entry.bill) and all(call.priced for call in entry.bill),
+    )
+
+
+def usage_line(call: ModelCall) -> UsageLine:
+    """Return a line of a bill as event data."""
+    used = call.usage
+    return UsageLine(
+        role=call.role,
+        model=call.model,
+        calls=call.count,
+        input_tokens=used.input_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_5m_tokens=used.cache_write_5m_tokens,
+        cache_write_1h_tokens=used.cache_write_1h_tokens,
+        output_tokens=used.output_tokens,
+        estimated=used.estimated,
+        usd=dollars(call.nanos),
+        priced=call.priced,
     )
 
 

@@ -183,6 +183,24 @@ class TurnSummary(EventData):
     tools_ms: Annotated[int, "in tools and programs"]
 
 
+class UsageLine(Value, omit_defaults=False):
+    """All calls of one model in one role."""
+
+    role: Annotated[
+        str, "what the model was asked for, such as `solver.react.v2.decision.v2.regular` or `gate.simple`"
+    ]
+    model: Annotated[str, "which answered"]
+    calls: Annotated[int, "how many, failed ones included"]
+    input_tokens: Annotated[int, "as above"]
+    cache_read_tokens: Annotated[int, "as above"]
+    cache_write_5m_tokens: Annotated[int, "as above"]
+    cache_write_1h_tokens: Annotated[int, "as above"]
+    output_tokens: Annotated[int, "as above"]
+    estimated: Annotated[bool, "one of them ended before the provider counted it"]
+    usd: Annotated[float, "the cost in US dollars; 0 where the price of the model is not known"]
+    priced: Annotated[bool, "the price of the model is known"]
+
+
 class TurnUsage(EventData):
     """A turn that asked the model ends: its usage."""
 
@@ -203,6 +221,9 @@ class TurnUsage(EventData):
     ]
     model: Annotated[str, "which gave the last answer"] = ""
     estimated: Annotated[bool, "a call was cut off before the provider counted it"] = False
+    lines: Annotated[list[UsageLine], "the calls by role and model"] = msgspec.field(default_factory=list)
+    usd: Annotated[float, "the cost in US dollars of the calls whose price is known"] = 0.0
+    priced: Annotated[bool, "that is the cost of all"] = False
 
 
 class CacheBust(EventData):

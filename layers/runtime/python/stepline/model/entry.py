@@ -21,7 +21,7 @@ from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
-from stepline.model.usage import Bust, Usage, sum_usages
+from stepline.model.usage import Bust, ModelCall, Usage, sum_usages
 from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventRule, classify
 
 TITLE_CHARS: Final = 80
@@ -371,7 +371,8 @@ class Closed(Value, tag="closed", tag_field="kind"):
     """The end of a turn, with the recorded answer and its citations, as in `Decided`.
 
     `usage`, `rounds`, `files` and the times are for the whole turn; `model` gave the answer. `retry_after_s` is the
-    wait that the provider asked for last, if the turn failed for it.
+    wait that the provider asked for last, if the turn failed for it. `bill` has a line for each role and model that the turn
+    has asked.
     """
 
     turn: str
@@ -393,6 +394,7 @@ class Closed(Value, tag="closed", tag_field="kind"):
     tools_ms: int = 0
     model: str = ""
     retry_after_s: int = 0
+    bill: tuple[ModelCall, ...] = ()
 
 
 class Dropped(Value, tag="dropped", tag_field="kind"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from stepline.model.base import Row, Value
 
@@ -90,20 +90,30 @@ def join_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
     """Return the rows of these calls, few enough for a batch."""
     if len(calls) <= CALLS_MAX:
         return tuple(calls)
+    return tuple(
+        replace(_sum(same), id=",".join(call.id for call in same[-IDS_MAX:])) for same in _by_kind(calls)
+    )
+
+
+def sum_calls(calls: Iterable[ModelCall]) -> tuple[ModelCall, ...]:
+    """Return a line for each role and model, and for those without a price apart; a line has no id."""
+    return tuple(_sum(same) for same in _by_kind(calls))
+
+
+def _by_kind(calls: Iterable[ModelCall]) -> list[list[ModelCall]]:
     kinds: dict[tuple[str, str, bool], list[ModelCall]] = {}
     for call in calls:
         kinds.setdefault((call.role, call.model, call.priced), []).append(call)
-    return tuple(
-        ModelCall(
-            role=role,
-            model=model,
-            usage=sum_usages(call.usage for call in same),
-            nanos=sum(call.nanos for call in same),
-            priced=priced,
-            id=",".join(call.id for call in same[-IDS_MAX:]),
-            count=sum(call.count for call in same),
-        )
-        for (role, model, priced), same in kinds.items()
+    return list(kinds.values())
+
+
+def _sum(same: Sequence[ModelCall]) -> ModelCall:
+    return replace(
+        same[0],
+        usage=sum_usages(call.usage for call in same),
+        nanos=sum(call.nanos for call in same),
+        id="",
+        count=sum(call.count for call in same),
     )
 
 
