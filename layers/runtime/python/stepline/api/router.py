@@ -17,6 +17,8 @@ import msgspec
 from stepline.api.endpoint import Call, Endpoint, Redirect, Services
 from stepline.api.problem import MIME, make_problem, status_of
 from stepline.errors import InputError, LimitError, NotFoundError, SteplineError
+from stepline.log.owned_tail import conceal_deletion
+from stepline.model.ids import Lane
 from stepline.ports.channel import Principal
 
 BODY_MAX_BYTES: Final = 256 * 1024
@@ -76,6 +78,7 @@ class Router:
 
     def answer(self, services: Services, principal: Principal, request: Request) -> Answer:
         """Answer a request of an authenticated caller. Raises whatever is not a refusal but a failure of ours."""
+        path: dict[str, str] = {}
         try:
             endpoint, path = self._find(request)
             call = Call(
@@ -90,7 +93,7 @@ class Router:
         except SteplineError as error:
             if status_of(error) == HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            return refuse(error)
+            return refuse(_conceal(services, principal, path, error))
 
     def _find(self, request: Request) -> tuple[Endpoint, dict[str, str]]:
         allowed, parts = [], request.path.split("/")
@@ -107,6 +110,16 @@ class Router:
                 allow=", ".join(sorted(set(allowed))),
             )
         raise NotFoundError("there is nothing here")
+
+
+def _conceal(
+    services: Services, principal: Principal, path: Mapping[str, str], error: SteplineError
+) -> SteplineError:
+    """Return the refusal that the caller may see; what stands behind a name in the body is looked up there."""
+    if "conversation" not in path:
+        return error
+    lane = Lane(tenant=principal.tenant, project=principal.project, conversation=path["conversation"])
+    return conceal_deletion(services.ports, lane, principal.user, error)
 
 
 def refuse(error: SteplineError) -> Answer:

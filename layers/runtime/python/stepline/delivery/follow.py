@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from stepline.delivery.effect import event_frames
-from stepline.delivery.resume import check_readable, running_text
+from stepline.delivery.resume import running_text
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
+from stepline.log.owned_tail import owned_tail
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, EventFrame, Frame, SyncFrame, decode_frame, encode_frame
@@ -43,7 +44,7 @@ def follow(
     """
     follower = Follower(ports, lane, after=after, claim=claim, have=have or {})
     with following as heard:
-        check_readable(Journal(ports, lane, "follow").tail(consistent=True), user)
+        owned_tail(Journal(ports, lane, "follow"), user)
         for frame in heard:
             yield from follower.catch_up() if frame is None else follower.take(frame)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepline.delivery.effect import deliver, event_frames
-from stepline.errors import InputError, NotFoundError
+from stepline.errors import InputError
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
-from stepline.log.fence import check_owner
 from stepline.log.journal import Journal
+from stepline.log.owned_tail import owned_tail
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import PongFrame, SyncFrame, delta_frames, encode_frame
@@ -36,12 +36,11 @@ def resume(
     It is subscribed until `until_s`; `have` counts characters by lane name.
 
     Raises:
-        NotFoundError: the conversation is absent or foreign.
+        NotFoundError: the conversation is absent, foreign, or deleted (`conversation_deleted`).
         InputError: `resume_beyond_end`, it has no event `after`.
     """
     journal = Journal(ports, lane, "resume")
-    end = journal.tail(consistent=True)
-    check_readable(end, user)
+    end = owned_tail(journal, user)
     if after > end.n:
         raise InputError(
             f"the conversation ends at {end.n} and has no event {after}; begin again at 0",
@@ -66,8 +65,7 @@ def resume(
 
 def pong(ports: Ports, lane: Lane, *, user: str, connection: str) -> None:
     """Tell a connection the newest event number of its conversation."""
-    tail = Journal(ports, lane, "ping").tail(consistent=True)
-    check_readable(tail, user)
+    tail = owned_tail(Journal(ports, lane, "ping"), user)
     frame = PongFrame(conversation=lane.conversation, n=newest_event(tail))
     deliver(ports, lane, connection, [encode_frame(frame)])
 
@@ -75,13 +73,6 @@ def pong(ports: Ports, lane: Lane, *, user: str, connection: str) -> None:
 def newest(ports: Ports, lane: Lane) -> int:
     """Return the newest event number of a conversation."""
     return newest_event(Journal(ports, lane, "ack").tail(consistent=True))
-
-
-def check_readable(tail: Batch, user: str) -> None:
-    """Raise NotFoundError unless the conversation exists and is this user's; both look alike on purpose."""
-    if not tail.n:
-        raise NotFoundError("no such conversation")
-    check_owner(tail, user)
 
 
 def running_text(ports: Ports, lane: Lane, tail: Batch, have: Mapping[str, int]) -> list[bytes]:

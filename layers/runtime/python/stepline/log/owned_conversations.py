@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from stepline.errors import NotFoundError
 from stepline.log.bindings import Ports
+from stepline.log.fence import DELETED
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.model.ids import Lane
@@ -24,12 +26,17 @@ class OwnedConversations:
         self.owner = owner
 
     def find(self, conversation: str) -> Timeline | None:
-        """Return a conversation's timeline; None if there is none of this name, or it is another user's."""
+        """Return a conversation's timeline; None if there is none of this name, it is another's, or it was deleted."""
         journal = Journal(self._ports, replace(self._lane, conversation=conversation), "recall")
-        tail = journal.tail(consistent=False)
-        if not (tail.n and self.owner and tail.state.owner == self.owner):
+        try:
+            tail = journal.tail(consistent=False)
+            if not (tail.n and self.owner and tail.state.owner == self.owner) or tail.state.deleted:
+                return None
+            return self._history.load(journal, segment=tail.state.segment)
+        except NotFoundError as error:
+            if error.reason != DELETED:
+                raise
             return None
-        return self._history.load(journal, segment=tail.state.segment)
 
     def newest(self, limit: int) -> tuple[tuple[str, ...], bool]:
         """Return the last used ones by name, this one not among them, and whether there are more."""
