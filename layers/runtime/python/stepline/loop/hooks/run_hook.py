@@ -20,6 +20,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.delivery.effect import publish
+from stepline.delivery.settle_account import settle_account
 from stepline.errors import Fenced, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, elsewhere, onward, standing
@@ -114,6 +115,7 @@ def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> Non
 
     if (ended := journal.commit(end)) is not None:
         publish(ports, journal.lane, ended)
+        settle_account(ports, journal.lane, ended)
 
 
 def hook_call(name: HookName, step: Step) -> str:

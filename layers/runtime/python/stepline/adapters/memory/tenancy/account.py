@@ -94,3 +94,8 @@ class MemoryAccounts:
         with self._lock:
             self._limits.pop(scope.key(), None)
             self.counters.pop(scope.key(), None)
+
+    def erase(self, lane: Lane) -> int:
+        """Forget what was charged for a conversation; return the number of rows."""
+        with self._lock:
+            return int(self._accounts.pop(lane.key(), None) is not None)
