@@ -71,9 +71,8 @@ function useWhole(turnId: string): Asked {
 export function Costs({ turnId, receipt }: { turnId: string; receipt: Receipt }) {
   const asked = useWhole(turnId);
   const whole = asked.is === "here" ? asked.whole : null;
-  const lines = whole?.lines ?? receipt.lines;
-  const usd = whole?.usd ?? receipt.usd;
-  const priced = whole?.priced ?? receipt.priced;
+  // A turn whose end is newer than what the API has read is told by its event.
+  const { lines, usd, priced } = whole && whole.lines.length > 0 ? whole : receipt;
   if (lines.length === 0 && !whole?.aws.length) return <Remarks asked={asked} />;
   return (
     <>

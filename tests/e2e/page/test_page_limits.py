@@ -1,0 +1,81 @@
+"""Money on the chat page: receipts in dollars, what is left of a budget, and what a limit refuses."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.e2e.page.axe import find_serious
+from tests.e2e.page.chat_page import BRIEF, TURN_S
+
+pytestmark = pytest.mark.emulator
+
+USD = re.compile(r"\$\d+\.\d{2,4}")
+
+
+@pytest.fixture
+def limit(chat):
+    """Return a function that sets limits of the page's user, as an admin of the tenant."""
+    admin = chat.stage.over_http("admin", role="tenant_admin")
+    path = f"/v1/tenants/local/projects/default/users/{chat.user}/limits"
+    yield lambda **limits: admin.put(path, limits)
+    admin.put(path, {})
+
+
+def left_of(chat):
+    return chat.page.locator(".dock .left")
+
+
+def test_a_receipt_says_dollars_by_role_and_model_and_what_ran_for_the_turn(chat):
+    chat.take_turn(BRIEF)
+    line = chat.page.locator(".receipt-line")
+    expect(line).to_contain_text(USD)
+    line.click()
+    costs = chat.page.locator(".receipt .costs")
+    expect(costs.get_by_role("row").filter(has_text="agent")).to_contain_text(USD)
+    expect(costs.get_by_role("row").filter(has_text="Functions, GB-seconds")).to_contain_text("$")
+    expect(costs.get_by_role("row").filter(has_text="All of it")).to_contain_text(USD)
+    assert find_serious(chat.page) == []
+
+
+def test_the_menu_has_the_sum_of_the_conversation(chat):
+    chat.take_turn(BRIEF)
+    chat.page.get_by_role("button", name="More").click()
+    expect(chat.page.get_by_text("This conversation has cost")).to_contain_text(USD)
+
+
+def test_nothing_is_said_of_what_is_left_where_there_is_no_limit(chat):
+    chat.take_turn(BRIEF)
+    expect(left_of(chat)).to_have_count(0)
+
+
+def test_what_is_left_stands_below_the_field_and_falls_with_a_turn(chat, limit):
+    limit(usd_day=5)
+    chat.page.reload()
+    expect(left_of(chat)).to_contain_text("$5.00 of $5.00 today")
+    chat.take_turn(BRIEF)
+    expect(left_of(chat)).to_contain_text(re.compile(r"\$4\.\d\d of \$5\.00 today"))
+    assert find_serious(chat.page) == []
+
+
+def test_a_message_without_budget_comes_back_with_when_that_ends_and_goes_out_when_the_limit_is_raised(
+    chat, limit
+):
+    limit(usd_day=0)
+    chat.say(BRIEF)
+    expect(chat.page.locator("#composer-hint")).to_contain_text("Again at")
+    expect(chat.field).to_have_value(BRIEF)
+    expect(chat.turns).to_have_count(0)
+    limit(usd_day=50)
+    chat.page.keyboard.press("Enter")
+    expect(chat.turns).to_have_count(1)
+    chat.await_idle()
+
+
+def test_the_switch_that_stops_all_work_is_told_with_its_reason(chat, limit):
+    limit(stopped="unpaid since May")
+    chat.say(BRIEF)
+    expect(left_of(chat)).to_contain_text("unpaid since May", timeout=TURN_S * 1000)
+    expect(chat.field).to_have_value(BRIEF)
