@@ -16,7 +16,7 @@ const LINE = { role: "gate.simple", model: "m", calls: 2, ...TOKENS, estimated: 
 function turnWith(usage: object) {
   const event = (type: string, data: object) => ({ type, route: "", ts: TS, turn_id: "turn_1", data });
   const frame = (n: number, ...events: object[]) =>
-    parseFrame({ frame: "events", conversation: "c1", n, prev: n - 1, events });
+    parseFrame({ frame: "events", conversation: "c-1", n, prev: n - 1, events });
   const frames = [
     frame(1, event("chat.start", { turn_id: "turn_1", prompts: [] })),
     frame(2, event("accounting.usage", { ...TOKENS, model: "m", ...usage }), event("chat.complete", { answer: "so" })),
