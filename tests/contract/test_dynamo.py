@@ -20,8 +20,16 @@ NONE = {"Code": "None"}
 ALL_TRIES = 3
 
 USED = {
-    "dynamodb": ["PutItem", "TransactWriteItems", "GetItem", "Query", "UpdateItem", "DeleteItem"],
-    "s3": ["PutObject", "GetObject"],
+    "dynamodb": [
+        "PutItem",
+        "TransactWriteItems",
+        "GetItem",
+        "Query",
+        "UpdateItem",
+        "DeleteItem",
+        "BatchWriteItem",
+    ],
+    "s3": ["PutObject", "GetObject", "ListObjectsV2", "ListObjectVersions", "DeleteObjects"],
     "ecs": ["ListTasks", "StopTask", "DescribeTasks"],
     "secretsmanager": ["CreateSecret", "DeleteSecret", "GetSecretValue"],
     "stepfunctions": [
@@ -33,7 +41,7 @@ USED = {
         "SendTaskSuccess",
     ],
     "apigatewaymanagementapi": ["PostToConnection"],
-    "s3vectors": ["CreateIndex", "PutVectors", "QueryVectors"],
+    "s3vectors": ["CreateIndex", "DeleteVectors", "ListVectors", "PutVectors", "QueryVectors"],
     "bedrock-runtime": ["InvokeModel"],
 }
 
@@ -53,7 +61,7 @@ def refused(code: str) -> dict[str, object]:
 
 def test_a_put_whose_answer_was_lost_and_repeated_meets_its_own_batch(aws, lane, faults):
     faults.lose_answers(aws.table.client, "PutItem", times=1)
-    assert aws.log.put(lane, make_batch(1)) == Occupied(batch=make_batch(1))
+    assert aws.log.put(lane, make_batch(2)) == Occupied(batch=make_batch(2))
 
 
 def test_an_admission_whose_answer_was_lost_and_repeated_is_no_duplicate(aws, lane, faults):
@@ -68,15 +76,15 @@ def test_an_admission_whose_answer_was_lost_and_repeated_is_no_duplicate(aws, la
 def test_a_put_that_never_gets_an_answer_has_an_unknown_outcome(aws, lane, faults, message_id, operation):
     faults.lose_answers(aws.table.client, operation, times=ALL_TRIES)
     with pytest.raises(UnknownOutcome) as caught:
-        aws.log.put(lane, make_batch(1), message_id=message_id)
+        aws.log.put(lane, make_batch(2), message_id=message_id)
     assert caught.value.reason == "unknown_outcome"
-    assert aws.log.get(lane, 1) == make_batch(1)
+    assert aws.log.get(lane, 2) == make_batch(2)
 
 
 def test_a_lost_answer_to_somebody_elses_batch_still_names_its_writer(aws, lane, faults):
-    aws.log.put(lane, make_batch(1, by="them"), message_id="theirs")
+    aws.log.put(lane, make_batch(2, by="them"), message_id="theirs")
     faults.lose_answers(aws.table.client, "PutItem", times=2)
-    assert aws.log.put(lane, make_batch(1)) == Occupied(batch=make_batch(1, by="them"))
+    assert aws.log.put(lane, make_batch(2)) == Occupied(batch=make_batch(2, by="them"))
 
 
 @pytest.mark.parametrize("reasons", [(CONFLICT, NONE), (NONE, CONFLICT), (CONFLICT, THROTTLE)])
@@ -89,7 +97,7 @@ def test_a_transaction_conflict_is_an_unknown_outcome(aws, lane, faults, reasons
 def test_a_plain_put_that_meets_a_running_transaction_is_an_unknown_outcome(aws, lane, faults):
     faults.answer(aws.table.client, "PutItem", 400, refused("TransactionConflictException"))
     with pytest.raises(UnknownOutcome):
-        aws.log.put(lane, make_batch(1))
+        aws.log.put(lane, make_batch(2))
 
 
 def test_a_failed_condition_beside_a_conflict_is_still_a_fact(aws, lane, faults):

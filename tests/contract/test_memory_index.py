@@ -198,3 +198,21 @@ def test_an_index_without_rows_finds_nothing_and_is_not_behind(index: MemoryInde
     assert search(index, "otter") == MemoryHits()
     index.add(SCOPE, [])
     assert search(index, "otter") == MemoryHits()
+
+
+def test_a_forgotten_conversation_is_found_no_more_and_all_others_are(index: MemoryIndex):
+    other = replace(SCOPE, user="eve")
+    index.add(SCOPE, [row("the secret harbour", 1), row("a harbour in spring", 2, conversation="c-2")])
+    index.add(SCOPE, [row("the harbour of the north", 3), row("harbour lights", 4, conversation="c-10")])
+    index.add(other, [row("a harbour of eve's", 1)])
+    assert search(index, "harbour").hits
+    assert index.forget(SCOPE, "c-1").rows == 2
+    assert {hit.row.conversation for hit in search(index, "harbour").hits} == {"c-2", "c-10"}
+    assert turns(search(index, "harbour", scope=other)) == ["turn_0001"]
+    assert index.forget(SCOPE, "c-1").rows == 0
+
+
+def test_more_rows_than_one_request_takes_are_forgotten(index: MemoryIndex):
+    index.add(SCOPE, [row(f"harbour number {n}", 1, part=n) for n in range(600)])
+    assert index.forget(SCOPE, "c-1").rows == 600
+    assert search(index, "harbour").hits == ()

@@ -130,6 +130,25 @@ class VectorService:
         nearest = [{name: one[name] for name in left} for one in found[: asked["topK"]]]
         return {"vectors": nearest, "distanceMetric": index["distanceMetric"]}
 
+    def _list(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """List vectors by key; a page has as many as are asked for, and its token is the last key."""
+        most = asked.get("maxResults", 500)
+        if not 1 <= most <= 1000:
+            raise Refusal("ValidationException")
+        found = sorted(self._index(asked)["vectors"].items())
+        rest = [(key, one) for key, one in found if key > asked.get("nextToken", "")]
+        metadata = {"metadata"} if asked.get("returnMetadata") else set()
+        page = [{"key": key, **{name: one[name] for name in metadata}} for key, one in rest[:most]]
+        return {"vectors": page, **({"nextToken": page[-1]["key"]} if len(rest) > most else {})}
+
+    def _delete(self, asked: dict[str, Any]) -> dict[str, Any]:
+        index = self._index(asked)
+        if not 1 <= len(asked["keys"]) <= 500:
+            raise Refusal("ValidationException")
+        for key in asked["keys"]:
+            index["vectors"].pop(key, None)
+        return {}
+
     def _index(self, asked: dict[str, Any]) -> dict[str, Any]:
         if asked["indexArn"] not in self.indexes:
             raise Refusal("NotFoundException")
@@ -150,6 +169,8 @@ class VectorService:
         "CreateIndex": _create,
         "PutVectors": _put,
         "QueryVectors": _query,
+        "ListVectors": _list,
+        "DeleteVectors": _delete,
         "InvokeModel": _embed,
     }
 

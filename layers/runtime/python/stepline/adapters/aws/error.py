@@ -94,6 +94,7 @@ REFUSED: Final = frozenset(
         "KmsInvalidStateException",
         "KmsNotFoundException",
         "MalformedPolicyDocumentException",
+        "NoSuchBucket",
         "PreconditionNotMetException",
         "ResourceNotFoundException",
         "ServiceNotFoundException",

@@ -38,7 +38,7 @@ from stepline.adapters.aws.table import (
     slot_pk,
     user_pk,
 )
-from stepline.adapters.aws.tenancy.tombstone import alive_check, burial
+from stepline.adapters.aws.tenancy.tombstone import TOMB, alive_check, burial
 from stepline.errors import NotFoundError
 from stepline.model.batch import Batch, decode_batch, encode_batch
 from stepline.model.ids import Lane, make_lane
@@ -418,7 +418,7 @@ def _refusal(error: AwsError, batch: Batch, *, has_message: bool, claims: range)
     there = _read_batch(found[0]) if found and found[0] else None
     if there and there.by == batch.by:
         return Occupied(batch=there)
-    if len(found) > 1 and found[-1]:
+    if len(found) > 1 and found[-1] and found[-1]["sk"]["S"] == TOMB:
         raise _deleted(found[-1]["whose"]["S"]) from error
     if has_message and len(found) > 1 and (message := found[1]):
         return Duplicate(n=int(message["n"]["N"]))
