@@ -92,6 +92,9 @@ function takeEvent(row: FeedRow, n: number, event: ClientEvent): FeedRow {
     return { ...row, title: asText(data.title), titleAt: n };
   }
   if (type !== "conv.status") return row;
+  if (data.state === GONE) {
+    return { ...row, title: "", titleAt: n, state: GONE, stateAt: [n, true], activeN: row.readN };
+  }
   return {
     ...row,
     ...((n === 1 || Boolean(data.completion)) && { activeN: Math.max(row.activeN, n) }),

@@ -10,6 +10,7 @@ import { TitleBar, useTitle } from "../bar/title_bar.tsx";
 import { Composer, FIELD } from "../composer/composer.tsx";
 import { ConnectionBanner } from "../connection/connection_banner.tsx";
 import { Confirm } from "../erase/confirm.tsx";
+import { Deleted } from "../erase/deleted.tsx";
 import { keepFocus } from "../keys/keep_focus.ts";
 import { LeftLine } from "../limits/left_line.tsx";
 import { ConversationStrip, Conversations } from "../list/conversation_rows.tsx";
@@ -137,6 +138,7 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
   const phase = useSelector(conversation.store, (state) => state.phase);
   const drop = useDrop(page.config.uploads ? conversation.composer.attachments : null);
   if (route.is === "search") return <SearchPage page={page} query={route.query} field={!hasField} />;
+  if (phase === "deleted" && route.is !== "bundle") return <Deleted page={page} conversation={conversation} />;
   if (route.is === "timeline") return <Inspection page={page} route={route} />;
   if (route.is === "bundle") return <BundleView page={page} bundle={route.bundle} />;
   return (
@@ -152,7 +154,7 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
           closeMargin={closeMargin}
         />
       </Guard>
-      {phase !== "missing" && phase !== "deleted" && (
+      {phase !== "missing" && (
         <footer class="dock">
           <Composer
             key={conversation.name}

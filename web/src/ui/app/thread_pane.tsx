@@ -4,7 +4,6 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import type { Acts, Target, ThreadContext } from "../acts.ts";
-import { Deleted } from "../erase/deleted.tsx";
 import { FirstRun } from "../first/first_run.tsx";
 import { Margin } from "../margin/index.ts";
 import { type Route, threadOf } from "../route.ts";
@@ -38,7 +37,6 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
   const context = useThreadContext(page, conversation, route);
   const pane = useReadMark(page, conversation);
   if (phase === "missing") return <Missing page={page} />;
-  if (phase === "deleted") return <Deleted page={page} conversation={conversation} />;
   if (phase === "failed") return <Failed conversation={conversation} />;
   if (thread.turns.length === 0 && thread.loose.length === 0 && outbox.length === 0) {
     return phase === "loading" ? <div class="sheet" aria-busy="true" /> : <FirstRun page={page} acts={acts} />;

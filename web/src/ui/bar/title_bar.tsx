@@ -68,6 +68,7 @@ export function useTitle(page: Page, conversation: Conversation): string {
   const own = useSelector(conversation.store, (state) => state.thread.title);
   const phase = useSelector(conversation.store, (state) => state.phase);
   const listed = useSelector(page.list.store, (state) => state.feed.get(conversation.name)?.title ?? "");
+  if (phase === "deleted") return shell.erase.goneTitle;
   return listed || own || (phase === "new" ? shell.list.fresh : shell.list.untitled);
 }
 

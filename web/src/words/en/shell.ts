@@ -84,6 +84,7 @@ export const shell = {
     busy: "Deleting…",
     failed: "It was not deleted.",
     deleted: (title: string) => `“${title}” was deleted.`,
+    goneTitle: "Deleted",
     gone: "This conversation was deleted.",
     beginWith: "Begin a new one with what you wrote",
     allTitle: "Erase everything of yours?",

@@ -88,6 +88,8 @@ def _take_event(row: FeedRow, n: int, event: ClientEvent) -> FeedRow:
         return replace(row, title=str(event.data.get("title", "")), title_at=n)
     if event.type != "conv.status":
         return row
+    if event.data.get("state") == DELETED:
+        return replace(row, title="", title_at=n, state=DELETED, state_at=(n, True), active_n=row.read_n)
     if n == 1 or event.data.get("completion"):
         row = replace(row, active_n=max(row.active_n, n))
     if (n, True) >= row.state_at:
