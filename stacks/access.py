@@ -111,7 +111,7 @@ _INTERRUPTS: Final = (
     _right("ecs", "ListTasks", "cluster", only=TASKS),
     _right("states", "SendTaskFailure", "machine", only=TASKS),
 )
-"""For roles that admit events: a steer ends the program of a task."""
+"""For roles that admit events, or erase: a steer ends the program of a task, as does the end of its conversation."""
 
 _TELLS: Final = _right("secretsmanager", "GetSecretValue", "Redis's URL")
 """For roles that notify followers."""
@@ -139,8 +139,9 @@ _LOG: Final = "GetItem Query PutItem"
 _OPENS: Final = f"{_LOG} UpdateItem ConditionCheckItem"
 _TALK: Final = "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem"
 """On what is beside the log of a conversation: for roles that admit something, unless it was deleted."""
-_SLOTS: Final = "Query PutItem UpdateItem DeleteItem ConditionCheckItem"
-"""For roles that open turns, of which so many may run at once, and clear their marks."""
+_FREES: Final = "UpdateItem DeleteItem"
+_SLOTS: Final = f"Query PutItem ConditionCheckItem {_FREES}"
+"""On slots, for roles that open turns, of which so many may run at once; those that clear a turn's mark free them only."""
 _CHARGE: Final = "GetItem PutItem UpdateItem"
 """On what a conversation was charged, for roles that charge accounts with it."""
 _ACCOUNT: Final = "PutItem UpdateItem"
@@ -163,7 +164,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             UPLOAD="GetItem PutItem UpdateItem",
             LIMITS="BatchGetItem PutItem",
             ACCOUNT=_LIMITED,
-            SLOT="Query UpdateItem DeleteItem",
+            SLOT=f"Query {_FREES}",
             CHARGE=_CHARGE,
             COST="Query PutItem",
             PERSON="GetItem PutItem",
@@ -248,7 +249,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             LOG=_LOG,
             CONV="Query UpdateItem DeleteItem",
             USER="DeleteItem",
-            SLOT="UpdateItem DeleteItem",
+            SLOT=_FREES,
             COST="PutItem",
         ),
         # Its role also signs the URLs of a task's requests. A search of memory reads a user's conversations.
@@ -294,11 +295,12 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     "close": (
         *_rows(
-            LOG=_OPENS,
+            LOG=_LOG,
+            # The hook behind the close may rate the turn.
             CONV="Query PutItem UpdateItem DeleteItem ConditionCheckItem",
             USER="Query DeleteItem",
             ACCOUNT=_ACCOUNT,
-            SLOT=_SLOTS,
+            SLOT=_FREES,
             CHARGE=_CHARGE,
             COST="PutItem",
         ),
@@ -312,12 +314,12 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "sweeper": (
         # It cleans up handovers to tasks even where tasks have been turned off.
         *_rows(
-            LOG=_OPENS,
-            CONV="Query PutItem UpdateItem DeleteItem ConditionCheckItem",
+            LOG=_LOG,
+            CONV="Query UpdateItem DeleteItem",
             USER="Query DeleteItem",
             EXEC="GetItem DeleteItem",
             ACCOUNT=_ACCOUNT,
-            SLOT=_SLOTS,
+            SLOT=_FREES,
             CHARGE=_CHARGE,
             COST="PutItem",
         ),
@@ -342,8 +344,9 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             DELTA="Query BatchWriteItem",
             UPLOAD="Query BatchWriteItem",
             COST="Query BatchWriteItem",
-            CHARGE="Query BatchWriteItem",
-            ACCOUNT="Query DeleteItem",
+            SLOT=_FREES,
+            CHARGE=f"{_CHARGE} Query BatchWriteItem",
+            ACCOUNT=f"{_ACCOUNT} Query DeleteItem",
             LIMITS="DeleteItem",
             PERSON="GetItem PutItem",
         ),
@@ -355,6 +358,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("execute-api", "ManageConnections", "endings"),
         _POSTS,
         _TELLS,
+        *_INTERRUPTS,
     ),
     "machine": (_right("lambda", "InvokeFunction", "aliases", "decide", "act", "execute", "close"),),
 }

@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 
 from bundles.default import WORKFLOW
-from stacks.access import ACCESS
+from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.state import LANE_INDEX
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
@@ -15,10 +15,12 @@ from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
 from stepline.adapters.aws.rate import DynamoRate
-from stepline.adapters.aws.tenancy.account import DynamoAccounts
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
+from stepline.adapters.aws.tenancy.account import DynamoAccounts
+from stepline.adapters.aws.tenancy.costs import DynamoCosts
+from stepline.adapters.aws.tenancy.erasure import AwsErasure
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.relay import MemoryRelay
@@ -31,12 +33,23 @@ from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.ingress.message import receive
 from stepline.log.timeline_cache import History
 from stepline.model.program.execution import Limits, RuntimeProfile, TaskConfig
+from stepline.model.tenancy.consumption import Consumption, InvocationCost
+from stepline.model.tenancy.limits import Limits as AccountLimits
+from stepline.model.tenancy.limits import ScopeLimits
 from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps
 from tests.support.aws import create_machine, create_table
 from tests.support.conversation import LANE, USER, Conversation, of
 
 NAME = "calls"
+LIMITS = ScopeLimits(
+    user=AccountLimits(messages_per_minute=1_000, turns_at_once=3, tokens_day=10**9),
+    project=AccountLimits(usd_month=1e6),
+    tenant=AccountLimits(storage_bytes=10**12),
+)
+"""Of every kind one, and none that is reached."""
+REPORTING = (*INGRESS[1:], *LOOP[:-1])
+"""The functions that report what their calls cost: neither the authorizer nor the eraser, which work for no conversation."""
 TASK = TaskConfig(
     cluster="cluster", task_definition="exec", container_name="supervisor", subnets=("subnet-1", "subnet-2")
 )
@@ -232,6 +245,8 @@ class Cloud(Conversation):
             subscriptions=subscriptions,
             tickets=DynamoTickets(table, clock),
             rate=DynamoRate(table),
+            costs=DynamoCosts(table),
+            erasure=AwsErasure(table, name, clock),
             accounts=DynamoAccounts(table),
             publisher=publisher,
             broadcast=Posting(
@@ -244,7 +259,7 @@ class Cloud(Conversation):
             grants=S3Grants(name),
             uploads=StoredUploads(table),
             policy=dataclasses.replace(
-                self.ports.policy, seal_batches=2, workspace="git", message_max_chars=100_000
+                self.ports.policy, seal_batches=2, workspace="git", message_max_chars=100_000, limits=LIMITS
             ),
         )
         profile = RuntimeProfile(placement="remote", backend="fargate", task=TASK)
@@ -264,6 +279,9 @@ class Cloud(Conversation):
         self.ports.log.loses = loses
         with self.calls.by(principal):
             yield step
+            if principal in REPORTING:
+                cost = InvocationCost(turn=step.turn, function=principal, at="2026-11-26", used=Consumption())
+                self.ports.costs.put(LANE, cost)
         assert not self.ports.log.loses
 
     def say(self, text="", *, loses="", **message):

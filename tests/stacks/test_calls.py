@@ -22,6 +22,7 @@ from stepline.api.router import Request, Router
 from stepline.delivery.program_log import post_log
 from stepline.ingress.access import issue_ticket
 from stepline.ingress.admit import Arrival
+from stepline.ingress.delete import delete_conversation, redo_deletion
 from stepline.ingress.event_validation import take_event
 from stepline.ingress.upload import (
     SLOT_S,
@@ -31,6 +32,7 @@ from stepline.ingress.upload import (
     read_upload,
     start_upload,
 )
+from stepline.log.erase_conversation import erase_pending
 from stepline.log.timeline_cache import History
 from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
@@ -47,6 +49,7 @@ from stepline.ports.channel import Principal
 from stepline.ports.memory_index import MemoryQuery
 from stepline.tools.context import Store
 from tests.stacks.recorder import NAME, Calls, Cloud, Slots
+from tests.stacks.unseen_right import BOTH_KEYS, BY_ANOTHER_PROOF, SELDOM
 from tests.support.api_caller import Caller
 from tests.support.aws import moto
 from tests.support.conversation import FAR, LANE, USER
@@ -74,43 +77,9 @@ SCRIPT = tuple(
         coded("print(4)", "outputs/d.txt"),
         answered(BIG),
         coded("print(3)", "outputs/c.txt"),
+        coded("print(5)", "outputs/e.txt"),
     )
 )
-BY_ANOTHER_PROOF = (
-    "model key",
-    "search key",
-    "models",
-    "Redis's URL",
-    "task roles",
-    "memory",
-    "embedding model",
-)
-"""Only a client of a provider or a search engine uses these, or that of a Redis or of S3 Vectors, or ECS asks for them; tests/stacks/test_access.py says who has them."""
-SELDOM = {
-    # Whoever ends a lost turn reads what it has not seen yet, and its batch is large if very much was waiting.
-    "socket": {("s3:PutObject", "out")},
-    "events": {("s3:GetObject", "out"), ("s3:PutObject", "out")},
-    # The same, and a project that the process which closed its turn did not save.
-    "sweeper": {
-        *{("s3:GetObject", "out"), ("s3:PutObject", "out")},
-        *{("s3:PutObject", "git"), ("s3:ListBucket", "git")},
-    },
-    # A hook behind the close tells something, which is no news for a list of conversations.
-    "close": {("dynamodb:Query", "CONV#*")},
-    # A round that begins before the turn before it is saved.
-    "decide": {("s3:ListBucket", "git")},
-    # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
-    "execute": {("s3:PutObject", "out"), ("s3:ListBucket", "exec")},
-}
-"""What no short story needs."""
-
-BOTH_KEYS = {
-    "socket": {("dynamodb:UpdateItem", "LOG#*")},
-    "events": {("dynamodb:UpdateItem", "LOG#*")},
-    "close": {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:PutItem", "CONV#*")},
-    "sweeper": {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:PutItem", "CONV#*")},
-}
-"""What only a judge needs who looks at all keys of a transaction for each of its actions."""
 
 
 def granted(principal):
@@ -152,6 +121,7 @@ def tell(conversation):
     call_the_api(conversation)
     search_over_http(conversation)
     take_files(conversation)
+    delete_it(conversation)
     with conversation.acting("socket"):
         conversation.ports.subscriptions.disconnect("k1")
 
@@ -186,6 +156,18 @@ def call_the_api(conversation):
         caller.post(f"{url}/file-links", {"path": file["logical_path"]})
         assert caller.post("/resources/by-rn", {"rn": file["rn"]})["content"]
     rate_a_turn(conversation, caller)
+    limit(conversation, caller)
+
+
+def limit(conversation, caller):
+    """An admin limits a user, who sees what is left and what was spent."""
+    with conversation.acting("api"):
+        caller.principal = replace(caller.principal, role="project_admin")
+        where = f"/v1/tenants/{LANE.tenant}/projects/{LANE.project}/users/{USER}/limits"
+        caller.ask("PUT", where, {"turns_at_once": 5})
+        caller.principal = replace(caller.principal, role="user")
+        caller.get("/v1/limits")
+        caller.get(f"/v1/conversations/{LANE.conversation}/receipts")
 
 
 def rate_a_turn(conversation, caller):
@@ -206,6 +188,21 @@ def rate_a_turn(conversation, caller):
             caller.principal = replace(caller.principal, role=role)
             assert caller.get("/v1/feedback", **{"from": "2026-01-01", "to": "2026-12-31"})["next"] == ""
             caller.post("/conversations/acme/support/feedback/conversations-in-period", period)
+
+
+def delete_it(conversation):
+    """It is deleted while a program runs in a task; what was said goes in two passes, a day apart."""
+    ports = conversation.ports
+    conversation.say("and then it is over")
+    start_elsewhere(launch(conversation).launch)
+    with conversation.acting("api"):
+        delete_conversation(ports, LANE, USER)
+    for _ in range(3):
+        with conversation.calls.by("eraser"):
+            redo_deletion(ports, LANE)
+            erase_pending(ports, ports.erasure)
+        conversation.clock.pause(86_400)
+    assert not ports.erasure.pending(before="9")
 
 
 def search_over_http(conversation):
@@ -372,6 +369,7 @@ def run_a_program_here(conversation):
         assert conversation.ports.log.looked.wait(60)
         return Run(returncode=0, seconds=0.5)
 
+    remote = conversation.agent
     conversation.programs(run)
     conversation.say("once more")
     with conversation.acting("decide") as step:
@@ -385,7 +383,7 @@ def run_a_program_here(conversation):
     with conversation.acting("execute"):
         conversation.execute(prepared)
     hear_of_its_output(conversation)
-    conversation.ports = ports
+    conversation.ports, conversation.agent = ports, remote
     with conversation.acting("act") as step:
         conversation.act(step)
 

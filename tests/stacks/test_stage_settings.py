@@ -286,7 +286,9 @@ def test_a_stage_sets_limits_and_a_word_that_is_none_is_refused_before_it_is_dep
 
 
 def test_a_stage_lays_prices_of_its_own_over_those_of_the_release():
-    given = '{"models": [{"model": "m", "plain": 1, "read": 0.1, "output": 5}], "aws": {"transition": 0.00003}}'
+    given = (
+        '{"models": [{"model": "m", "plain": 1, "read": 0.1, "output": 5}], "aws": {"transition": 0.00003}}'
+    )
     assert Settings.from_env(env(prices=read(prices=given).prices)).prices == json.loads(given)
     with pytest.raises(InputError) as caught:
         read(prices='{"azure": {}}')

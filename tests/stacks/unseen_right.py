@@ -1,0 +1,59 @@
+"""The rights that the short story of tests/stacks/test_calls.py does not need, with the reason of each."""
+
+BY_ANOTHER_PROOF = (
+    "model key",
+    "search key",
+    "models",
+    "Redis's URL",
+    "task roles",
+    "memory",
+    "embedding model",
+)
+"""Only a client of a provider or a search engine uses these, or that of a Redis or of S3 Vectors, or ECS asks for them; tests/stacks/test_access.py says who has them."""
+SETTLED = {
+    *{
+        ("dynamodb:GetItem", "CHARGE#*"),
+        ("dynamodb:PutItem", "CHARGE#*"),
+        ("dynamodb:UpdateItem", "ACCOUNT#*"),
+    },
+    ("dynamodb:DeleteItem", "SLOT#*"),
+}
+"""The account is charged with a turn that has ended, and its slots are free."""
+SELDOM = {
+    # Whoever ends a lost turn reads what it has not seen yet, its batch is large if very much was waiting, and it settles.
+    "socket": {("s3:PutObject", "out"), *SETTLED},
+    "events": {("s3:GetObject", "out"), ("s3:PutObject", "out"), *SETTLED},
+    # The same, and a project that the process which closed its turn did not save.
+    "sweeper": {
+        *{("s3:GetObject", "out"), ("s3:PutObject", "out")},
+        *{("s3:PutObject", "git"), ("s3:ListBucket", "git")},
+    },
+    # A hook behind the close tells something, which is no news for a list of conversations, or rates the turn.
+    "close": {
+        *{("dynamodb:Query", "CONV#*"), ("dynamodb:PutItem", "CONV#*")},
+        ("dynamodb:ConditionCheckItem", "CONV#*"),
+    },
+    # An effect of a deletion that the API did not carry out.
+    "eraser": SETTLED - {("dynamodb:GetItem", "CHARGE#*")},
+    # A round that begins before the turn before it is saved.
+    "decide": {("s3:ListBucket", "git")},
+    # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
+    "execute": {("s3:PutObject", "out"), ("s3:ListBucket", "exec")},
+}
+"""What no short story needs."""
+
+DELETING = {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:ConditionCheckItem", "LOG#*")}
+OPENING = {*DELETING, ("dynamodb:ConditionCheckItem", "SLOT#*")}
+CHARGING = {("dynamodb:UpdateItem", "CHARGE#*"), ("dynamodb:PutItem", "ACCOUNT#*")}
+FREEING = {("dynamodb:UpdateItem", "SLOT#*")}
+BOTH_KEYS = {
+    "socket": OPENING | CHARGING | FREEING,
+    "events": OPENING | CHARGING | FREEING,
+    "api": DELETING | CHARGING | FREEING,
+    "decide": CHARGING,
+    "act": FREEING,
+    "close": CHARGING | FREEING,
+    "sweeper": CHARGING | FREEING,
+    "eraser": CHARGING | FREEING,
+}
+"""What only a judge needs who looks at all keys of a transaction for each of its actions."""
