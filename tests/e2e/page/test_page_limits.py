@@ -52,11 +52,11 @@ def test_nothing_is_said_of_what_is_left_where_there_is_no_limit(chat):
 
 
 def test_what_is_left_stands_below_the_field_and_falls_with_a_turn(chat, limit):
-    limit(usd_day=5)
+    limit(usd_day=1)
     chat.page.reload()
-    expect(left_of(chat)).to_contain_text("$5.00 of $5.00 today")
+    expect(left_of(chat)).to_contain_text("$1.00 of $1.00 today")
     chat.take_turn(BRIEF)
-    expect(left_of(chat)).to_contain_text(re.compile(r"\$4\.\d\d of \$5\.00 today"))
+    expect(left_of(chat)).to_contain_text(re.compile(r"\$0\.9\d+ of \$1\.00 today"))
     assert find_serious(chat.page) == []
 
 

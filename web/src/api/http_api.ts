@@ -8,6 +8,7 @@ import { ApiTransport, type Call, type KeyedCall, part } from "./transport.ts";
 import type {
   BlockQuery,
   BlocksView,
+  ConversationErasure,
   ConversationExport,
   ConversationList,
   ConversationRow,
@@ -35,6 +36,7 @@ import type {
   PeriodFilter,
   PeriodQuery,
   PeriodRates,
+  PersonErasure,
   Rated,
   Receipts,
   RecentList,
@@ -320,5 +322,35 @@ export class HttpApi extends ApiTransport {
       body,
       ...call,
     });
+  }
+
+  /** Delete a conversation for good, with the turn that runs; the same answer again for one that is deleted. */
+  async deleteConversation(conversation: string, call: Call = {}): Promise<ConversationErasure> {
+    return this.ask("DELETE", `/v1/conversations/${part(conversation)}`, call);
+  }
+
+  /** Read how far the erasure of a conversation is. */
+  async readErasure(conversation: string, call: Call = {}): Promise<ConversationErasure> {
+    return this.ask("GET", `/v1/conversations/${part(conversation)}/erasure`, call);
+  }
+
+  /** Erase the caller: all conversations that have begun, and whatever else is kept of them here. */
+  async eraseMe(call: KeyedCall = {}): Promise<PersonErasure> {
+    return this.ask("POST", "/v1/me/erasure", call);
+  }
+
+  /** Read how far the caller's erasure is. */
+  async readMyErasure(call: Call = {}): Promise<PersonErasure> {
+    return this.ask("GET", "/v1/me/erasure", call);
+  }
+
+  /** Erase a user of the project, as an admin of it or of the tenant, with what was counted for them. */
+  async eraseUser(tenant: string, project: string, user: string, call: KeyedCall = {}): Promise<PersonErasure> {
+    return this.ask("POST", `/v1/tenants/${part(tenant)}/projects/${part(project)}/users/${part(user)}/erasure`, call);
+  }
+
+  /** Read how far the erasure of a user is, as an admin. */
+  async readUserErasure(tenant: string, project: string, user: string, call: Call = {}): Promise<PersonErasure> {
+    return this.ask("GET", `/v1/tenants/${part(tenant)}/projects/${part(project)}/users/${part(user)}/erasure`, call);
   }
 }

@@ -51,6 +51,14 @@ export interface ClientEvent {
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
+/** How far the erasure of a conversation is; `done_at` is "" until nothing but its tombstone is left. */
+export interface ConversationErasure {
+  readonly conversation: string;
+  readonly state: "done" | "pending";
+  readonly deleted_at: string;
+  readonly done_at: string;
+}
+
 /** All documents of a conversation: the visible timeline, the sources, and every turn. */
 export interface ConversationExport {
   readonly documents: readonly Export[];
@@ -435,8 +443,12 @@ export interface OtherRound {
   readonly to: number;
 }
 
-/** The accounts for which the caller's work counts: the caller's own, the project's, the tenant's. */
+/** The caller, and the accounts for which their work counts: the user's, the project's, the tenant's. */
 export interface OwnStanding {
+  readonly tenant: string;
+  readonly project: string;
+  readonly user: string;
+  readonly role: "project_admin" | "tenant_admin" | "user";
   readonly scopes: readonly ScopeStanding[];
 }
 
@@ -478,6 +490,20 @@ export interface PeriodRates {
   readonly user: OriginRates;
   readonly machine: OriginRates;
   readonly next: string;
+}
+
+/**
+ * How far the erasure of a user is, who asked at `asked_at` or for whom an admin did.
+ *
+ * `conversations` counts those deleted so far. Done means that nothing of the user can be read; what was kept of each
+ * conversation goes with its own erasure.
+ */
+export interface PersonErasure {
+  readonly user: string;
+  readonly state: "done" | "pending";
+  readonly asked_at: string;
+  readonly done_at: string;
+  readonly conversations: number;
 }
 
 /**

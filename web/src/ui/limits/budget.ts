@@ -44,6 +44,14 @@ export interface BudgetState {
   readonly lefts: readonly Left[];
   /** Why nothing may run, "" if it may. */
   readonly stopped: string;
+  /** The reader's role as the server sees it; by which claim, the page cannot know. */
+  readonly role: string;
+}
+
+/** The answer of `GET /v1/limits`. */
+interface Own {
+  readonly scopes: readonly Standing[];
+  readonly role?: string;
 }
 
 /** Storage is spoken of when less than this part is left. */
@@ -51,15 +59,15 @@ const STORAGE_TELL = 0.2;
 /** A turn is charged behind its end. */
 const SETTLED_MS = 2_000;
 
-const NOTHING: BudgetState = { lefts: [], stopped: "" };
+const NOTHING: BudgetState = { lefts: [], stopped: "", role: "" };
 
 export class Budget {
   readonly store = new Store<BudgetState>(NOTHING);
-  readonly #read: () => Promise<{ readonly scopes: readonly Standing[] }>;
+  readonly #read: () => Promise<Own>;
   readonly #clock: Clock;
   #planned = false;
 
-  constructor(read: () => Promise<{ readonly scopes: readonly Standing[] }>, clock: Clock) {
+  constructor(read: () => Promise<Own>, clock: Clock) {
     this.#read = read;
     this.#clock = clock;
   }
@@ -67,7 +75,8 @@ export class Budget {
   /** Read how the limits stand. What was known stays if they cannot be read. */
   async load(): Promise<void> {
     try {
-      this.store.set(stateOf((await this.#read()).scopes));
+      const { scopes, role = "" } = await this.#read();
+      this.store.set({ ...stateOf(scopes), role });
     } catch {
       // Said nothing: the server checks each message itself.
     }
@@ -85,7 +94,7 @@ export class Budget {
 }
 
 /** Return the tightest limit of each kind, and the reason of a stop if there is one. */
-export function stateOf(standings: readonly Standing[]): BudgetState {
+export function stateOf(standings: readonly Standing[]): Omit<BudgetState, "role"> {
   const all = standings.flatMap(leftsOf);
   const kinds: readonly What[] = ["usd", "tokens", "storage"];
   const lefts = kinds.flatMap((what) => {

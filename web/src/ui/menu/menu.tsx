@@ -27,6 +27,8 @@ export function Menu({ page, conversation, onRename, openKeys, openLimits }: Men
   const panel = useRef<HTMLDivElement>(null);
   const begun = useSelector(conversation.store, (state) => state.thread.turns.length > 0);
   const settings = useStore(page.settings);
+  // The server decides for itself; here it only shows or hides.
+  const { role } = useStore(page.budget.store);
   const [open, setOpen] = useState(false);
   const pick = (run: () => void) => () => {
     panel.current?.hidePopover();
@@ -72,7 +74,7 @@ export function Menu({ page, conversation, onRename, openKeys, openLimits }: Men
           {words.letters}
         </label>
         <hr />
-        {page.administers && (
+        {role.endsWith("admin") && (
           <button type="button" onClick={pick(openLimits)}>
             {words.limits}
           </button>

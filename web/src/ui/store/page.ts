@@ -107,11 +107,6 @@ export class Page {
     return inspect === "owner" || (inspect === "admin" && this.auth.user.role !== "user");
   }
 
-  /** True for an admin of the project or of its tenant. The server decides for itself; here it only shows or hides. */
-  get administers(): boolean {
-    return this.auth.user.role !== "user";
-  }
-
   /** Leave for the issuer's sign-in, which leads back to this address. */
   signIn(): void {
     this.#parts.signIn(formatRoute(this.route.value));
