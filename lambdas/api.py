@@ -10,6 +10,7 @@ from stepline.api.endpoint import Services
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Request, Router, refuse
 from stepline.bootstrap.app import App
+from stepline.bootstrap.erasure_wiring import erasure_on_aws
 from stepline.bootstrap.upload_wiring import uploads_on_aws
 from stepline.errors import SteplineError
 from stepline.log.timeline_cache import History
@@ -30,6 +31,7 @@ def services() -> Services:
         socket_url=settings.socket_url,
         inspect=settings.inspect,
         uploads=uploads_on_aws(settings, app().ports),
+        erasing=erasure_on_aws(settings, app().ports),
     )
 
 

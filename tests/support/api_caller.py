@@ -10,6 +10,7 @@ from stepline.adapters.memory.upload.quarantine import MemoryQuarantine
 from stepline.api.endpoint import Services
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.router import Answer, Request, Router
+from stepline.bootstrap.memory_wiring import erasure_in_memory
 from stepline.ingress.upload import UploadPorts
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
@@ -37,7 +38,10 @@ class Caller:
             quarantine=MemoryQuarantine(ports.clock),
             preflight=MemoryPreflight(),
         )
-        self.services = Services(ports=ports, history=History(), inspect="owner", uploads=self.uploads)
+        self.erasing = erasure_in_memory(ports)
+        self.services = Services(
+            ports=ports, history=History(), inspect="owner", uploads=self.uploads, erasing=self.erasing
+        )
         self.principal = Principal(tenant=tenant, project=project, user=user, expires_at=FAR, role=role)
 
     def ask(self, method: str, path: str, body: Any = None, /, **query: str) -> Answer:

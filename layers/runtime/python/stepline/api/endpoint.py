@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final, Generic, Literal, TypeVar
 
 from stepline.errors import NotFoundError
+from stepline.ingress.erase_user import ErasurePorts
 from stepline.ingress.upload import UploadPorts
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
@@ -40,7 +41,7 @@ class Nothing(Closed):
 class Services:
     """The dependencies of the endpoints: the ports, the conversations folded so far, addresses and rules of this stage.
 
-    Without `uploads` nobody uploads.
+    Without `uploads` nobody uploads, without `erasing` nothing is deleted.
     """
 
     ports: Ports
@@ -48,6 +49,7 @@ class Services:
     socket_url: str = ""
     inspect: Inspect = "admin"
     uploads: UploadPorts | None = None
+    erasing: ErasurePorts | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from stepline.api import (
     uploads,
 )
 from stepline.api.endpoint import Call, Endpoint, Nothing
+from stepline.api.tenancy import erasure_endpoints, limit_endpoints
 
 
 def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG001 - the same for all
@@ -36,4 +37,6 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *uploads.ENDPOINTS,
     *files.ENDPOINTS,
     *resources.ENDPOINTS,
+    *limit_endpoints.ENDPOINTS,
+    *erasure_endpoints.ENDPOINTS,
 )

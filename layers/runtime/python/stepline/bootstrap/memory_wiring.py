@@ -17,15 +17,17 @@ from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
+from stepline.adapters.memory.tenancy.account import MemoryAccounts
 from stepline.adapters.memory.tenancy.costs import MemoryCosts
 from stepline.adapters.memory.tenancy.erasure import MemoryErasure
-from stepline.adapters.memory.tenancy.account import MemoryAccounts
+from stepline.adapters.memory.tenancy.user_erasure import MemoryUserErasures
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.bootstrap.choice import bundle_rules, outward, pages_of, policy, search_of, servers_of
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.delivery.posting import Posting
 from stepline.delivery.program_log import post_log
+from stepline.ingress.erase_user import ErasurePorts
 from stepline.log.bindings import Ports
 from stepline.model.program.running_log import read_log_key
 
@@ -78,6 +80,13 @@ def in_memory(
     ports = replace(ports, memory=MemoryMemoryIndex(ports))
     artifacts.replaced = lambda key: _post(ports, key)
     return LoopApp(settings=settings, ports=ports, given=model)
+
+
+def erasure_in_memory(ports: Ports) -> ErasurePorts | None:
+    """Wire erasure beside the twins, None without tombstones; the caller drives its passes."""
+    if ports.erasure is None:
+        return None
+    return ErasurePorts(ports=ports, erasure=ports.erasure, users=MemoryUserErasures(ports.clock))
 
 
 def _post(ports: Ports, key: str) -> None:

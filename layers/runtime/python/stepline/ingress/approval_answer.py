@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from stepline.delivery.allowance import Allowance, read_allowance
 from stepline.delivery.effect import publish
-from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
+from stepline.errors import InputError, LimitError, UnknownOutcome
 from stepline.ingress.admit import pending, see_to, settle_request
 from stepline.ingress.allow import claim_slots
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
+from stepline.log.owned_tail import refuse_absent
 from stepline.log.transition import answered
 from stepline.model.batch import Batch
 from stepline.model.decision import Action, Verdict
@@ -79,7 +80,7 @@ def answer_request(
 
     def plan(tail: Batch) -> Draft | Batch:
         if not tail.n:
-            raise NotFoundError("no such conversation")
+            raise refuse_absent(ports, lane, answer.user)
         check_owner(tail, answer.user)
         asked = pending(journal, tail.state)
         if asked is not None and asked.action.call_id == answer.call_id:

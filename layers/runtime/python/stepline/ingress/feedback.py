@@ -16,8 +16,9 @@ from stepline.delivery.effect import publish
 from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
-from stepline.log.fence import check_owner
+from stepline.log.fence import check_alive
 from stepline.log.journal import Draft, Journal
+from stepline.log.owned_tail import owned_tail
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
 from stepline.model.decision import FEEDBACK_CHARS, Origin, Reaction
@@ -107,11 +108,12 @@ def submit_feedback(
 
 def _find_tail(journal: Journal, user: str | None) -> Batch:
     """Return the newest batch of a conversation, which is the user's if one is named."""
+    if user is not None:
+        return owned_tail(journal, user)
     tail = journal.tail(consistent=True)
     if not tail.n:
         raise NotFoundError("no such conversation")
-    if user is not None:
-        check_owner(tail, user)
+    check_alive(tail.state)
     return tail
 
 

@@ -7,11 +7,12 @@ Source: docs/concepts/http-api.md#titles.
 from __future__ import annotations
 
 from stepline.delivery.effect import project, publish
-from stepline.errors import InputError, LimitError, NotFoundError
+from stepline.errors import InputError, LimitError
 from stepline.events.derive import render_title
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
+from stepline.log.owned_tail import refuse_absent
 from stepline.log.transition import titled
 from stepline.model.batch import Batch
 from stepline.model.entry import TITLE_CHARS, Titled
@@ -37,7 +38,7 @@ def rename(ports: Ports, lane: Lane, title: str, *, user: str) -> Batch:
 
     def plan(tail: Batch) -> Draft | Batch:
         if not tail.n:
-            raise NotFoundError("no such conversation")
+            raise refuse_absent(ports, lane, user)
         check_owner(tail, user)
         standing = journal.get(tail.state.titled) if tail.state.titled else None
         if standing and any(isinstance(one, Titled) and one.title == entry.title for one in standing.entries):

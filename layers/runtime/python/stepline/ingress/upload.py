@@ -25,7 +25,8 @@ from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.events.types import EventData, UploadedFile, UploadRefused, UploadTaken, make_event
 from stepline.ingress.allow import check_rate, check_storage
 from stepline.log.bindings import Ports
-from stepline.log.fence import check_owner
+from stepline.log.fence import DELETED, check_alive, check_owner
+from stepline.log.owned_tail import refuse_absent
 from stepline.model.base import Value
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.file.attachment import Attachment, attachment_key, check_attachment
@@ -153,7 +154,9 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
     """
     lane = make_lane(principal.tenant, principal.project, conversation)
     upload = desk.uploads.get(lane, check_upload_id(upload_id))
-    if upload is None or upload.user != principal.user:
+    if upload is None:
+        raise refuse_absent(desk.ports, lane, principal.user)
+    if upload.user != principal.user:
         raise NotFoundError("no such upload")
     if upload.has_expired(desk.ports.clock.now().timestamp()):
         verdict = FileVerdict(
@@ -170,7 +173,9 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
 
 
 def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None:
-    """Judge the file of a slot, store it if it is taken, and tell who listens; None for a slot that nobody asked for.
+    """Judge the file of a slot, store it if it is taken, and tell who listens.
+
+    None for a slot that nobody asked for, or of a conversation that was deleted meanwhile.
 
     Done again, it ends at the first verdict. Raises DependencyError.
     """
@@ -181,7 +186,11 @@ def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None
         return None
     if not upload.is_final:
         upload = desk.uploads.settle(lane, replace(upload, state="checking"))
-    tail = _tail(desk.ports, lane)
+    try:
+        tail = _tail(desk.ports, lane)
+    except NotFoundError:
+        desk.quarantine.remove(key)
+        return None
     if not upload.is_final:
         upload = desk.uploads.settle(lane, _settled(upload, _judge(desk, lane, upload, tail)))
     desk.quarantine.remove(key)
@@ -262,4 +271,9 @@ def verdict_event(upload: Upload) -> EventData:
 
 
 def _tail(ports: Ports, lane: Lane) -> Batch:
-    return ports.log.tail(lane, consistent=True) or EMPTY
+    """Return the newest batch, the empty one before the first. Raises NotFoundError `conversation_deleted`."""
+    tail = ports.log.tail(lane, consistent=True) or EMPTY
+    check_alive(tail.state)
+    if not tail.n and ports.erasure and ports.erasure.tombstone(lane):
+        raise NotFoundError("the conversation was deleted", code=DELETED)
+    return tail

@@ -14,7 +14,8 @@ class UserErasure(Value):
     """An erasure; `whose` stands for the user for good (`model.ids.person`), and `user` is "" once nothing is left.
 
     It concerns what was there at `asked_at`; `done_at` is "" as long as something may be left. Times are ISO-8601 in UTC.
-    `conversations` counts those deleted so far.
+    `conversations` counts those deleted so far. `by_admin`: an admin asked, so what was counted for the user goes, too.
+    `told`: the user's connections heard of it and were closed.
     """
 
     tenant: str
@@ -24,6 +25,8 @@ class UserErasure(Value):
     asked_at: str
     done_at: str = ""
     conversations: int = 0
+    by_admin: bool = False
+    told: bool = False
 
 
 class UserErasures(Protocol):

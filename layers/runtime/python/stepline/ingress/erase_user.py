@@ -1,0 +1,177 @@
+"""The erasure of a user: all conversations, their memory, what bundles store, tickets and connections.
+
+    1   each conversation that began before it was asked for is deleted, like one that its owner deletes
+    2   what is kept of the user beside conversations goes; connections are told, and closed
+    3   a pass that begins LATE_S after that and finds no conversation left records that it is done
+
+The listing that names the conversations may be late, hence the last pass. Each step may be repeated. What was counted for the
+user stands under a hash; it goes when an admin asks, since erasing oneself is no way around a limit.
+Source: docs/concepts/erasure.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.errors import NotFoundError, SteplineError
+from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.log.bindings import Ports
+from stepline.log.erase_conversation import erase
+from stepline.model.ids import Lane, person, utc
+from stepline.model.tenancy.limits import Scope
+from stepline.model.wire.event import ErrorFrame, encode_frame
+from stepline.ports.tenancy.erasure import Erasure, Tombstone
+from stepline.ports.tenancy.user_erasure import UserErasure, UserErasures
+
+logger = logging.getLogger(__name__)
+
+LATE_S: Final = 60
+"""The time after which a listing names every conversation that began before, and every ticket has expired."""
+ROWS_AT_ONCE: Final = 25
+ERASED: Final = "account_erased"
+STORES: Final = ("mem", "store")
+"""The first part of the keys of a user's objects that belong to no one conversation; a hash of the user follows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasurePorts:
+    """The ports of erasure beside the loop's; `wake` asks the eraser to look at once, and may be lost."""
+
+    ports: Ports
+    erasure: Erasure
+    users: UserErasures
+    wake: Callable[[], None] = lambda: None
+
+
+def ask_erasure(
+    desk: ErasurePorts, *, tenant: str, project: str, user: str, by_admin: bool = False
+) -> UserErasure:
+    """Begin the erasure of a user, unless one is under way; return that which is. Raises DependencyError."""
+    asked = UserErasure(
+        tenant=tenant,
+        project=project,
+        whose=person(tenant, project, user),
+        user=user,
+        asked_at=utc(desk.ports.clock.now()),
+        by_admin=by_admin,
+    )
+    kept = desk.users.ask(asked)
+    desk.wake()
+    return kept
+
+
+def erase_all(desk: ErasurePorts, *, until_s: float) -> dict[str, int]:
+    """Make a pass over everything that is to be erased; return how many of what came to which end.
+
+    It ends at `until_s` of the monotonic clock. What fails is logged, and comes again with the next pass.
+    """
+    clock, counts = desk.ports.clock, Counter[str]()
+    for erasure in desk.users.pending():
+        if clock.monotonic_s() < until_s:
+            counts[_passed("user", partial(erase_user, desk, erasure, until_s=until_s))] += 1
+    for stone in desk.erasure.pending(before=utc(clock.now())):
+        if clock.monotonic_s() < until_s:
+            counts[_passed("conversation", partial(_erase_conversation, desk, stone, until_s=until_s))] += 1
+        else:
+            counts["conversations_left"] += 1
+    return dict(counts)
+
+
+def _passed(what: str, run: Callable[[], bool]) -> str:
+    try:
+        return f"{what}s_done" if run() else f"{what}s_pending"
+    except SteplineError as error:
+        logger.exception("not erased", extra={"what": what, "code": error.reason})
+        return f"{what}s_failed"
+
+
+def _erase_conversation(desk: ErasurePorts, stone: Tombstone, *, until_s: float) -> bool:
+    redo_deletion(desk.ports, stone.lane)
+    return erase(desk.ports, desk.erasure, stone, until_s=until_s)
+
+
+def erase_user(desk: ErasurePorts, erasure: UserErasure, *, until_s: float) -> bool:
+    """Make a pass over a user; return True if nothing is left but conversations that are being erased.
+
+    Raises DependencyError, BusyError.
+    """
+    ports, began = desk.ports, desk.ports.clock.now()
+    deleted, whole = _delete_conversations(ports, erasure, until_s)
+    erasure = replace(erasure, conversations=erasure.conversations + deleted)
+    if whole:
+        _erase_person(desk, erasure)
+        erasure = replace(erasure, told=True)
+    is_late = began >= datetime.fromisoformat(erasure.asked_at) + timedelta(seconds=LATE_S)
+    if not whole or deleted or not is_late:
+        desk.users.keep(erasure)
+        return False
+    desk.users.keep(replace(erasure, user="", done_at=utc(ports.clock.now())))
+    return True
+
+
+def _delete_conversations(ports: Ports, erasure: UserErasure, until_s: float) -> tuple[int, bool]:
+    """Delete what began before the erasure was asked for; return how many, and whether all were looked at."""
+    deleted, after = 0, None
+    while True:
+        rows = ports.log.conversations(
+            erasure.tenant, erasure.project, erasure.user, after=after, most=ROWS_AT_ONCE
+        )
+        for row in rows:
+            if ports.clock.monotonic_s() >= until_s:
+                return deleted, False
+            if row.started_at <= erasure.asked_at and _lives(ports, row.lane):
+                deleted += _delete(ports, row.lane, erasure.user)
+        if len(rows) < ROWS_AT_ONCE:
+            return deleted, True
+        after = rows[-1].place
+
+
+def _lives(ports: Ports, lane: Lane) -> bool:
+    """Return True unless the conversation was deleted: the listing may not know that yet."""
+    return ports.erasure is None or ports.erasure.tombstone(lane) is None
+
+
+def _delete(ports: Ports, lane: Lane, user: str) -> bool:
+    try:
+        delete_conversation(ports, lane, user)
+    except NotFoundError:
+        return False
+    return True
+
+
+def _erase_person(desk: ErasurePorts, erasure: UserErasure) -> None:
+    """Erase what is kept of a user beside conversations, and end their connections, once.
+
+    The index of memory is deleted in each pass: what is said since is read from the logs again.
+    """
+    ports, whose = desk.ports, (erasure.tenant, erasure.project, erasure.user)
+    digest = hashlib.sha256(erasure.user.encode()).hexdigest()[:32]
+    for kind in ("mem",) if erasure.told else STORES:
+        for _ in desk.erasure.delete_prefix(f"{kind}/{erasure.tenant}/{erasure.project}/{digest}/"):
+            pass
+    if erasure.told:
+        return
+    ports.tickets.void(*whose)
+    if erasure.by_admin:
+        ports.accounts.forget(Scope(tenant=erasure.tenant, project=erasure.project, user=erasure.user))
+    told = encode_frame(ErrorFrame(code=ERASED, message="What was kept of you here was erased."))
+    for connection in ports.subscriptions.connections(*whose):
+        _end_connection(ports, connection, told)
+
+
+def _end_connection(ports: Ports, connection: str, told: bytes) -> None:
+    try:
+        ports.publisher.post(connection, told)
+    except SteplineError as error:  # it is gone, or it hears it by being closed
+        logger.info("not told", extra={"code": error.reason})
+    ports.publisher.close(connection)
+    ports.subscriptions.disconnect(connection)
