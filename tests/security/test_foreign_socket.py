@@ -14,18 +14,17 @@ from stepline.loop.approvals.approval_policy import ApprovalPolicy
 from stepline.model.entry import ApprovalRequested
 from stepline.model.wire.client_message import Auth, Watch
 from stepline.model.wire.event import ErrorFrame, WatchingFrame
-from stepline.ports.channel import Principal
 from tests.security.every_message import FIELDS, FOUNDING, KINDS, NAMING, action, good
+from tests.security.strangers import OWNERS, STRANGERS, Stranger, principal
 from tests.support.conversation import FAR, LANE, USER, Conversation, frames
 from tests.support.generation import answered, called
 
 WRITE = called("react.write", {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"})
-OTHERS = ({"user": "eve"}, {"tenant": "umbrella"}, {"project": "sales"})
 NOBODYS = "nobody-has-said-anything-here"
 
 of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=action)
 of_each_kind_that_names_one = pytest.mark.parametrize("kind", NAMING, ids=action)
-by_each_other = pytest.mark.parametrize("other", OTHERS, ids=lambda other: next(iter(other)))
+by_each_stranger = pytest.mark.parametrize("stranger", STRANGERS, ids=str)
 
 
 class Private:
@@ -67,11 +66,6 @@ class Private:
         return [self.conversation.batches(), found, audience, self.ports.subscriptions.listeners(LANE)]
 
 
-def principal(**who: Any) -> Principal:
-    known: dict[str, Any] = {"tenant": LANE.tenant, "project": LANE.project, "user": USER, "expires_at": FAR}
-    return Principal(**{**known, **who})
-
-
 def nameless(found: list[Any], conversation: str) -> list[Any]:
     """Return errors without the name that was asked for, and of other frames the kind."""
     return [
@@ -86,24 +80,27 @@ def test_no_kind_of_message_is_left_out_of_these_tests() -> None:
     assert set(FIELDS) == set(KINDS)
 
 
+@pytest.mark.parametrize("owner", OWNERS, ids=str)
 @of_each_kind
-def test_the_owner_is_answered(kind: type[Any]) -> None:
-    found = Private().say(kind, "ada")
+def test_the_owner_is_answered_in_every_role(kind: type[Any], owner: Stranger) -> None:
+    private = Private()
+    private.connect("ada", **owner._asdict())
+    found = private.say(kind, "ada")
     assert found
     assert not [frame for frame in found if isinstance(frame, ErrorFrame)]
 
 
-@by_each_other
+@by_each_stranger
 @of_each_kind_that_names_one
 def test_anothers_conversation_is_answered_like_one_that_never_was(
-    kind: type[Any], other: dict[str, str]
+    kind: type[Any], stranger: Stranger
 ) -> None:
     private = Private()
-    private.connect("eve", **other)
+    private.connect("eve", **stranger._asdict())
     before = private.standing()
     foreign = private.say(kind, "eve")
     assert private.standing() == before
-    if kind in FOUNDING and "user" in other:
+    if kind in FOUNDING and (stranger.tenant, stranger.project) == (LANE.tenant, LANE.project):
         # A free name would begin a conversation: a taken one is refused as any other message to a free one is.
         (error,) = foreign
         assert (error.code, error.message) == ("not_found", "no such conversation")
@@ -115,16 +112,16 @@ def test_anothers_conversation_is_answered_like_one_that_never_was(
         assert (error.code, error.message) == ("not_found", "no such conversation")
 
 
-@by_each_other
+@by_each_stranger
 @of_each_kind_that_names_one
 def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_it(
-    kind: type[Any], other: dict[str, str]
+    kind: type[Any], stranger: Stranger
 ) -> None:
     """A turn that waits, one that is over and none at all: a stranger's answer is the same."""
     answers = []
     for settled in (False, True):
         private = Private()
-        private.connect("eve", **other)
+        private.connect("eve", **stranger._asdict())
         if settled:
             private.say(next(one for one in KINDS if action(one) == "approve"), "ada")
             private.conversation.run()
@@ -132,11 +129,11 @@ def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_
     assert answers[0] == answers[1]
 
 
-@by_each_other
+@by_each_stranger
 @of_each_kind
-def test_whoever_was_denied_hears_nothing_of_what_follows(kind: type[Any], other: dict[str, str]) -> None:
+def test_whoever_was_denied_hears_nothing_of_what_follows(kind: type[Any], stranger: Stranger) -> None:
     private = Private()
-    inbox = private.connect("eve", **other)
+    inbox = private.connect("eve", **stranger._asdict())
     private.say(kind, "eve")
     private.conversation.machine.queue.clear()  # a turn of their own, elsewhere
     inbox.clear()
@@ -146,19 +143,19 @@ def test_whoever_was_denied_hears_nothing_of_what_follows(kind: type[Any], other
     assert inbox == []
 
 
-@by_each_other
-def test_a_foreign_ticket_takes_over_no_connection(other: dict[str, str]) -> None:
+@by_each_stranger
+def test_a_foreign_ticket_takes_over_no_connection(stranger: Stranger) -> None:
     private = Private()
-    private.connect("eve", **other)
+    private.connect("eve", **stranger._asdict())
     (error,) = private.say(Auth, "eve")
     assert (error.code, error.message) == ("unauthorized", "the ticket is not valid")
-    assert private.ports.subscriptions.principal("eve") == principal(**other)
+    assert private.ports.subscriptions.principal("eve") == principal(**stranger._asdict())
 
 
-@by_each_other
-def test_a_feed_is_the_callers_own(other: dict[str, str]) -> None:
+@by_each_stranger
+def test_a_feed_is_the_callers_own(stranger: Stranger) -> None:
     private = Private()
-    private.connect("eve", **other)
+    private.connect("eve", **stranger._asdict())
     before = private.ports.subscriptions.audience(LANE, USER)
     assert private.say(Watch, "eve") == [WatchingFrame(expires_at=FAR)]
     assert private.ports.subscriptions.audience(LANE, USER) == before

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -15,14 +16,13 @@ from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import NAME, takes_key
 from stepline.api.router import Answer, Router
 from stepline.errors import DependencyError, InputError
+from stepline.ingress.upload import UploadRequest
 from stepline.local.client.api_transport import ApiError
 from stepline.local.client.http_api import HttpApi
+from tests.security.every_endpoint import FILE, World, make_world, name, row_of, values
 from tests.support.api_caller import Caller
 from tests.support.api_server import TOKEN, ApiServer, served
 from tests.support.conversation import LANE
-from tests.unit.api.test_foreign import BODIES, NAMES, QUERIES, SENT, name, talked
-
-FILE = {"filename": "a.txt", "size_bytes": 3, "sha256": "0" * 64}
 
 
 class Recorded(Router):
@@ -44,63 +44,44 @@ def router(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return found
 
 
-@pytest.fixture
-def api(router: Recorded) -> Iterator[HttpApi]:
-    server = ApiServer(Caller(talked().ports, role="project_admin"))
+@cache
+def kept() -> World:
+    return make_world()
+
+
+@contextmanager
+def client_of(world: World) -> Iterator[HttpApi]:
+    server = ApiServer(Caller(world.conversation.ports, role="tenant_admin"))
     with served(server) as url, closing(HttpApi(url, lambda: TOKEN)) as client:
         yield client
     assert server.failures == []
 
 
-def ask(api: HttpApi, endpoint: Endpoint) -> Any:
+@pytest.fixture
+def api(router: Recorded) -> Iterator[HttpApi]:
+    with client_of(kept()) as client:
+        yield client
+
+
+def ask(api: HttpApi, endpoint: Endpoint, world: World) -> Any:
     """Call the method of an endpoint with names that are there, and a good query and body."""
-    called = endpoint.run.__name__
-    turn = api.list_conversation_rounds(LANE.conversation).turns[0]
-    decided = turn.rounds[0].decided_n
-    upload = "{upload}" in endpoint.path and _begun(api)
-    there = {
-        **NAMES,
-        "tenant": LANE.tenant,
-        "project": LANE.project,
-        "conversation": LANE.conversation,
-        "turn": turn.turn_id,
-        "n": decided,
-        "upload": upload,
-        "path": SENT.filename if "/attachment/" in endpoint.path else "a.md",
-    }
-    written = next(one for one in api.list_files(LANE.conversation).items if one.filename == "a.md")
-    bodies = {
-        **BODIES,
-        "begin_upload": FILE,
-        "fetch_named": {"conversation_id": LANE.conversation},
-        "create_link": {"path": written.logical_path},
-        "read_resource": {"rn": written.rn},
-    }
-    queries = {**QUERIES, "compare_requests": {"to": str(decided)}}
-    named = {one: there[one] for one in NAME.findall(endpoint.path)}
+    row, known = row_of(endpoint), values(endpoint, world.names)
+    named: dict[str, Any] = {one: known[one] for one in NAME.findall(endpoint.path)}
     if endpoint.body:
-        named["body"] = msgspec.convert(bodies[called], endpoint.body)
-    query = msgspec.convert(queries.get(called, {}), endpoint.query, strict=False)
+        named["body"] = msgspec.convert(row.body(world.names), endpoint.body)
     if endpoint.query is not Nothing:
+        query = msgspec.convert(row.query(world.names), endpoint.query, strict=False)
         named |= msgspec.structs.asdict(query)
     if takes_key(endpoint):
         named["idempotency_key"] = "k"
-    return getattr(api, called)(**named)
-
-
-def _begun(api: HttpApi) -> str:
-    return api.begin_upload(LANE.conversation, msgspec.convert(FILE, _endpoint("begin_upload").body)).upload
-
-
-def _endpoint(called: str) -> Any:
-    return next(one for one in ENDPOINTS if one.run.__name__ == called)
+    return getattr(api, endpoint.run.__name__)(**named)
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=name)
-def test_a_method_returns_what_its_endpoint_answered(
-    api: HttpApi, router: Recorded, endpoint: Endpoint
-) -> None:
-    got = ask(api, endpoint)
+def test_a_method_returns_what_its_endpoint_answered(router: Recorded, endpoint: Endpoint) -> None:
+    world = make_world() if row_of(endpoint).destroys else kept()
+    with client_of(world) as api:
+        got = ask(api, endpoint, world)
     sent = router.answers[-1]
     assert sent.status < 400
     if endpoint.redirects:
@@ -142,7 +123,7 @@ def test_a_name_that_is_no_part_of_a_path_reaches_no_other_endpoint(
 
 
 def test_the_same_key_again_finds_the_same_upload(api: HttpApi) -> None:
-    body = msgspec.convert(FILE, _endpoint("begin_upload").body)
+    body = msgspec.convert(FILE, UploadRequest)
     first, again = (
         api.begin_upload(LANE.conversation, body, idempotency_key=key).upload for key in ("one", "one")
     )

@@ -15,11 +15,11 @@ from schemathesis.specs.openapi.checks import ignored_auth
 
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import render_openapi
+from tests.security.every_endpoint import ROWS, Names
 from tests.support.api_caller import Caller
 from tests.support.api_server import ApiServer
 from tests.support.budget import budget
 from tests.support.conversation import LANE
-from tests.unit.api.test_foreign import BODIES, QUERIES
 from tests.unit.api.test_openapi_conformance import HEADERS, VALID, talked
 
 FILE = {"filename": "a.txt", "size_bytes": 3, "sha256": "0" * 64, "mime": "text/plain"}
@@ -48,11 +48,13 @@ def ask(caller: Caller, called: str, names: dict[str, str], query: dict[str, str
     method, path, operation = OPERATIONS[called]
     for name, value in names.items():
         path = path.replace(f"{{{name}}}", value)
-    bodies = {**BODIES, "begin_upload": FILE}
+    it = Names(conversation=LANE.conversation)
+    body = ROWS[called].body(it) if "requestBody" in operation else None
     if called == "create_link":
         (file,) = caller.get(path.replace("file-links", "files"))["items"]
-        bodies[called] = {"path": file["logical_path"]}
-    body = bodies[called] if "requestBody" in operation else None
+        body = {"path": file["logical_path"]}
+    if called in ("fetch_turns", "read_rated"):
+        body = {}
     answer = caller.ask(method, path, body, **query)
     assert answer.status < 300, answer.body
     return json.loads(answer.body) if answer.body else None
@@ -73,7 +75,8 @@ def resolve(expression: str, names: dict[str, str], answer: Any) -> str:
 def test_a_link_leads_from_an_answer_to_another_good_one(source: str, name: str) -> None:
     caller = Caller(talked().ports, role="project_admin")
     names = {"tenant": LANE.tenant, "project": LANE.project, "conversation": LANE.conversation}
-    answer = ask(caller, source, names, {**QUERIES.get(source, {}), **FIRST.get(source, {})})
+    query = {"search": {"q": "question"}, "list_files": {}}.get(source, ROWS[source].query(Names()))
+    answer = ask(caller, source, names, {**query, **FIRST.get(source, {})})
     (link,) = [
         one["links"][name]
         for one in OPERATIONS[source][2]["responses"].values()
@@ -83,7 +86,11 @@ def test_a_link_leads_from_an_answer_to_another_good_one(source: str, name: str)
     target = link["operationId"]
     query = {key.partition(".")[2]: text for key, text in given.items() if key.startswith("query.")}
     path = {key.partition(".")[2]: text for key, text in given.items() if key.startswith("path.")}
-    needed = {"to": path["n"]} if target == "compare_requests" else QUERIES.get(target, {})
+    needed = {
+        "compare_requests": {"to": path.get("n", "")},
+        "list_files": {},
+        "search": {"q": "question"},
+    }.get(target, ROWS[target].query(Names()))
     ask(caller, target, path, {**needed, **query})
 
 

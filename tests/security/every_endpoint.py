@@ -1,0 +1,252 @@
+"""A good request to every endpoint of the table, and who may make it: a new endpoint has to be added here."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from stepline.api.endpoint import Endpoint
+from stepline.api.endpoint_table import ENDPOINTS
+from stepline.api.router import Answer
+from stepline.bootstrap.memory_wiring import erasure_in_memory
+from stepline.ingress.erase_user import ErasurePorts
+from stepline.model.file.attachment import Attachment, attachment_key
+from stepline.model.ids import Lane
+from stepline.ports.channel import Principal, Role
+from tests.security.strangers import OTHERS, Stranger
+from tests.support.api_caller import Caller
+from tests.support.conversation import LANE, USER, Conversation
+from tests.support.generation import answered, called
+
+CSV: Final = b"1,2\n"
+SENT: Final = Attachment(
+    filename="b.csv", mime="text/csv", size_bytes=len(CSV), sha256=hashlib.sha256(CSV).hexdigest()
+)
+FILE: Final = {"filename": "a.txt", "size_bytes": 3, "sha256": "0" * 64}
+WRITTEN: Final = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """All names that a request can have for what is the owner's; as they stand, names of nothing, in the right form."""
+
+    tenant: str = LANE.tenant
+    project: str = LANE.project
+    user: str = USER
+    conversation: str = "nobody-has-said-anything-here"
+    turn: str = "turn_20200101T000000_abcdef"
+    n: int = 10**11
+    upload: str = f"up_{'0' * 32}"
+    file: str = "fi:turn_20200101T000000_abcdef.outputs/a.md"
+    rn: str = (
+        "ef:acme:support:chatbot:file:ada:nobody-has-said-anything-here"
+        ":turn_20200101T000000_abcdef:artifact:outputs/a.md"
+    )
+    kind: str = "outputs"
+    disposition: str = "download"
+
+
+May = Callable[[Principal, Names], bool]
+"""Says whether a caller may ask about what has these names; a conversation, its turns and its files are in their place."""
+
+
+def nobody(_who: Principal, _it: Names) -> bool:
+    return False
+
+
+def owner(who: Principal, it: Names) -> bool:
+    return (who.tenant, who.project, who.user) == (it.tenant, it.project, it.user)
+
+
+def reviewer(who: Principal, it: Names) -> bool:
+    """An admin at the place."""
+    return who.is_admin and (who.tenant, who.project) == (it.tenant, it.project)
+
+
+def admin_of_project(who: Principal, it: Names) -> bool:
+    """An admin of the project, or of its tenant from any other one."""
+    return who.tenant == it.tenant and (who.role == "tenant_admin" or reviewer(who, it))
+
+
+def admin_of_tenant(who: Principal, it: Names) -> bool:
+    return who.tenant == it.tenant and who.role == "tenant_admin"
+
+
+class Row(NamedTuple):
+    """A good request, made of the names of what it is about, and who may make it of the owner's.
+
+    `behind` is the endpoint that is asked before: without that there is nothing to ask for.
+
+    `own`: everybody at the place is answered with what is their own. `next` is the place of a cursor in the answer, for the query's
+    `after`. `founds`: it begins what is not there. `destroys`: what it was asked of is gone.
+    """
+
+    may: May
+    body: Callable[[Names], dict[str, Any]] = lambda _: {}
+    query: Callable[[Names], dict[str, str]] = lambda _: {}
+    own: bool = False
+    next: str = ""
+    founds: bool = False
+    destroys: bool = False
+    behind: str = ""
+
+    @property
+    def spoils(self) -> bool:
+        """The request needs a world of its own."""
+        return self.destroys or bool(self.behind)
+
+
+OWNED: Final = Row(owner)
+OWN: Final = Row(nobody, own=True)
+PERIOD: Final = {"from": "2026-01-01", "to": "2026-01-31"}
+
+ROWS: Final[dict[str, Row]] = {
+    "read_description": OWN,
+    "make_ticket": OWN,
+    "list_all": Row(nobody, own=True, query=lambda _: {"limit": "1"}, next="next"),
+    "read_conversation": OWNED,
+    "rename_conversation": Row(owner, body=lambda _: {"title": "Mine"}),
+    "read_events": OWNED,
+    "mark_read": Row(owner, body=lambda _: {"n": 1}),
+    "list_recent": OWN,
+    "fetch_named": Row(owner, body=lambda it: {"conversation_id": it.conversation}),
+    "read_status": OWNED,
+    "read_details": OWNED,
+    "fetch_turns": Row(owner, body=lambda it: {"materialize": True, "turn_ids": [it.turn]}),
+    "read_rated": Row(owner, body=lambda it: {"turn_ids": [it.turn]}),
+    "search": Row(
+        owner, query=lambda it: {"q": "question", "conversation": it.conversation, "limit": "1"}, next="next"
+    ),
+    "search_project": Row(
+        owner,
+        body=lambda it: {"query": "question", "scope": "conversation", "conversation_id": it.conversation},
+    ),
+    "list_conversation_rounds": OWNED,
+    "get_request": OWNED,
+    "compare_requests": Row(owner, query=lambda it: {"to": str(it.n)}),
+    "get_reply": OWNED,
+    "get_log": OWNED,
+    "get_blocks": Row(owner, query=lambda it: {"path": it.file}),
+    "get_receipts": OWNED,
+    "export": OWNED,
+    "rate_turn": Row(owner, body=lambda _: {"reaction": "ok"}),
+    "rate_turn_by_machine": Row(
+        reviewer, body=lambda _: {"reaction": "ok", "text": "Checked.", "confidence": 0.9}
+    ),
+    "read_rates": Row(reviewer, own=True, query=lambda _: PERIOD),
+    "give_feedback": Row(owner, body=lambda _: {"reaction": "ok"}),
+    "list_feedback": Row(
+        admin_of_project,
+        own=True,
+        body=lambda _: {"start": PERIOD["from"], "end": PERIOD["to"], "limit": 1, "include_turns": True},
+    ),
+    "begin_upload": Row(owner, body=lambda _: FILE, founds=True),
+    "get_upload": OWNED,
+    "list_files": Row(owner, query=lambda it: {"turn": it.turn}),
+    "create_link": Row(owner, body=lambda it: {"path": it.file}),
+    "read_resource": Row(owner, body=lambda it: {"rn": it.rn}),
+    "open_attachment": OWNED,
+    "open_produced": OWNED,
+    "read_limits": Row(admin_of_project, own=True),
+    "read_tenant_limits": Row(admin_of_tenant),
+    "write_tenant_limits": Row(admin_of_tenant, body=lambda _: {"usd_day": 5.0}),
+    "read_project_limits": Row(admin_of_project),
+    "write_project_limits": Row(admin_of_project, body=lambda _: {"turns_at_once": 9}),
+    "read_user_limits": Row(admin_of_project),
+    "write_user_limits": Row(admin_of_project, body=lambda _: {"tokens_day": 10**6}),
+    "delete_conversation": Row(owner, destroys=True),
+    "read_erasure": Row(owner, behind="delete_conversation"),
+    "erase_me": Row(nobody, own=True, destroys=True),
+    "read_my_erasure": Row(nobody, own=True, behind="erase_me"),
+    "erase_user": Row(admin_of_project, destroys=True),
+    "read_user_erasure": Row(admin_of_project, behind="erase_user"),
+}
+TABLE: Final = {endpoint.run.__name__: endpoint for endpoint in ENDPOINTS}
+
+
+def name(endpoint: Endpoint) -> str:
+    return f"{endpoint.method} {endpoint.path}"
+
+
+def row_of(endpoint: Endpoint) -> Row:
+    return ROWS[endpoint.run.__name__]
+
+
+def values(endpoint: Endpoint, it: Names) -> dict[str, str]:
+    """Return the values of the names in an endpoint's path."""
+    path = SENT.filename if "/attachment/" in endpoint.path else "a.md"
+    return {one: str(getattr(it, one, "")) for one in Names.__dataclass_fields__} | {
+        "owner": it.user,
+        "path": path,
+    }
+
+
+def ask(caller: Caller, endpoint: Endpoint, it: Names, **query: str) -> Answer:
+    """Make the good request of an endpoint about what has these names."""
+    row, known = row_of(endpoint), values(endpoint, it)
+    path = re.sub(r"\{([a-z_]+)\+?\}", lambda found: known[found[1]], endpoint.path)
+    body = row.body(it) if endpoint.body else None
+    return caller.ask(endpoint.method, path, body, **{**row.query(it), **query})
+
+
+class World(NamedTuple):
+    """Conversations in one stage, and the names of what the owner has in hers."""
+
+    conversation: Conversation
+    names: Names
+    erasing: ErasurePorts
+
+    def caller(self, who: Stranger) -> Caller:
+        """Return a caller of this stage."""
+        caller = Caller(self.conversation.ports, **who._asdict())
+        caller.services = dataclasses.replace(caller.services, erasing=self.erasing)
+        return caller
+
+    def prepare(self, endpoint: Endpoint, role: Role = "tenant_admin") -> None:
+        """Let the owner make the request behind which another one is made."""
+        if behind := row_of(endpoint).behind:
+            ask(self.caller(Stranger(role=role)), TABLE[behind], self.names)
+
+
+def make_world(*, own: str = "own", spoken: bool = True) -> World:
+    """Let every other user hold a conversation named `own`, and the owner two, unless she has not `spoken`."""
+    script = [text for _ in range(8) for text in (called("react.write", WRITTEN), answered("One."))]
+    conversation = Conversation(*script)
+    ports = conversation.ports
+    for other in OTHERS:
+        place = {"tenant": LANE.tenant, "project": LANE.project, **other}
+        lane = Lane(tenant=place["tenant"], project=place["project"], conversation=own)
+        if lane != LANE:
+            conversation.send("question", id="own", user=other.get("user", USER), lane=lane)
+            conversation.run()
+    erasing = erasure_in_memory(ports)
+    if not spoken:
+        return World(conversation, Names(conversation=LANE.conversation), erasing)
+    ports.artifacts.put(attachment_key(LANE, SENT.sha256), CSV, mime=SENT.mime)
+    conversation.send("question", attachments=(SENT,))
+    conversation.run()
+    conversation.send("question", id="m2", lane=replace(LANE, conversation="c-2"))
+    conversation.run()
+    return World(conversation, _names(Caller(ports)), erasing)
+
+
+def _names(caller: Caller) -> Names:
+    """Return the names of the owner's conversation, as she reads them."""
+    place = f"/v1/conversations/{LANE.conversation}"
+    turn = caller.get(f"{place}/timeline")["turns"][0]
+    written = next(one for one in caller.get(f"{place}/files")["items"] if one["filename"] == "a.md")
+    caller.ask("PUT", f"{place}/turns/{turn['turn_id']}/feedback", {"reaction": "ok", "text": "question"})
+    return Names(
+        conversation=LANE.conversation,
+        turn=turn["turn_id"],
+        n=turn["rounds"][0]["decided_n"],
+        upload=caller.post(f"{place}/uploads", FILE)["upload"],
+        file=written["logical_path"],
+        rn=written["rn"],
+    )
