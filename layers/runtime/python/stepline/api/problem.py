@@ -39,6 +39,11 @@ _STATUS: Final[dict[type[SteplineError], HTTPStatus]] = {
 }
 _STATUS_OF_CODE: Final = {
     "rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
+    "limit_turns": HTTPStatus.TOO_MANY_REQUESTS,
+    "limit_tokens": HTTPStatus.TOO_MANY_REQUESTS,
+    "limit_usd": HTTPStatus.TOO_MANY_REQUESTS,
+    "stopped": HTTPStatus.FORBIDDEN,
+    "limits_changed": HTTPStatus.PRECONDITION_FAILED,
     "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
     "media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "idempotency_key_reused": HTTPStatus.UNPROCESSABLE_ENTITY,

@@ -34,6 +34,7 @@ from stepline.api.project_conversations import (
     TurnFilter,
 )
 from stepline.api.resources import NamedResource, Resource
+from stepline.api.tenancy.limit_endpoints import NewLimits, OwnStanding, ScopeStanding
 from stepline.delivery.event_page import EventPage
 from stepline.ingress.access import Grant
 from stepline.ingress.upload import UploadGrant, UploadRequest, UploadStatus
@@ -413,4 +414,50 @@ class HttpApi(ApiTransport):
         return self._locate(
             "GET",
             f"/resources/{part(tenant)}/{part(project)}/conv/{part(owner)}/{part(conversation)}/turn/{part(turn)}/exec/{part(kind)}/{rest(path)}/{part(disposition)}",
+        )
+
+    def read_limits(self) -> OwnStanding:
+        """Read the limits of the caller, of the project and of the tenant, and what is used of them."""
+        return self._ask("GET", "/v1/limits", OwnStanding)
+
+    def read_tenant_limits(self, tenant: str) -> ScopeStanding:
+        """Read the limits of the tenant, as an admin of it."""
+        return self._ask("GET", f"/v1/tenants/{part(tenant)}/limits", ScopeStanding)
+
+    def write_tenant_limits(self, tenant: str, body: NewLimits) -> ScopeStanding:
+        """Set the limits of the tenant, as an admin of it; with `stopped`, nothing of it runs any more."""
+        return self._ask("PUT", f"/v1/tenants/{part(tenant)}/limits", ScopeStanding, body=body)
+
+    def read_project_limits(self, tenant: str, project: str) -> ScopeStanding:
+        """Read the limits of a project, as an admin of it or of its tenant."""
+        return self._ask(
+            "GET",
+            f"/v1/tenants/{part(tenant)}/projects/{part(project)}/limits",
+            ScopeStanding,
+        )
+
+    def write_project_limits(self, tenant: str, project: str, body: NewLimits) -> ScopeStanding:
+        """Set the limits of a project, as an admin of it or of its tenant."""
+        return self._ask(
+            "PUT",
+            f"/v1/tenants/{part(tenant)}/projects/{part(project)}/limits",
+            ScopeStanding,
+            body=body,
+        )
+
+    def read_user_limits(self, tenant: str, project: str, user: str) -> ScopeStanding:
+        """Read the limits of a user, as an admin of the project or of its tenant."""
+        return self._ask(
+            "GET",
+            f"/v1/tenants/{part(tenant)}/projects/{part(project)}/users/{rest(user)}/limits",
+            ScopeStanding,
+        )
+
+    def write_user_limits(self, tenant: str, project: str, user: str, body: NewLimits) -> ScopeStanding:
+        """Set the limits of a user, as an admin of the project or of its tenant."""
+        return self._ask(
+            "PUT",
+            f"/v1/tenants/{part(tenant)}/projects/{part(project)}/users/{rest(user)}/limits",
+            ScopeStanding,
+            body=body,
         )

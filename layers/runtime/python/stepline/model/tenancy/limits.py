@@ -16,8 +16,8 @@ from stepline.model.base import Value
 from stepline.model.ids import person, utc
 
 ScopeKind: TypeAlias = Literal["user", "project", "tenant"]
-Count: TypeAlias = Annotated[int, Meta(ge=0)]
-Dollars: TypeAlias = Annotated[float, Meta(ge=0)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=10**15)]
+Dollars: TypeAlias = Annotated[float, Meta(ge=0, le=10**9)]
 
 NANOS: Final = 1_000_000_000
 """Billionths of a dollar in one."""
