@@ -16,7 +16,7 @@ from stepline.api import (
     uploads,
 )
 from stepline.api.endpoint import Call, Endpoint, Nothing
-from stepline.api.tenancy import erasure_endpoints, limit_endpoints
+from stepline.api.tenancy import erasure_endpoints, limit_endpoints, user_export
 
 
 def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG001 - the same for all
@@ -39,4 +39,5 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *resources.ENDPOINTS,
     *limit_endpoints.ENDPOINTS,
     *erasure_endpoints.ENDPOINTS,
+    *user_export.ENDPOINTS,
 )

@@ -87,7 +87,7 @@ def list_files(call: Call[FileQuery, None]) -> FileList:
     while looked_at < min(len(turns), TURNS_AT_ONCE) and len(rows) < query.limit:
         looked_at += 1
         found = hosted_files(timeline.lane, timeline.turn_blocks(turns[-looked_at]))
-        rows += [_row(call, file) for file in reversed(found)]
+        rows += [make_file_row(call, file) for file in reversed(found)]
     more = looked_at < len(turns)
     return FileList(items=tuple(rows), next=turns[-looked_at] if more else "")
 
@@ -121,7 +121,8 @@ def link_to(call: Call[Any, Any], file: HostedFile, wanted: Disposition) -> str:
     return call.ports.grants.serve(file.body.key, file.form(wanted), ttl_s=LINK_S).url
 
 
-def _row(call: Call[Any, Any], file: HostedFile) -> FileRow:
+def make_file_row(call: Call[Any, Any], file: HostedFile) -> FileRow:
+    """Return the row of a file of the conversation in the path."""
     body = file.body
     return FileRow(
         logical_path=str(file.path),

@@ -18,6 +18,7 @@ from stepline.api.conversations import NAMED, State, listing_of, state_of
 from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
 from stepline.errors import LimitError, NotFoundError
 from stepline.model.base import Value
+from stepline.model.entry import Feedback
 from stepline.model.ids import DEFAULT_BUNDLE, read_utc, utc
 from stepline.rendering.turn_facts import Turn
 from stepline.timeline.export import export_sources
@@ -216,16 +217,7 @@ def read_rated(call: Call[Nothing, TurnFilter]) -> Rated:
     said: dict[str, list[Said]] = {}
     for one in timeline.feedback.values():
         if not one.withdrawn:
-            said.setdefault(one.turn, []).append(
-                Said(
-                    turn_id=one.turn,
-                    ts=one.at,
-                    reaction=one.reaction,
-                    text=one.text,
-                    origin=one.origin,
-                    confidence=1.0 if one.origin == "user" else one.confidence,
-                )
-            )
+            said.setdefault(one.turn, []).append(make_said(one))
     turns = [turn for turn in _wanted(call, timeline) if turn.id in said]
     messages = _by_turn(turn_messages(timeline, turns))
     bundle = timeline.state.bundle or DEFAULT_BUNDLE
@@ -244,6 +236,18 @@ def read_rated(call: Call[Nothing, TurnFilter]) -> Rated:
         conversation_id=timeline.lane.conversation,
         bundle_ids=(bundle,),
         turns=rated,
+    )
+
+
+def make_said(given: Feedback) -> Said:
+    """Return a feedback as clients read it."""
+    return Said(
+        turn_id=given.turn,
+        ts=given.at,
+        reaction=given.reaction,
+        text=given.text,
+        origin=given.origin,
+        confidence=1.0 if given.origin == "user" else given.confidence,
     )
 
 

@@ -1,0 +1,166 @@
+"""The export of a user: everything that is kept of them, conversation by conversation, some turns a page.
+
+A page has whole turns of one conversation with what belongs to them: what memory has of them, feedback, and links to files.
+What a page's turns say is the same as in the export of a conversation. Source: docs/concepts/erasure.md#export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from stepline.api.conversations import CURSOR_MAX_CHARS, ConversationRow, listing_of, make_row
+from stepline.api.endpoint import Call, Closed, Endpoint
+from stepline.api.files import FileRow, link_to, make_file_row
+from stepline.api.project_conversations import Said, make_said
+from stepline.errors import NotFoundError
+from stepline.log.cursor import read_cursor, write_cursor
+from stepline.log.listed_conversations import TIME_MAX_CHARS
+from stepline.model.base import Value
+from stepline.model.ids import SEGMENT, TURN, utc
+from stepline.model.memory_row import MemoryRow
+from stepline.timeline.export import Export, export_sources, export_turn
+from stepline.timeline.fold import Timeline
+from stepline.timeline.hosted_file import hosted_files
+from stepline.timeline.memory_rows import turn_rows
+
+TURNS_AT_ONCE: Final = 20
+PAGE_BYTES: Final = 1024 * 1024
+"""A page ends behind the turn with which its documents have so many bytes."""
+PLACE_WORDS: Final = 3
+"""A place is the time and the name of a conversation, and a turn of it, "" behind its last one."""
+
+
+class ExportQuery(Closed):
+    """The page behind the cursor `after`."""
+
+    after: Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)] = ""
+
+
+class ExportedFile(Value, omit_defaults=False):
+    """A file, and a short-lived address of its bytes. Secret."""
+
+    file: FileRow
+    url: str
+
+
+class UserData(Value, omit_defaults=False):
+    """A part of what is kept of a user. `next` is the cursor of the next page, "" for the last one.
+
+    `conversation` is the one that this page tells of, null where the user has none. The first page of a conversation has its
+    sources among the documents.
+    """
+
+    tenant: str
+    project: str
+    user: str
+    at: str
+    conversation: ConversationRow | None
+    documents: tuple[Export, ...]
+    memory: tuple[MemoryRow, ...]
+    feedback: tuple[Said, ...]
+    files: tuple[ExportedFile, ...]
+    next: str
+
+
+class _Part(NamedTuple):
+    """Some turns of a conversation, and their documents; `is_last` if no turn comes behind them."""
+
+    turns: Sequence[str]
+    documents: tuple[Export, ...]
+    is_last: bool
+
+
+def export_me(call: Call[ExportQuery, None]) -> UserData:
+    """Export what is kept of the caller: each page has some turns of one conversation, with all that belongs to them."""
+    here = call.principal
+    last_at, conversation, turn = read_cursor(call.query.after, _list_of(call), _fits) or ("", "", "")
+    while True:
+        if not turn:
+            after = (last_at, conversation) if conversation else None
+            rows = call.ports.log.conversations(here.tenant, here.project, here.user, after=after, most=1)
+            if not rows:
+                return _page(call)
+            last_at, conversation = rows[0].place
+        at: Call[Any, Any] = replace(call, path={"conversation": conversation})
+        try:
+            timeline, row = at.timeline(), make_row(listing_of(at))
+        except NotFoundError:  # it was deleted since
+            turn = ""
+            continue
+        part = _part(timeline, turn)
+        following = (last_at, conversation, "" if part.is_last else part.turns[-1])
+        return _filled(at, row, timeline, part, write_cursor(following, _list_of(call)))
+
+
+def _part(timeline: Timeline, after: str) -> _Part:
+    """Return the turns behind `after`, from the first for "": the documents of one at least, and not of many."""
+    turns = timeline.turns
+    begin = turns.index(after) + 1 if after in turns else 0
+    documents, size_bytes = [] if after else [export_sources(timeline)], 0
+    end = begin
+    while end < len(turns) and end - begin < TURNS_AT_ONCE and size_bytes < PAGE_BYTES:
+        documents.append(export_turn(timeline, turns[end]))
+        size_bytes += len(msgspec.json.encode(documents[-1]))
+        end += 1
+    return _Part(turns[begin:end], tuple(documents), end == len(turns))
+
+
+def _filled(
+    call: Call[Any, Any], row: ConversationRow, timeline: Timeline, part: _Part, following: str
+) -> UserData:
+    found = [file for turn in part.turns for file in hosted_files(timeline.lane, timeline.turn_blocks(turn))]
+    return _page(
+        call,
+        conversation=row,
+        documents=part.documents,
+        memory=tuple(memory for turn in part.turns for memory in turn_rows(timeline, turn)),
+        feedback=tuple(
+            make_said(one)
+            for one in timeline.feedback.values()
+            if one.turn in part.turns and not one.withdrawn
+        ),
+        files=tuple(
+            ExportedFile(file=make_file_row(call, file), url=link_to(call, file, "download"))
+            for file in found
+        ),
+        next=following,
+    )
+
+
+def _page(call: Call[Any, Any], **fields: Any) -> UserData:
+    here = call.principal
+    empty = {"conversation": None, "documents": (), "memory": (), "feedback": (), "files": (), "next": ""}
+    about = {"tenant": here.tenant, "project": here.project, "user": here.user}
+    return UserData(at=utc(call.ports.clock.now()), **about, **{**empty, **fields})
+
+
+def _list_of(call: Call[Any, Any]) -> tuple[str, ...]:
+    here = call.principal
+    return ("export", here.tenant, here.project, here.user)
+
+
+def _fits(place: tuple[str, ...]) -> bool:
+    if len(place) != PLACE_WORDS:
+        return False
+    last_at, conversation, turn = place
+    named = SEGMENT.fullmatch(conversation) and (not turn or TURN.fullmatch(turn))
+    return bool(named) and last_at.isascii() and len(last_at) <= TIME_MAX_CHARS
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="GET",
+        path="/v1/me/export",
+        run=export_me,
+        query=ExportQuery,
+        answer=UserData,
+        codes={HTTPStatus.BAD_REQUEST: ("bad_cursor",)},
+        gives={"after": "/next"},
+    ),
+)
