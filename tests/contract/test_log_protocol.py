@@ -18,14 +18,14 @@ from tests.support.budget import budget
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
-from .explorer.schedule import NAMED, Rand, Scenario, Scripted, drawn, play, waiting
+from .explorer.schedule import NAMED, Rand, Scenario, Scripted, deleted, drawn, play, waiting
 
 RUNS, DEVIATION_RUNS = budget((100, 50), (20_000, 2_000))
 
 PLACEMENTS = ("inline", "remote")
 
 
-@pytest.mark.parametrize("schedule", [drawn, waiting])
+@pytest.mark.parametrize("schedule", [drawn, waiting, deleted])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_no_random_schedule_with_faults_breaks_the_protocol(
     placement: Placement, schedule: Callable[[int], Scenario]

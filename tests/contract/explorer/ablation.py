@@ -23,8 +23,8 @@ from stepline.model.ids import turn_id, utc
 from tests.contract.explorer.client import LossyWay
 from tests.contract.explorer.simulation import Simulation
 
-from . import parked_rules
-from .schedule import ASKS, SAY, Chooser, Rand, Scenario, SleepingClose, drawn, waiting
+from . import deletion, parked_rules
+from .schedule import ASKS, SAY, Chooser, Rand, Scenario, SleepingClose, deleted, drawn, waiting
 from .weak_ports import ClearsAnything, ListensBefore, MarksLater, NoMessageRows, Overwriting
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -232,6 +232,7 @@ STALE = frozenset(
 TWICE = frozenset({"message admitted twice", "message in two turns"})
 NOWHERE = frozenset({"message in no turn", "turn stuck"})
 SCREEN = frozenset({"client missed or repeated events"})
+BEHIND = frozenset({"a batch behind the deletion"})
 ROUGH = {"fault": 0.12, "budget": 10}
 
 LATE_SECOND = Scenario((("a", SAY, 0), ("b", SAY, 9)))
@@ -430,6 +431,36 @@ ABLATIONS = (
         breaks=NOWHERE,
         patch=parked_rules.steers_wait,
         scenario=lambda _: STOP_ALONE,
+    ),
+    Ablation(
+        rule="R23 a put looks at the tombstone",
+        breaks=BEHIND,
+        simulation=lambda: Simulation(log=deletion.NoTombstones()),
+        scenario=deleted,
+    ),
+    Ablation(
+        rule="R23 the tombstone is in the deletion's transaction",
+        known=30,
+        breaks=frozenset({"an erasure without an end"}),
+        simulation=lambda: Simulation(proxy=deletion.BuriesLater),
+        scenario=deleted,
+        faults=ROUGH,
+    ),
+    Ablation(
+        rule="R23 an erased batch leaves a husk",
+        known=120,
+        breaks=BEHIND,
+        simulation=lambda: Simulation(log=deletion.NoHusks()),
+        scenario=deleted,
+        faults=ROUGH,
+    ),
+    Ablation(
+        rule="R23 an erasure ends when a late pass finds nothing",
+        known=7,
+        breaks=frozenset({"content left of a deleted conversation"}),
+        patch=deletion.passes_once,
+        scenario=deleted,
+        faults=ROUGH,
     ),
     Ablation(
         rule="R22 an edited call has an id of its own",

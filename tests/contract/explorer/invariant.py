@@ -23,6 +23,8 @@ from stepline.rendering.layout import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
 from tests.contract.explorer.client import Client
+from tests.contract.explorer.deletion import left_behind
+from tests.contract.explorer.limited import unsettled
 from tests.contract.explorer.simulation import LANE, PROGRAM, Simulation
 from tests.support.log_invariant import approvals, effects, homes, steers, turns
 
@@ -30,6 +32,8 @@ from tests.support.log_invariant import approvals, effects, homes, steers, turns
 def violations(simulation: Simulation, client: Client) -> list[str]:
     """Return what a run broke, sorted; nothing for a run that kept every promise."""
     batches = simulation.batches()
+    if simulation.deletes:
+        return sorted(set(_deleted(simulation, batches)))
     found = [
         *(["a worker broke"] if simulation.broke else []),
         *_settled(simulation),
@@ -40,6 +44,7 @@ def violations(simulation: Simulation, client: Client) -> list[str]:
         *effects(simulation.effects, batches, recorded=("test.once", PROGRAM)),
         *approvals(simulation.effects, batches, asks=simulation.asks),
         *simulation.visited,
+        *unsettled(simulation),
         *_tasks(simulation),
         *_files(simulation, batches),
         *_segments(simulation, batches),
@@ -47,6 +52,21 @@ def violations(simulation: Simulation, client: Client) -> list[str]:
         *_screen(batches, client),
     ]
     return sorted(set(found))
+
+
+def _deleted(simulation: Simulation, batches: list[Batch]) -> list[str]:
+    """Return what a run broke whose conversation was deleted: nothing of it can be read any more but what was put."""
+    return [
+        *(["a worker broke"] if simulation.broke else []),
+        *left_behind(simulation, LANE),
+        *(["an open mark left behind"] if simulation.log.open_lanes(before="9999") else []),
+        *turns(batches),
+        *steers(batches),
+        *effects(simulation.effects, batches, recorded=("test.once", PROGRAM)),
+        *_tasks(simulation),
+        *("never acknowledged" for sent in simulation.sent if sent not in simulation.acked),
+        *(["an execution goes on"] if simulation.running() else []),
+    ]
 
 
 def _settled(simulation: Simulation) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
+from tests.contract.explorer import deletion
 from tests.contract.explorer.client import Client
 from tests.contract.explorer.simulation import Simulation
 
@@ -103,7 +104,8 @@ class Scenario:
     """Events as (id, kind, at which batch), late duplicates, suspicious sweeps, and whether executions may abort.
 
     `asks` names the tools whose calls need a person, `people` those who answer: their verdicts in order, and how many more
-    batches each waits for.
+    batches each waits for. `deletes` are the batches at which the owner deletes the conversation, and `erasers` the processes
+    that erase it while others are still at work.
     """
 
     messages: tuple[tuple[str, str, int], ...]
@@ -112,6 +114,8 @@ class Scenario:
     aborts: bool = False
     asks: Mapping[str, Any] = field(default_factory=dict)
     people: tuple[tuple[str, tuple[str, ...], int], ...] = ()
+    deletes: tuple[int, ...] = ()
+    erasers: int = 0
 
 
 ASKS = {"test.once": "always", "exec_tools.execute_code_python": "first_use"}
@@ -138,6 +142,16 @@ NAMED = {
     "stopped parked": Scenario(
         (("a", SAY, 0), ("b", SAY, 3), ("x", "stop", 4)), asks=ASKS, people=(("p", ("approved",), NEVER),)
     ),
+    "deleted": Scenario((("a", SAY, 0), ("b", SAY, 5)), deletes=(6,), erasers=1),
+    "deleted in a program": Scenario((("a", SAY, 0),), deletes=(8,), erasers=1),
+    "deleted parked": Scenario(
+        (("a", SAY, 0), ("b", SAY, 3)),
+        asks=ASKS,
+        people=(("p", ("approved",), NEVER),),
+        deletes=(4,),
+        erasers=1,
+    ),
+    "deleted after": Scenario((("a", SAY, 0),), duplicates=(("a", SAY, 14),), deletes=(NEVER,), erasers=1),
 }
 
 
@@ -170,13 +184,19 @@ def waiting(seed: int) -> Scenario:
     return replace(drawn(seed), asks=ASKS, people=people)
 
 
+def deleted(seed: int) -> Scenario:
+    """Return a scenario that ends with the conversation: at any batch, by one or two who delete it."""
+    draw = random.Random(seed * 13 + 5)
+    scenario = waiting(seed) if draw.random() < 0.3 else drawn(seed)
+    deletes = tuple(draw.randrange(1, 16) for _ in range(draw.choice([1, 1, 2])))
+    return replace(scenario, deletes=deletes, erasers=draw.choice([0, 1, 1, 2]))
+
+
 def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs: bool = True) -> Client:
     """Run a scenario to its end: faults first, then everything wakes, settles and is swept."""
     client = Client(simulation, syncs=syncs)
     _cast(simulation, scenario)
     simulation.spawn("client", client.run, safe=True)
-    for at in scenario.sweeps:
-        simulation.suspicious_sweeper(at=at)
     _turbulence(simulation, scenario, chooser)
     simulation.settling = True
     for calm in range(SETTLE_ROUNDS):
@@ -193,6 +213,8 @@ def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs:
         simulation.clock.pause(timedelta(hours=1).total_seconds())
         simulation.sweeper()
         _calm(simulation, chooser)
+    if scenario.deletes:
+        _erase(simulation, chooser)
     simulation.quiet = True
     _calm(simulation, chooser)
     for process in simulation.processes:
@@ -201,15 +223,32 @@ def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs:
     return client
 
 
+def _erase(simulation: Simulation, chooser: Chooser) -> None:
+    """Let the eraser come for days, and then everybody who still has something to say."""
+    for _ in range(3):
+        deletion.erase(simulation, safe=True)
+        _calm(simulation, chooser)
+        simulation.clock.pause(timedelta(days=1).total_seconds())
+    deletion.say_again(simulation)
+    _calm(simulation, chooser)
+
+
 def _cast(simulation: Simulation, scenario: Scenario) -> None:
     """Let everybody in who has something to say."""
     simulation.asks = dict(scenario.asks)
+    simulation.deletes = bool(scenario.deletes)
     for name, kind, at in scenario.messages:
         simulation.client(name, kind=kind, at=at)
     for name, verdicts, patience in scenario.people:
         simulation.person(name, verdicts=verdicts, patience=patience)
     for name, kind, at in scenario.duplicates:
         simulation.late_duplicate(name, kind=kind, at=at)
+    for at in scenario.sweeps:
+        simulation.suspicious_sweeper(at=at)
+    for at in scenario.deletes:
+        deletion.delete(simulation, at=at)
+    for _ in range(scenario.erasers):
+        deletion.erase(simulation, safe=False)
 
 
 def _turbulence(simulation: Simulation, scenario: Scenario, chooser: Chooser) -> None:

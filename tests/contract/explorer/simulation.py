@@ -18,13 +18,13 @@ from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
-from stepline.adapters.memory.tenancy.costs import MemoryCosts
 from stepline.adapters.memory.tenancy.account import MemoryAccounts
+from stepline.adapters.memory.tenancy.costs import MemoryCosts
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.delivery import resume as resume_step
 from stepline.delivery.posting import Posting
-from stepline.errors import InputError, SteplineError
+from stepline.errors import InputError, NotFoundError, SteplineError
 from stepline.ingress import admit as admit_step
 from stepline.ingress.admit import Arrival
 from stepline.ingress.approval_answer import Answer, answer_request
@@ -46,8 +46,12 @@ from stepline.model.entry import ApprovalRequested, Decided, Deferred
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
+from stepline.model.tenancy.limits import Limits as AccountLimits
+from stepline.ports.log import Written
 from stepline.ports.model import NO_MODEL
 from stepline.tools.context import ReadCaps
+from tests.contract.explorer import limited
+from tests.contract.explorer.deletion import DELETED, SteppedErasure, erasure_of
 from tests.contract.explorer.process import Process, Proxy
 from tests.contract.explorer.task import Cloud, SteppedTasks
 from tests.contract.explorer.tool import program, registry
@@ -56,6 +60,8 @@ LANE = Lane(tenant="t", project="p", conversation="c")
 USER = "u"
 PROGRAM = "exec_tools.execute_code_python"
 MAX_ITERATIONS = 4
+REFUSED = -1
+"""The place of a message that was not admitted, because the conversation was deleted."""
 ATTEMPTS = 3
 SECOND_ROUND = 2
 CALM_ANSWERS = 6
@@ -76,11 +82,14 @@ class Simulation:
     subscriptions_of: Callable[[Any], Any] = lambda adapter: adapter
     publisher_of: Callable[[Process, Any], Any] = lambda _process, adapter: adapter
     proxy: Callable[[Process, str, Any], Any] = Proxy
+    accounts_of: Callable[[Process, Any], Any] = lambda process, adapter: Proxy(process, "accounts", adapter)
     log: Any = field(default_factory=MemoryLog)
     artifacts: Any = field(default_factory=MemoryArtifacts)
     machine: MemoryMachine = field(default_factory=MemoryMachine)
     clock: MemoryClock = field(default_factory=MemoryClock)
     accounts: Any = field(default_factory=MemoryAccounts)
+    limits: AccountLimits | None = None
+    """Limits of the user; with some, each sample of the model has a cost."""
     effects: Counter[str] = field(default_factory=Counter)
     processes: list[Process] = field(default_factory=list)
     driven: list[str] = field(default_factory=list)
@@ -93,10 +102,16 @@ class Simulation:
     asks: dict[str, ApprovalRule] = field(default_factory=dict)
     """The tools whose calls need a person."""
     calm: int = 0
+    puts: list[Batch] = field(default_factory=list)
+    """Every batch that was put, in order, erased ones too."""
+    deletes: bool = False
+    told_deleted: bool = False
     visited: list[str] = field(default_factory=list)
     """What was still there for a turn that waits for a person."""
 
     def __post_init__(self) -> None:
+        if self.limits:
+            self.accounts.set_limits(limited.SCOPE, self.limits, version=0, by="", at="")
         self.subscriptions = MemorySubscriptions(self.clock)
         self.publisher = MemoryPublisher()
         self.deltas = MemoryDeltas(self.clock)
@@ -117,10 +132,20 @@ class Simulation:
             approvals=lambda spec: self.asks.get(spec.tool_id, "never"),
         )
 
+        self._put, self.log.put = self.log.put, self._note
+
+    def _note(self, lane: Lane, batch: Batch, **fields: Any) -> Any:
+        answer = self._put(lane, batch, **fields)
+        if isinstance(answer, Written):
+            self.puts.append(batch)
+        return answer
+
     def batches(self) -> list[Batch]:
-        return self.log.since(LANE, 0)
+        return list(self.puts) if self.log.tombstones else self.log.since(LANE, 0)
 
     def tail(self) -> Batch:
+        if self.log.tombstones:
+            return next(batch for batch in self.puts if batch.state.deleted)
         return self.log.tail(LANE) or EMPTY
 
     def ports(self, process: Process) -> Ports:
@@ -145,8 +170,9 @@ class Simulation:
             uploads=MemoryUploads(),
             tickets=MemoryTickets(self.clock),
             rate=MemoryRate(),
-            accounts=Proxy(process, "accounts", self.accounts),
+            accounts=self.accounts_of(process, self.accounts) if self.limits else self.accounts,
             costs=MemoryCosts(),
+            erasure=SteppedErasure(process, "erasure", erasure_of(self)),
             clock=self.clock,
             meter=MemoryMeter(),
             policy=Policy(max_iterations=MAX_ITERATIONS, seal_batches=SEAL_BATCHES),
@@ -200,6 +226,8 @@ class Simulation:
                 stream.push("answer", piece := f"[{name}.{part}]")
                 shown += piece
             stream.close()
+            if self.limits:
+                limited.spend(self, ports)
             if watch.requested:
                 return Sample(decision=_cut_off(step, at, shown))
             tools = {0: ("test.once", "test.write"), 1: (PROGRAM, "test.write")}.get(step.iteration, ())
@@ -282,7 +310,7 @@ class Simulation:
             self.sent.add(message_id)
             for attempt in range(8):
                 sending = self.spawn(
-                    f"in:{message_id}.{attempt}", lambda p: self._ingress(p, message_id, kind)
+                    f"in:{message_id}.{attempt}", lambda p: self.ingress(p, message_id, kind)
                 )
                 me.wait(lambda sending=sending: sending.done or sending.given_up or message_id in self.acked)
                 if message_id in self.acked:
@@ -293,18 +321,26 @@ class Simulation:
     def late_duplicate(self, message_id: str, *, kind: str, at: int) -> None:
         def body(me: Process) -> None:
             me.wait(lambda: message_id in self.sent and (self.tail().n >= at or self.settling))
-            self.spawn(f"dup:{message_id}", lambda p: self._ingress(p, message_id, kind))
+            self.spawn(f"dup:{message_id}", lambda p: self.ingress(p, message_id, kind))
 
         self.spawn(f"duplicator:{message_id}", body, safe=True)
 
-    def _ingress(self, me: Process, message_id: str, kind: str) -> None:
+    def ingress(self, me: Process, message_id: str, kind: str) -> None:
         text = "" if kind == "stop" else message_id
         arrival = Arrival(message_id=message_id, user=USER, text=text, kind=kind)
-        admitted = admit_step.admit(self.ports(me), LANE, arrival)
-        self.acked.setdefault(message_id, admitted.batch.n)
+        try:
+            admitted = admit_step.admit(self.ports(me), LANE, arrival)
+        except NotFoundError as refused:
+            if refused.reason != DELETED:
+                raise
+            self.acked.setdefault(message_id, REFUSED)
+        else:
+            self.acked.setdefault(message_id, admitted.batch.n)
 
     def asked(self) -> str:
         """Return the call that a parked turn waits for; "" if none does."""
+        if not self.tail().state.parked:
+            return ""
         batch = self.log.get(LANE, self.tail().state.parked)
         requests = (e for e in (batch.entries if batch else ()) if isinstance(e, ApprovalRequested))
         return next((entry.action.call_id for entry in requests), "")
@@ -353,6 +389,10 @@ class Simulation:
                 allowed = Answer(message_id=f"{said}a", user=USER, call_id=call, verdict="approved")
                 self._allow(me, allowed)
             self.acked.setdefault(said, 0)
+        except NotFoundError as refused:
+            if refused.reason != DELETED:
+                raise
+            self.acked.setdefault(said, REFUSED)
         else:
             self.acked.setdefault(said, settled.batch.n)
 

@@ -15,19 +15,20 @@ from typing import Final, TypeVar, cast
 
 from msgspec.structs import replace
 
-from stepline.errors import BusyError, SteplineError, UnknownOutcome
+from stepline.errors import BusyError, NotFoundError, SteplineError, UnknownOutcome
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
-from stepline.log.fence import check_alive
+from stepline.log.fence import DELETED, check_alive
 from stepline.log.spill import hydrate, spill
 from stepline.log.transition import count_entries, epoch_ms, spent, stored
 from stepline.metrics import LOG_CONFLICTS
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane, utc
-from stepline.model.usage import ModelCall, call_ids, join_calls
+from stepline.model.usage import ModelCall, call_ids, estimate_tokens, join_calls
 from stepline.ports.clock import Clock
 from stepline.ports.log import Duplicate, Occupied, Put, Slots, Written
+from stepline.protocol.stream.lane import CONTROL_LANE
 
 T = TypeVar("T")
 
@@ -69,8 +70,10 @@ class Journal:
         return self.ports.log.tail(self.lane, consistent=consistent) or EMPTY
 
     def since(self, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
-        """Return the batches after n, hydrated."""
+        """Return the batches after n, hydrated. Raises NotFoundError `conversation_deleted` if older ones are erased."""
         found = self.ports.log.since(self.lane, n, upto=upto, consistent=consistent)
+        if found and found[0].n > max(n, 0) + 1:
+            raise NotFoundError("the conversation was deleted", code=DELETED)
         return [hydrate(self.ports.artifacts, batch) for batch in found]
 
     def get(self, n: int) -> Batch | None:
@@ -119,6 +122,27 @@ class Journal:
                 return cast("T", planned)
             read, found, fresh = _times(self.ports.clock), self.tail(consistent=True), True
         raise BusyError("the conversation is contended", tries=self.ports.policy.append_tries)
+
+    def take_over(self, claim: int) -> None:
+        """Let the next batch record the calls that were made under a claim and that no batch has.
+
+        The provider's count of a call's prompt is exact. What it had written by the time its process died is estimated from
+        the stored text.
+        """
+        noted = self.ports.deltas.notes(self.lane, claim)
+        if not noted:
+            return
+        cut = max((call for call in noted if call.usage.estimated), key=_prompt_tokens, default=None)
+        if cut is not None:
+            stored = self.ports.deltas.since(self.lane, claim)
+            text = "".join(delta.text for delta in stored if delta.name != CONTROL_LANE)
+            written = max(cut.usage.output_tokens, estimate_tokens(text))
+            used = replace(cut.usage, output_tokens=written)
+            priced = self.ports.policy.prices.call(
+                cut.role, cut.model, used, utc(self.ports.clock.now()), id=cut.id
+            )
+            noted = [priced if call is cut else call for call in noted]
+        self.adopt(noted, since=claim)
 
     def adopt(self, calls: Iterable[ModelCall], *, since: int) -> None:
         """Let the next batch record calls of a process that may be dead, unless a batch after `since` has them."""
@@ -197,6 +221,10 @@ class Journal:
             return Occupied(batch=there)
         admitted = self.ports.log.admitted(self.lane, message_id) if message_id else None
         return Duplicate(n=admitted) if admitted else Occupied(batch=EMPTY)
+
+
+def _prompt_tokens(call: ModelCall) -> int:
+    return call.usage.prompt_tokens
 
 
 def is_own(batch: Batch, by: str) -> bool:

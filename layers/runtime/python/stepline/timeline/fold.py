@@ -28,6 +28,7 @@ from stepline.model.entry import (
     Contributed,
     Decided,
     Deferred,
+    Deleted,
     Dropped,
     Entry,
     Feedback,
@@ -480,6 +481,7 @@ REDUCERS: Final[Mapping[type[Entry], Callable[[Timeline, Batch, Any], None] | No
     Titled: _reduce_titled,
     Contributed: _reduce_contributed,
     Feedback: _reduce_feedback,
+    Deleted: None,
 }
 """The reducer of each kind of entry; None if the kind changes nothing."""
 
