@@ -166,6 +166,7 @@ ROWS: Final[dict[str, Row]] = {
     "read_my_erasure": Row(nobody, own=True, behind="erase_me"),
     "erase_user": Row(admin_of_project, destroys=True),
     "read_user_erasure": Row(admin_of_project, behind="erase_user"),
+    "export_me": Row(nobody, own=True, next="next"),
 }
 TABLE: Final = {endpoint.run.__name__: endpoint for endpoint in ENDPOINTS}
 

@@ -162,10 +162,17 @@ def _erase_person(desk: ErasurePorts, erasure: UserErasure) -> None:
         return
     ports.tickets.void(*whose)
     if erasure.by_admin:
-        ports.accounts.forget(Scope(tenant=erasure.tenant, project=erasure.project, user=erasure.user))
+        _forget_account(ports, Scope(tenant=erasure.tenant, project=erasure.project, user=erasure.user))
     told = encode_frame(ErrorFrame(code=ERASED, message="What was kept of you here was erased."))
     for connection in ports.subscriptions.connections(*whose):
         _end_connection(ports, connection, told)
+
+
+def _forget_account(ports: Ports, scope: Scope) -> None:
+    """Delete what was counted for a user, unless the user is stopped: erasing does not let anybody begin again."""
+    (given,) = ports.accounts.limits([scope])
+    if not given.limits.stopped:
+        ports.accounts.forget(scope)
 
 
 def _end_connection(ports: Ports, connection: str, told: bytes) -> None:

@@ -26,7 +26,6 @@ from stepline.events.types import EventData, UploadedFile, UploadRefused, Upload
 from stepline.ingress.allow import check_rate, check_storage
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive, check_owner
-from stepline.log.owned_tail import refuse_absent
 from stepline.model.base import Value
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.file.attachment import Attachment, attachment_key, check_attachment
@@ -149,14 +148,13 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
 
     Raises:
         InputError: `bad_upload`, `bad_conversation`.
-        NotFoundError: the conversation has no such upload, or it is another user's.
+        NotFoundError: the conversation has no such upload, it is another user's, or deleted (`conversation_deleted`).
         DependencyError: the table does not answer.
     """
     lane = make_lane(principal.tenant, principal.project, conversation)
     upload = desk.uploads.get(lane, check_upload_id(upload_id))
-    if upload is None:
-        raise refuse_absent(desk.ports, lane, principal.user)
-    if upload.user != principal.user:
+    check_owner(_tail(desk.ports, lane), principal.user)
+    if upload is None or upload.user != principal.user:
         raise NotFoundError("no such upload")
     if upload.has_expired(desk.ports.clock.now().timestamp()):
         verdict = FileVerdict(

@@ -137,7 +137,7 @@ def _shown(erasure: UserErasure, user: str) -> PersonErasure:
 
 _CONVERSATION: Final = "/v1/conversations/{conversation}"
 _MINE: Final = "/v1/me/erasure"
-_USER: Final = "/v1/tenants/{tenant}/projects/{project}/users/{user}/erasure"
+_USER: Final = "/v1/tenants/{tenant}/projects/{project}/users/{user+}/erasure"
 _ABSENT: Final = {HTTPStatus.NOT_FOUND: ("not_found",)}
 _NAMED: Final = {**_ABSENT, HTTPStatus.BAD_REQUEST: ("bad_conversation",)}
 _ADMINISTERED: Final = {**_ABSENT, HTTPStatus.BAD_REQUEST: ("bad_project",)}
