@@ -15,6 +15,7 @@ import type {
   Details,
   EventPage,
   EventsQuery,
+  ExportQuery,
   FeedbackPeriod,
   FeedbackTaken,
   Fetched,
@@ -59,6 +60,7 @@ import type {
   UploadGrant,
   UploadRequest,
   UploadStatus,
+  UserData,
   UserFeedback,
 } from "./types.ts";
 
@@ -352,5 +354,10 @@ export class HttpApi extends ApiTransport {
   /** Read how far the erasure of a user is, as an admin. */
   async readUserErasure(tenant: string, project: string, user: string, call: Call = {}): Promise<PersonErasure> {
     return this.ask("GET", `/v1/tenants/${part(tenant)}/projects/${part(project)}/users/${part(user)}/erasure`, call);
+  }
+
+  /** Export what is kept of the caller: each page has some turns of one conversation, with all that belongs to them. */
+  async exportMe(query: ExportQuery = {}, call: Call = {}): Promise<UserData> {
+    return this.ask("GET", "/v1/me/export", { query, ...call });
   }
 }

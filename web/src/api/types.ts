@@ -176,6 +176,17 @@ export interface Export {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
+/** The page behind the cursor `after`. */
+export interface ExportQuery {
+  readonly after?: string;
+}
+
+/** A file, and a short-lived address of its bytes. Secret. */
+export interface ExportedFile {
+  readonly file: FileRow;
+  readonly url: string;
+}
+
 /** A conversation with feedback of the period; `turns` are null unless they were asked for. */
 export interface FeedbackConversation {
   readonly conversation_id: string;
@@ -368,6 +379,26 @@ export interface MachineFeedback {
 /** The number of the newest event that the user has read. */
 export interface Mark {
   readonly n: number;
+}
+
+/**
+ * A piece of text of a closed turn, or of a compaction.
+ *
+ * `path` is canonical and resolves in the row's conversation. `part` numbers the rows at one path, from 0. `tags` are
+ * those of a note's lines (`P D S A K`). `covers` are the ids of the turns that a range summary covers and no older
+ * one did. `at` is ISO-8601, `n` the batch that closed the turn or ended the compaction.
+ */
+export interface MemoryRow {
+  readonly conversation: string;
+  readonly turn: string;
+  readonly kind: "answer" | "attachment" | "event" | "note" | "plan" | "prompt" | "range" | "source" | "summary";
+  readonly path: string;
+  readonly text: string;
+  readonly at: string;
+  readonly n: number;
+  readonly part?: number;
+  readonly tags?: readonly string[];
+  readonly covers?: readonly string[];
 }
 
 /** A message. `data` has its text, if it was asked for. */
@@ -927,6 +958,25 @@ export interface Used {
   readonly turns?: number;
   readonly held_tokens?: number;
   readonly held_usd?: number;
+}
+
+/**
+ * A part of what is kept of a user. `next` is the cursor of the next page, "" for the last one.
+ *
+ * `conversation` is the one that this page tells of, null where the user has none. The first page of a conversation has its
+ * sources among the documents.
+ */
+export interface UserData {
+  readonly tenant: string;
+  readonly project: string;
+  readonly user: string;
+  readonly at: string;
+  readonly conversation: ConversationRow | null;
+  readonly documents: readonly Export[];
+  readonly memory: readonly MemoryRow[];
+  readonly feedback: readonly Said[];
+  readonly files: readonly ExportedFile[];
+  readonly next: string;
 }
 
 /** A reaction to a turn, with words; null withdraws what was said before, and keeps no words. */

@@ -12,7 +12,11 @@ const FOCUSABLE = "a[href], button, input, textarea, select, summary, [tabindex=
 export function keepFocus(document: Document): () => void {
   let last: Element | null = null;
   let around: readonly Element[] = [];
+  /** What had the focus before the dialog that has it now. */
+  let behind: Element | null = null;
   const note = ({ target }: Event) => {
+    const dialog = target instanceof Element ? target.closest("dialog") : null;
+    if (!dialog?.contains(last)) behind = dialog && last;
     last = target instanceof Element && target.matches(":focus-visible") ? target : null;
     around = ancestorsOf(last);
   };
@@ -20,7 +24,7 @@ export function keepFocus(document: Document): () => void {
     const { activeElement } = document;
     const lost = last !== null && (!last.isConnected || last.matches(":disabled"));
     if (!lost || (activeElement !== document.body && activeElement !== last)) return;
-    const next = placeNear(around.filter((element) => element.isConnected));
+    const next = placeOf(behind) ?? placeNear(around.filter((element) => element.isConnected));
     last = null;
     next?.focus();
   };
@@ -37,6 +41,12 @@ function ancestorsOf(element: Element | null): readonly Element[] {
   const found: Element[] = [];
   for (let over = element?.parentElement; over; over = over.parentElement) found.push(over);
   return found;
+}
+
+/** Return what had the focus before, or what is nearest if that is not seen any more; null if it is gone. */
+function placeOf(before: Element | null): HTMLElement | null {
+  if (!(before instanceof HTMLElement) || !before.isConnected) return null;
+  return before.getClientRects().length > 0 ? before : placeNear(ancestorsOf(before));
 }
 
 /** Return where the focus goes, given what was around it, from within. */
