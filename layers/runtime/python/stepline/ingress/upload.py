@@ -26,6 +26,7 @@ from stepline.events.types import EventData, UploadedFile, UploadRefused, Upload
 from stepline.ingress.allow import check_rate, check_storage
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive, check_owner
+from stepline.log.owned_tail import refuse_absent
 from stepline.model.base import Value
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.file.attachment import Attachment, attachment_key, check_attachment
@@ -153,9 +154,10 @@ def read_upload(desk: UploadPorts, principal: Principal, conversation: str, uplo
     """
     lane = make_lane(principal.tenant, principal.project, conversation)
     upload = desk.uploads.get(lane, check_upload_id(upload_id))
-    check_owner(_tail(desk.ports, lane), principal.user)
     if upload is None or upload.user != principal.user:
-        raise NotFoundError("no such upload")
+        gone = refuse_absent(desk.ports, lane, principal.user)
+        raise gone if gone.reason == DELETED else NotFoundError("no such upload")
+    check_owner(_tail(desk.ports, lane), principal.user)
     if upload.has_expired(desk.ports.clock.now().timestamp()):
         verdict = FileVerdict(
             code="upload_expired", message="nothing was posted in time, or it was never judged"
