@@ -2,6 +2,7 @@ import pytest
 
 from stepline.adapters.aws.table import delta_pk
 from stepline.model.ids import Lane
+from stepline.model.usage import ModelCall, Usage
 from stepline.ports.relay import Delta, Deltas
 
 
@@ -73,3 +74,19 @@ def test_an_expired_piece_is_not_shown_though_it_is_still_stored(aws, lane):
     aws.clock.pause(3601)
     assert aws.deltas.since(lane, 7) == []
     assert aws.table.get(delta_pk(lane, 7), "answer#000000000", consistent=True) is not None
+
+
+def made(name: str, output: int = 1, *, cut: bool = False) -> ModelCall:
+    used = Usage(input_tokens=9, output_tokens=output, estimated=cut)
+    return ModelCall(role="decide", model="m", usage=used, nanos=3, priced=True, id=name)
+
+
+def test_a_noted_call_stands_as_it_was_noted_last_and_is_no_text(deltas, lane):
+    deltas.put(lane, 7, make_delta(0, "one"))
+    deltas.note(lane, 7, made("b", cut=True))
+    deltas.note(lane, 7, made("a"))
+    deltas.note(lane, 7, made("b", output=50))
+    deltas.note(lane, 8, made("c"))
+    assert deltas.notes(lane, 7) == [made("a"), made("b", output=50)]
+    assert deltas.notes(lane, 9) == []
+    assert deltas.since(lane, 7) == [make_delta(0, "one")]

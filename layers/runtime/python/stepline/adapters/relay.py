@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from stepline.delivery.posting import Left, PostAll, in_turn
 from stepline.errors import DependencyError, Gone, SteplineError
 from stepline.model.ids import Lane
+from stepline.model.usage import ModelCall
 from stepline.model.wire.event import DeltaFrame, encode_frame
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock
@@ -65,6 +66,7 @@ class ThreadedRelayStream:
     claim: int
     _queue: queue.SimpleQueue[tuple[str, str]] = field(default_factory=queue.SimpleQueue)
     _lanes: dict[str, _Lane] = field(default_factory=dict)
+    _notes: dict[str, ModelCall] = field(default_factory=dict)
     _quiet_until_s: dict[str, float] = field(default_factory=dict)
     _listeners: list[str] = field(default_factory=list)
     _listened_s: float = float("-inf")
@@ -77,6 +79,9 @@ class ThreadedRelayStream:
 
     def push(self, name: str, text: str) -> None:
         self._queue.put((name, text))
+
+    def note(self, call: ModelCall) -> None:
+        self._notes[call.id] = call  # the thread takes it within an interval of posts
 
     def close(self) -> None:
         self._queue.put(_END)
@@ -105,6 +110,7 @@ class ThreadedRelayStream:
                 posts, posted_s = self._post(at_s), at_s
             if ended or at_s - stored_s >= STORE_S or (stores and self._waiting("stored") >= PIECE_CHARS):
                 stores, stored_s = self._store(), at_s
+            self._store_notes()
             for lane in self._lanes.values():
                 lane.trim()
 
@@ -207,6 +213,19 @@ class ThreadedRelayStream:
             for piece in pieces:
                 self._lanes[piece.name].stored += len(piece.text)
         return True
+
+    def _store_notes(self) -> None:
+        """Store the noted calls; one that the table refuses is kept."""
+        for call in list(self._notes.values()):
+            if self._given_up:
+                return
+            try:
+                self.relay.deltas.note(self.lane, self.claim, call)
+            except DependencyError as error:
+                logger.warning("call not noted", extra={"code": error.reason})
+                return
+            if self._notes[call.id] is call:  # else it has ended meanwhile
+                del self._notes[call.id]
 
     def _rows(self) -> list[list[Delta]]:
         """Return the text to store, grouped into rows, since a lane's text is often a few words."""

@@ -56,6 +56,8 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
         if is_due(agent, timeline) and elsewhere(timeline.state, step, "decide") is None:
             return list_tools(attempt, timeline)
         attempt = replace(attempt, agent=equip(agent, timeline, ports.artifacts))
+    if step.attempt > 0:
+        journal.take_over(timeline.state.claim)
     with ports.signals.watch(journal.lane, timeline.n) as watch:
         attempt = replace(attempt, watch=watch)
         while (gone := elsewhere(timeline.state, step, "act")) is None:
@@ -130,12 +132,12 @@ def _run(
     """Run an action and put its result, or the task that runs it; `began` is its start, if that was put."""
     clock = attempt.ports.clock
     began_s, at = clock.monotonic_s(), utc(clock.now())
-    context = attempt.context(timeline, action, at)
+    tail, claim = began or timeline.tail, began.n if began else None
+    context = attempt.context(timeline, action, at, claim=claim or 0)
     output = run_tool(attempt.agent.registry, action, context)
     duration_ms = round((clock.monotonic_s() - began_s) * 1000)
     status = "task" if output.task else output.status
     logger.info("action run", extra={"tool_id": action.tool_id, "call_id": action.call_id, "status": status})
-    tail, claim = began or timeline.tail, began.n if began else None
     if output.task is not None:
         from stepline.loop.mcp.remote_task import keep_task  # noqa: PLC0415 - few calls become one
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
+from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
 from stepline.delivery.effect import publish
-from stepline.errors import SteplineError
+from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, elsewhere
 from stepline.log.journal import Draft, Journal
@@ -21,14 +23,17 @@ from stepline.model.decision import Action
 from stepline.model.entry import Entry, Steered, Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
-from stepline.model.usage import Usage, sum_usages
+from stepline.model.usage import ModelCall, Usage, sum_usages
 from stepline.ports.clock import Meter
 from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
+from stepline.ports.relay import RelayStream
 from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
 from stepline.ports.tenancy.metered_model import MeteredModel, Metering
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import Store, ToolContext
 from stepline.tools.sources import SourcePool
+
+logger = logging.getLogger(__name__)
 
 NOTHING = Usage()
 
@@ -121,12 +126,27 @@ class Attempt:
         """The model, whose calls are recorded."""
         return MeteredModel(model=self.model, metering=self.metering(self.claim))
 
+    def asked_beside(self, stream: RelayStream) -> MeteredModel:
+        """Return the model, whose calls are noted by the stream of the claim: it never waits for that."""
+        metering = replaced(self.metering(self.claim), note=stream.note)
+        return MeteredModel(model=self.model, metering=metering)
+
     def metering(self, claim: int) -> Metering:
         """Return where the calls that are made under a claim are recorded."""
-        return Metering(ledger=self.ports.ledger, prices=self.ports.policy.prices, at=self.now())
 
-    def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
-        """Return the context for the action's tool; only a cancellable tool gets a way to be cancelled."""
+        def note(call: ModelCall) -> None:
+            try:
+                self.ports.deltas.note(self.journal.lane, claim, call)
+            except DependencyError as error:
+                logger.warning("call not noted", extra={"code": error.reason})
+
+        return Metering(ledger=self.ports.ledger, prices=self.ports.policy.prices, at=self.now(), note=note)
+
+    def context(self, timeline: Timeline, action: Action, at: str, *, claim: int = 0) -> ToolContext:
+        """Return the context for the action's tool; only a cancellable tool gets a way to be cancelled.
+
+        `claim` is the one under which it runs, if it has one of its own.
+        """
         tools = self.agent.registry
         ends_early = action.tool_id in tools and tools.find(action.tool_id).spec.cancellable
         return ToolContext(
@@ -138,7 +158,7 @@ class Attempt:
             artifacts=self.ports.artifacts,
             timeline=timeline,
             caps=self.agent.caps,
-            metering=self.metering(timeline.state.claim),
+            metering=self.metering(claim or self.claim or timeline.state.claim),
             services=self.agent.services,
             search=self.ports.search,
             pages=self.ports.pages,

@@ -124,6 +124,8 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
     """
     lane = step.lane()
     journal = Journal(ports, lane, "close")
+    if code or step.attempt > 0:
+        journal.take_over(journal.tail(consistent=True).state.claim)
 
     def plan(tail: Batch) -> Draft | Step:
         state = tail.state
@@ -186,9 +188,7 @@ def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
     return Draft(entries=(entry,), state=next_round(state, tail.n + 1))
 
 
-def bill_of(
-    batches: Iterable[Batch], unrecorded: Iterable[ModelCall], state: State
-) -> tuple[ModelCall, ...]:
+def bill_of(batches: Iterable[Batch], unrecorded: Iterable[ModelCall], state: State) -> tuple[ModelCall, ...]:
     """Return the lines of the open turn's bill, from its batches and from the calls that its end will record.
 
     A batch by which the hook of the turn before ended is that turn's.

@@ -194,6 +194,7 @@ def _lost(attempt: Attempt) -> Usage | None:
 
 def _reopen(attempt: Attempt, tail: Batch) -> Batch | Step:
     step, journal = attempt.step, attempt.journal
+    journal.take_over(tail.state.claim)
 
     def plan(at: Batch) -> Draft | Step:
         if (gone := elsewhere(at.state, step, "decide")) is not None:

@@ -413,7 +413,7 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began:
     with closing(ports.relay.open(attempt.step.lane(), attempt.claim)) as stream:
         screen = Screen(stream, rules)
         try:
-            with attempt.asked.stream(request) as running, watch.calling(running.abort):
+            with attempt.asked_beside(stream).stream(request) as running, watch.calling(running.abort):
                 try:
                     stopped = _hear(attempt, running, parser, screen, guard=guard, times=times)
                 except SteplineError as error:

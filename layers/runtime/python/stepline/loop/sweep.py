@@ -122,6 +122,7 @@ def judge(ports: Ports, lane: Lane, tail: Batch) -> Literal["alive", "absent", "
 
 def _take_over(ports: Ports, lane: Lane, seen: Batch) -> Swept:
     journal = Journal(ports, lane, "sweep")
+    journal.take_over(seen.state.claim)
 
     def plan(tail: Batch) -> Draft | None:
         state = tail.state

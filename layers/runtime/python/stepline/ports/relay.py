@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
+from stepline.model.usage import ModelCall
 
 
 class RelayStream(Protocol):
@@ -16,6 +17,10 @@ class RelayStream(Protocol):
 
     def push(self, name: str, text: str) -> None:
         """Append `text` to the lane `name` of the stream."""
+        ...
+
+    def note(self, call: ModelCall) -> None:
+        """Store a model call of the claim's writer, as `Deltas.note` does; one that cannot be stored is no error."""
         ...
 
     def close(self) -> None:
@@ -47,6 +52,17 @@ class Delta(Value):
 class Deltas(Protocol):
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         """Store pieces, all or none; storing the same ones again has no effect. Several together cost less."""
+        ...
+
+    def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
+        """Store a model call beside the claim's text, in the place of what was noted of it before.
+
+        If the process that makes it dies, another one records it.
+        """
+        ...
+
+    def notes(self, lane: Lane, claim: int) -> list[ModelCall]:
+        """Return the noted calls of a claim, by id, by a strong read."""
         ...
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:

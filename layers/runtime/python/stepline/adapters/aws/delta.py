@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from stepline.adapters.aws.error import Item
 from stepline.adapters.aws.table import Table, delta_pk, key
+from stepline.model.usage import ModelCall
 from stepline.ports.relay import DELTA_TTL_S, Delta
 
 if TYPE_CHECKING:
     from stepline.model.ids import Lane
     from stepline.ports.clock import Clock
+
+
+NOTE: Final = ".call#"
+"""The beginning of the keys of noted calls: before that of every lane, whose names begin with a letter."""
 
 
 class DynamoDeltas:
@@ -39,8 +44,35 @@ class DynamoDeltas:
             }
         )
 
+    def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
+        expires_at = int(self._clock.now().timestamp()) + DELTA_TTL_S
+        self._table.put(
+            {
+                **key(delta_pk(lane, claim), f"{NOTE}{call.id}"),
+                "body": {"B": msgspec.json.encode(call)},
+                "expires_at": {"N": str(expires_at)},
+            }
+        )
+
+    def notes(self, lane: Lane, claim: int) -> list[ModelCall]:
+        rows = self._table.query(
+            "pk = :pk AND begins_with(sk, :note)",
+            {":pk": {"S": delta_pk(lane, claim)}, ":note": {"S": NOTE}},
+            ConsistentRead=True,
+        )
+        now = self._clock.now().timestamp()
+        return [
+            msgspec.json.decode(row["body"]["B"], type=ModelCall)
+            for row in rows
+            if int(row["expires_at"]["N"]) > now
+        ]
+
     def since(self, lane: Lane, claim: int) -> list[Delta]:
-        rows = self._table.query("pk = :pk", {":pk": {"S": delta_pk(lane, claim)}}, ConsistentRead=True)
+        rows = self._table.query(
+            "pk = :pk AND sk > :notes",
+            {":pk": {"S": delta_pk(lane, claim)}, ":notes": {"S": f"{NOTE}~"}},
+            ConsistentRead=True,
+        )
         now = self._clock.now().timestamp()
         live = (row for row in rows if int(row["expires_at"]["N"]) > now)
         return sorted(

@@ -6,6 +6,7 @@ import logging
 
 from stepline.errors import DependencyError, Gone
 from stepline.model.ids import Lane
+from stepline.model.usage import ModelCall
 from stepline.model.wire.event import DeltaFrame, encode_frame
 from stepline.ports.channel import Publisher, Subscriptions
 from stepline.ports.relay import Delta, Deltas
@@ -25,13 +26,19 @@ class MemoryRelayStream:
         self._sent[name] = off + len(text)
         self._relay.send(self._lane, self._claim, Delta(name=name, off=off, text=text))
 
+    def note(self, call: ModelCall) -> None:
+        try:
+            self._relay.deltas.note(self._lane, self._claim, call)
+        except DependencyError as error:
+            logger.warning("call not noted", extra={"code": error.reason})
+
     def close(self) -> None:
         """Do nothing: every piece was sent as it came."""
 
 
 class MemoryRelay:
     def __init__(self, *, deltas: Deltas, subscriptions: Subscriptions, publisher: Publisher) -> None:
-        self._deltas = deltas
+        self.deltas = deltas
         self._subscriptions = subscriptions
         self._publisher = publisher
 
@@ -41,7 +48,7 @@ class MemoryRelay:
     def send(self, lane: Lane, claim: int, delta: Delta) -> None:
         """Store one piece, then post it to the subscribers; failures of either are not raised."""
         try:
-            self._deltas.put(lane, claim, delta)
+            self.deltas.put(lane, claim, delta)
         except DependencyError as error:
             logger.warning("text not stored", extra={"code": error.reason})
         frame = encode_frame(

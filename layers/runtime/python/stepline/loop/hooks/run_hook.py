@@ -92,12 +92,16 @@ def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> Non
 
     def begin(at: Batch) -> Draft | None:
         since = [
-            entry for batch in journal.since(closing.n, upto=at.n, consistent=True) for entry in batch.entries
+            (batch.n, entry)
+            for batch in journal.since(closing.n, upto=at.n, consistent=True)
+            for entry in batch.entries
         ]
-        if not any(isinstance(entry, Started) and entry.call_id == call for entry in since):
+        started = (n for n, entry in since if isinstance(entry, Started) and entry.call_id == call)
+        if (claim := next(started, 0)) == 0:
             return Draft(entries=(Started(call_id=call),), state=at.state)
-        if any(_ends(entry, step) for entry in since):
+        if any(_ends(entry, step) for _, entry in since):
             return None
+        journal.take_over(claim)
         unknown = _unverified("post_run_hook", step, attempt.now())
         return Draft(entries=(unknown,), state=at.state)
 
@@ -105,7 +109,7 @@ def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> Non
     if began is None or any(_ends(entry, step) for entry in began.entries):
         return
     timeline = history.load(journal, segment=closing.state.segment, consistent=True)
-    entry = _run(attempt, timeline, "post_run_hook", hook)
+    entry = _run(dataclasses.replace(attempt, claim=began.n), timeline, "post_run_hook", hook)
 
     def end(at: Batch) -> Draft | None:
         between = journal.since(began.n, upto=at.n, consistent=True)

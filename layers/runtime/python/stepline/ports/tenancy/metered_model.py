@@ -61,10 +61,12 @@ class MeteredStream:
         self._usages = usages
         self._id = new_call_id()
         self._begun = False
+        self._entered = False
         self._recorded = False
 
     def __enter__(self) -> Self:
         self._running.__enter__()
+        self._entered = True
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -82,8 +84,14 @@ class MeteredStream:
                     self._metering.note(self._call(self._running.completion()))
                 if piece:
                     yield piece
-        finally:
+        except GeneratorExit:  # left in its midst: the end of the `with` block knows more
+            if not self._entered:
+                self._record()
+            raise
+        except BaseException:
             self._record()
+            raise
+        self._record()
 
     def abort(self) -> None:
         self._running.abort()
