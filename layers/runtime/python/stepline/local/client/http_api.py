@@ -34,7 +34,9 @@ from stepline.api.project_conversations import (
     TurnFilter,
 )
 from stepline.api.resources import NamedResource, Resource
+from stepline.api.tenancy.erasure_endpoints import ConversationErasure, PersonErasure
 from stepline.api.tenancy.limit_endpoints import NewLimits, OwnStanding, ScopeStanding
+from stepline.api.tenancy.user_export import ExportQuery, UserData
 from stepline.delivery.event_page import EventPage
 from stepline.ingress.access import Grant
 from stepline.ingress.upload import UploadGrant, UploadRequest, UploadStatus
@@ -461,3 +463,40 @@ class HttpApi(ApiTransport):
             ScopeStanding,
             body=body,
         )
+
+    def delete_conversation(self, conversation: str) -> ConversationErasure:
+        """Delete a conversation for good, with the turn that runs; the same answer again for one that is deleted."""
+        return self._ask("DELETE", f"/v1/conversations/{part(conversation)}", ConversationErasure)
+
+    def read_erasure(self, conversation: str) -> ConversationErasure:
+        """Read how far the erasure of a conversation is."""
+        return self._ask("GET", f"/v1/conversations/{part(conversation)}/erasure", ConversationErasure)
+
+    def erase_me(self, *, idempotency_key: str = "") -> PersonErasure:
+        """Erase the caller: all conversations that have begun, and whatever else is kept of them here."""
+        return self._ask("POST", "/v1/me/erasure", PersonErasure, key=idempotency_key)
+
+    def read_my_erasure(self) -> PersonErasure:
+        """Read how far the caller's erasure is."""
+        return self._ask("GET", "/v1/me/erasure", PersonErasure)
+
+    def erase_user(self, tenant: str, project: str, user: str, *, idempotency_key: str = "") -> PersonErasure:
+        """Erase a user of the project, as an admin of it or of the tenant, with what was counted for them."""
+        return self._ask(
+            "POST",
+            f"/v1/tenants/{part(tenant)}/projects/{part(project)}/users/{rest(user)}/erasure",
+            PersonErasure,
+            key=idempotency_key,
+        )
+
+    def read_user_erasure(self, tenant: str, project: str, user: str) -> PersonErasure:
+        """Read how far the erasure of a user is, as an admin."""
+        return self._ask(
+            "GET",
+            f"/v1/tenants/{part(tenant)}/projects/{part(project)}/users/{rest(user)}/erasure",
+            PersonErasure,
+        )
+
+    def export_me(self, *, after: str = "") -> UserData:
+        """Export what is kept of the caller: each page has some turns of one conversation, with all that belongs to them."""
+        return self._ask("GET", "/v1/me/export", UserData, query=ExportQuery(after=after))
