@@ -20,7 +20,7 @@ from stepline.ingress.upload import UploadRequest
 from stepline.local.client.api_transport import ApiError
 from stepline.local.client.http_api import HttpApi
 from tests.security.every_endpoint import FILE, World, make_world, name, row_of, values
-from tests.support.api_caller import Caller
+from tests.security.strangers import Stranger
 from tests.support.api_server import TOKEN, ApiServer, served
 from tests.support.conversation import LANE
 
@@ -51,7 +51,7 @@ def kept() -> World:
 
 @contextmanager
 def client_of(world: World) -> Iterator[HttpApi]:
-    server = ApiServer(Caller(world.conversation.ports, role="tenant_admin"))
+    server = ApiServer(world.caller(Stranger(role="tenant_admin")))
     with served(server) as url, closing(HttpApi(url, lambda: TOKEN)) as client:
         yield client
     assert server.failures == []
@@ -79,7 +79,8 @@ def ask(api: HttpApi, endpoint: Endpoint, world: World) -> Any:
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=name)
 def test_a_method_returns_what_its_endpoint_answered(router: Recorded, endpoint: Endpoint) -> None:
-    world = make_world() if row_of(endpoint).destroys else kept()
+    world = make_world() if row_of(endpoint).spoils else kept()
+    world.prepare(endpoint)
     with client_of(world) as api:
         got = ask(api, endpoint, world)
     sent = router.answers[-1]

@@ -41,7 +41,8 @@ def links() -> Iterator[tuple[str, str]]:
     for source, (_, _, operation) in OPERATIONS.items():
         for answer in operation["responses"].values():
             for name in answer.get("links", {}):
-                yield source, name
+                if name not in ROWS or not ROWS[name].behind:
+                    yield source, name
 
 
 def ask(caller: Caller, called: str, names: dict[str, str], query: dict[str, str]) -> Any:

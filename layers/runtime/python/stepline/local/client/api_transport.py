@@ -91,7 +91,9 @@ class ApiTransport:
         key: str = "",
     ) -> Answer:
         """Return the answer of an endpoint. Raises ApiError; DependencyError `api_unreachable`."""
-        found = self._exchange(method, path, query, body, key, HTTPStatus.OK, HTTPStatus.CREATED)
+        found = self._exchange(
+            method, path, query, body, key, HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED
+        )
         try:
             return msgspec.json.decode(found.data, type=answer)
         except msgspec.MsgspecError as error:

@@ -266,7 +266,7 @@ class HttpApi(ApiTransport):
         )
 
     def get_receipts(self, conversation: str) -> Receipts:
-        """Get what each turn and each round took in tokens, time and, where prices are known, dollars."""
+        """Get what each turn and each round took in tokens, time, services and, where prices are known, dollars."""
         return self._ask("GET", f"/v1/conversations/{part(conversation)}/receipts", Receipts)
 
     def export(self, conversation: str) -> ConversationExport:
