@@ -8,6 +8,7 @@ import pytest
 
 from stepline.adapters.memory.mcp.mcp_server import MemoryServer, said
 from stepline.errors import ToolError
+from stepline.ingress.delete import delete_conversation
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, RemoteTask, Resulted, Started
 from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, TASK_LOST, UNREACHABLE
@@ -132,6 +133,16 @@ def test_a_steer_cancels_the_task(kind: Any) -> None:
     conversation.drive(conversation.now())
     (result,) = conversation.entries(Resulted)
     assert (result.error["code"], crm.server.cancelled, crm.polled) == ("cancelled", ["t1"], [])
+
+
+@pytest.mark.parametrize("next_state", ["decide", "act"])
+def test_a_deletion_cancels_the_task_and_ends_the_execution(next_state: str) -> None:
+    crm = Crm(10**9)
+    conversation = begun(crm)
+    delete_conversation(conversation.ports, LANE, conversation.tail.state.owner)
+    step = getattr(conversation, next_state)()
+    assert (step.route, crm.server.cancelled, crm.polled) == ("stop", ["t1"], [])
+    assert conversation.entries(Resulted) + conversation.entries(Closed) == []
 
 
 def test_a_task_whose_record_came_too_late_is_cancelled() -> None:

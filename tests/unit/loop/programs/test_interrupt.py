@@ -6,6 +6,7 @@ import pytest
 
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.errors import DependencyError
+from stepline.ingress.delete import delete_conversation, redo_deletion
 from stepline.loop.programs.interrupt import LOOKS, interrupt
 from stepline.loop.programs.make_outcome import STARTED
 from stepline.metrics import EXEC_SECONDS_SPARED, PROGRAMS_CANCELLED, PROGRAMS_FAILED, PROGRAMS_LOST
@@ -141,6 +142,21 @@ def test_a_steer_ends_the_wait_and_the_task_of_a_program_that_runs(conversation)
     assert (entry.status, entry.error["code"]) == ("unverified", "unverified")
     assert "user steered while the program ran" in entry.error["message"]
     assert conversation.entries(Closed)[0].answer == "as you wish"
+    conversation.sweep()
+    assert conversation.left() == {}
+
+
+def test_the_task_of_a_conversation_that_was_deleted_is_ended_and_its_secret_goes(conversation):
+    def fate(task: Started) -> None:
+        delete_conversation(conversation.ports, LANE, conversation.tail.state.owner)
+        assert task.token not in conversation.tasks.ended
+        assert redo_deletion(conversation.ports, LANE)
+        assert conversation.tasks.ended[task.token][0] == STEERED
+
+    conversation.fate = fate
+    conversation.send()
+    conversation.run()
+    assert conversation.entries(Resulted) + conversation.entries(Closed) == []
     conversation.sweep()
     assert conversation.left() == {}
 

@@ -69,6 +69,10 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
                 return done
             timeline = attempt.follow(done) if done else attempt.load(consistent=True)
     leave(ports, journal.lane, timeline.state)
+    if timeline.state.deleted and agent.servers is not None:
+        from stepline.loop.mcp.remote_task import abandon_task  # noqa: PLC0415 - few conversations are deleted here
+
+        abandon_task(attempt, timeline)
     return gone
 
 

@@ -248,7 +248,14 @@ def _pause(attempt: Attempt, state: State) -> Step:
 
 
 def _await_task(attempt: Attempt, timeline: Timeline, gone: Step) -> Step:
-    """Return the step to go to, or the one that waits on if that asks for a task that is not due yet."""
+    """Return the step to go to, or the one that waits on if that asks for a task that is not due yet.
+
+    The task of a conversation that was deleted is cancelled.
+    """
+    if timeline.state.deleted and attempt.agent.servers is not None:
+        from stepline.loop.mcp.remote_task import abandon_task  # noqa: PLC0415 - few conversations are deleted here
+
+        abandon_task(attempt, timeline)
     left_ms = attempt.step.due_ms - attempt.now_ms()
     if left_ms <= 0 or gone.route == "stop" or not timeline.state.running or steer_of(timeline) is not None:
         return gone

@@ -3,12 +3,13 @@
     Act     puts `started` with the task, and leaves; or asks for the task, and puts its result or leaves again
     Decide  lets the state machine wait until the task is due, and looks for a steer meanwhile
 
-Whoever finds the task in the log asks for it, and nobody calls the tool again. A steer, and the end of its time, cancel it.
+Whoever finds the task in the log asks for it, and nobody calls the tool again. A steer, the end of its time, and the deletion of its conversation cancel it.
 Source: docs/how-to/connect-an-mcp-server.md#long-calls.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from datetime import datetime, timedelta
 from typing import Final
@@ -18,11 +19,12 @@ from msgspec.structs import replace
 from stepline.errors import ToolError
 from stepline.log.fence import onward, standing
 from stepline.loop.attempt import Attempt
+from stepline.loop.mcp.turn_tools import equip
 from stepline.loop.settle_action import put_started, record, result_of
 from stepline.loop.steer import steer_of
 from stepline.model.batch import Batch
 from stepline.model.decision import Action
-from stepline.model.entry import RemoteTask, Started
+from stepline.model.entry import ApprovalAnswered, Decided, RemoteTask, Resulted, Started
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.ports.mcp.mcp_server import TIMEOUT, UNREACHABLE
@@ -120,6 +122,31 @@ def _ask(
     if poll is None:
         raise ToolError("the tool has no tasks any more", code=UNAVAILABLE)
     return poll(task.id, context)
+
+
+def abandon_task(attempt: Attempt, timeline: Timeline) -> None:
+    """Cancel the task of a call of a conversation that was deleted; nobody waits for it any more."""
+    opened = timeline.history[-1].opened if timeline.history else 0
+    actions: dict[str, Action] = {}
+    running: dict[str, RemoteTask] = {}
+    for batch in timeline.since(opened):
+        for entry in batch.entries:
+            match entry:
+                case Decided():
+                    actions |= {action.call_id: action for action in entry.actions}
+                case ApprovalAnswered(action=action) if action is not None:
+                    actions[action.call_id] = action
+                case Started(call_id=call, task=task) if task is not None:
+                    running[call] = task
+                case Resulted(call_id=call):
+                    running.pop(call, None)
+                case _:
+                    pass
+    if not running:
+        return
+    attempt = dataclasses.replace(attempt, agent=equip(attempt.agent, timeline, attempt.ports.artifacts))
+    for call, task in running.items():
+        _cancel(attempt, actions[call], task, attempt.context(timeline, actions[call], attempt.now()))
 
 
 def _cancel(attempt: Attempt, action: Action, task: RemoteTask, context: ToolContext) -> None:
