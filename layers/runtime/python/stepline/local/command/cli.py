@@ -42,6 +42,8 @@ from stepline.local.command.function_log import logs
 from stepline.local.command.knowledge_space import knowledge
 from stepline.local.command.memory import memory
 from stepline.local.command.new import new
+from stepline.local.command.tenancy.cost import cost
+from stepline.local.command.tenancy.erasing import delete, erasures, export_user
 from stepline.local.command.workspace import workspace
 from stepline.local.terminal.output import progress, render_status
 
@@ -240,6 +242,10 @@ for command in (
     token,
     event_source,
     export,
+    cost,
+    export_user,
+    delete,
+    erasures,
     workspace,
     knowledge,
     memory,

@@ -1,0 +1,1 @@
+"""Commands of limits, costs and erasure."""

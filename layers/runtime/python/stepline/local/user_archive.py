@@ -1,0 +1,153 @@
+"""A user's data as one zip: every conversation with its turns, files, feedback, memory and receipts, and the limits.
+
+    index.json                                      whose it is, of when, and what could not be fetched
+    limits.json                                     limits and what is used of them
+    conversations/<name>/conversation.json          its row of the list
+    conversations/<name>/receipts.json              what its turns cost
+    conversations/<name>/{memory,feedback}.jsonl    a row a line
+    conversations/<name>/documents/<kind>.json      the documents of the export, a turn's with its id
+    conversations/<name>/files/<path>               the files, by their logical paths
+
+Source: docs/concepts/erasure.md#export.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import msgspec
+import urllib3
+
+from stepline.adapters.http_pool import make_pool
+from stepline.errors import InputError, SteplineError
+from stepline.local.client.api_transport import ApiError
+from stepline.model.base import Value
+
+if TYPE_CHECKING:
+    from stepline.api.tenancy.user_export import ExportedFile, UserData
+    from stepline.local.client.http_api import HttpApi
+
+TIMEOUT_S: Final = 60.0
+Fetch = Callable[[str], bytes]
+"""Returns the bytes at an address. Raises SteplineError."""
+
+
+class Archive(Value):
+    """A zip that was written: how many conversations and files it has, and the paths of files that it lacks."""
+
+    path: str
+    conversations: int
+    files: int
+    missing: tuple[str, ...] = ()
+
+
+def write_archive(api: HttpApi, path: Path, *, fetch: Fetch | None = None) -> Archive:
+    """Write the data of the API's caller into a new file.
+
+    Raises InputError `not_writable`: there is one, or it cannot be written. Raises ApiError, DependencyError.
+    """
+    try:
+        with ZipFile(path, "x", ZIP_DEFLATED) as archive:
+            return _Writer(archive, path, fetch or fetch_file).write(api)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}", code="not_writable") from error
+
+
+def fetch_file(url: str) -> bytes:
+    """Return the bytes at a short-lived address. Raises InputError `file_not_fetched`."""
+    try:
+        answer = make_pool(url).request("GET", url, timeout=TIMEOUT_S, retries=2)
+    except urllib3.exceptions.HTTPError as error:
+        raise InputError("a file's address does not answer", code="file_not_fetched") from error
+    if answer.status >= 300:
+        raise InputError(f"a file's address answers {answer.status}", code="file_not_fetched")
+    return bytes(answer.data)
+
+
+class _Writer:
+    """Writes pages into an archive; rows of one conversation are kept until its last page."""
+
+    def __init__(self, archive: ZipFile, path: Path, fetch: Fetch) -> None:
+        self._archive, self._path, self._fetch = archive, path, fetch
+        self._conversations: dict[str, dict[str, list[Any]]] = {}
+        self._files = 0
+        self._missing: list[str] = []
+
+    def write(self, api: HttpApi) -> Archive:
+        about: dict[str, Any] = {}
+        for page in _pages(api):
+            about = {"tenant": page.tenant, "project": page.project, "user": page.user, "at": page.at}
+            self._write_page(api, page)
+        for name, rows in self._conversations.items():
+            for kind, found in rows.items():
+                text = "".join(f"{msgspec.json.encode(row).decode()}\n" for row in found)
+                self._archive.writestr(f"conversations/{name}/{kind}.jsonl", text)
+        self._put("limits.json", api.read_limits())
+        made = Archive(
+            path=str(self._path),
+            conversations=len(self._conversations),
+            files=self._files,
+            missing=tuple(self._missing),
+        )
+        counts = {"conversations": made.conversations, "files": made.files, "missing": list(made.missing)}
+        self._put("index.json", {**about, **counts})
+        return made
+
+    def _write_page(self, api: HttpApi, page: UserData) -> None:
+        row = page.conversation
+        if row is None:
+            return
+        folder = f"conversations/{row.conversation}"
+        if row.conversation not in self._conversations:
+            self._conversations[row.conversation] = {"memory": [], "feedback": []}
+            self._put(f"{folder}/conversation.json", row)
+            self._put(f"{folder}/receipts.json", _receipts(api, row.conversation))
+        rows = self._conversations[row.conversation]
+        rows["memory"] += page.memory
+        rows["feedback"] += page.feedback
+        for document in page.documents:
+            kind = document.kind.removeprefix("artifact:").replace(":", ".")
+            turn = document.payload.get("turn_id", "")
+            self._put(f"{folder}/documents/{kind}{f'.{turn}' if turn else ''}.json", document.payload)
+        for file in page.files:
+            self._write_file(folder, file)
+
+    def _write_file(self, folder: str, exported: ExportedFile) -> None:
+        file = exported.file
+        turn, _, rest = file.logical_path.removeprefix("fi:").partition(".")
+        name = f"{folder}/files/{turn}/{rest or file.filename}"
+        try:
+            body = self._fetch(exported.url)
+        except SteplineError:
+            self._missing.append(name)
+            return
+        if hashlib.sha256(body).hexdigest() != file.sha256:
+            self._missing.append(name)
+            return
+        self._archive.writestr(name, body)
+        self._files += 1
+
+    def _put(self, name: str, value: Any) -> None:
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=1)
+        self._archive.writestr(name, f"{text}\n")
+
+
+def _pages(api: HttpApi) -> Iterator[UserData]:
+    page = api.export_me()
+    yield page
+    while page.next:
+        page = api.export_me(after=page.next)
+        yield page
+
+
+def _receipts(api: HttpApi, conversation: str) -> Any:
+    """Return the receipts of a conversation; an object without any if it was deleted since."""
+    try:
+        return api.get_receipts(conversation)
+    except ApiError as error:
+        return {"code": error.reason}
