@@ -131,6 +131,8 @@ _RECALLS: Final = (
     _EMBEDS,
 )
 """For roles that search memory."""
+_FORGETS: Final = _right("s3vectors", "ListVectors GetVectors DeleteVectors", "memory")
+"""What is stored beside vectors says whose they are."""
 
 _LOGS: Final = f"exec/*/{LOG}"
 """The logs of running programs; beside them are rights and requests, which are for `act` and `execute`."""
@@ -215,6 +217,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             LOG=_OPENS,
             CONV=_TALK,
             USER="Query DeleteItem",
+            DELTA="Query",
             LIMITS="BatchGetItem",
             ACCOUNT=_LIMITED,
             SLOT=_SLOTS,
@@ -249,6 +252,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             LOG=_LOG,
             CONV="Query UpdateItem DeleteItem",
             USER="DeleteItem",
+            DELTA="Query PutItem",
             SLOT=_FREES,
             COST="PutItem",
         ),
@@ -299,6 +303,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             # The hook behind the close may rate the turn.
             CONV="Query PutItem UpdateItem DeleteItem ConditionCheckItem",
             USER="Query DeleteItem",
+            DELTA="Query PutItem",
             ACCOUNT=_ACCOUNT,
             SLOT=_FREES,
             CHARGE=_CHARGE,
@@ -318,6 +323,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             CONV="Query UpdateItem DeleteItem",
             USER="Query DeleteItem",
             EXEC="GetItem DeleteItem",
+            DELTA="Query",
             ACCOUNT=_ACCOUNT,
             SLOT=_FREES,
             CHARGE=_CHARGE,
@@ -339,15 +345,17 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "eraser": (
         *_rows(
             LOG="Query PutItem BatchWriteItem",
-            CONV="GetItem Query PutItem UpdateItem BatchWriteItem",
-            USER="Query BatchWriteItem",
+            CONV="GetItem Query PutItem UpdateItem DeleteItem BatchWriteItem",
+            SOCKET="GetItem DeleteItem",
+            USER="Query DeleteItem BatchWriteItem",
+            TICKET="Query DeleteItem",
             DELTA="Query BatchWriteItem",
             UPLOAD="Query BatchWriteItem",
             COST="Query BatchWriteItem",
             SLOT=_FREES,
             CHARGE=f"{_CHARGE} Query BatchWriteItem",
             ACCOUNT=f"{_ACCOUNT} Query DeleteItem",
-            LIMITS="DeleteItem",
+            LIMITS="BatchGetItem DeleteItem",
             PERSON="GetItem PutItem",
         ),
         _right("dynamodb", "Query", "lanes", "erase", "erase_user"),
@@ -355,6 +363,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("s3", "ListBucketVersions", "absence", *_CONTENT.split()),
         _right("s3", "DeleteObjectVersion", "objects", *_CONTENT.split()),
         *_objects(reads="mem", writes="mem tomb", finds="mem"),
+        _FORGETS,
         _right("execute-api", "ManageConnections", "endings"),
         _POSTS,
         _TELLS,

@@ -32,8 +32,11 @@ def _policies(*roles: str) -> tuple[str, ...]:
 
 
 _INGRESS: Final = ("ingress/Api", "ingress/Authorizer", "ingress/Socket")
-_LOOP: Final = ("loop/Act", "loop/Close", "loop/Decide", "loop/Output", "loop/Preflight", "loop/Sweeper")
-_SOCKET, _ACT, _CLOSE, _DECIDE, _OUTPUT, _PREFLIGHT, _SWEEPER = (
+_LOOP: Final = (
+    *("loop/Act", "loop/Close", "loop/Decide", "loop/Eraser"),
+    *("loop/Output", "loop/Preflight", "loop/Sweeper"),
+)
+_SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _OUTPUT, _PREFLIGHT, _SWEEPER = (
     f"{function}/Role" for function in ("ingress/Socket", *_LOOP)
 )
 _EVENTS: Final = "loop/EventSource/Role"
@@ -143,42 +146,44 @@ ACKNOWLEDGED: Final = (
     # --- cannot be named before it exists
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/att/*]",
-        places=_policies(_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _PREFLIGHT, _SWEEPER),
+        places=_policies(
+            _API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _PREFLIGHT, _SWEEPER
+        ),
         reason="Attachments: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/out/*]",
-        places=_policies(_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _SWEEPER),
         reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/quarantine/*]",
-        places=_policies(_API, _PREFLIGHT),
+        places=_policies(_API, _ERASER, _PREFLIGHT),
         reason="Files that clients post: keys are made for each slot, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/git/*]",
-        places=_policies(_CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_CLOSE, _DECIDE, _ERASER, _SWEEPER),
         reason="Versions of a conversation's project: keys are made for each turn, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/seg/*]",
-        places=_policies(_API, _SEARCH, _SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_API, _SEARCH, _SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _SWEEPER),
         reason="Segments of folded logs: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/mem/*]",
-        places=_policies(_ACT, _SEARCH),
+        places=_policies(_ACT, _ERASER, _SEARCH),
         reason="Segments of users' memory: keys are made for each user, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/store/*]",
-        places=_policies(_ACT, _CLOSE, _DECIDE),
+        places=_policies(_ACT, _CLOSE, _DECIDE, _ERASER),
         reason="Values that a bundle keeps: keys are made for each user, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/exec/*]",
-        places=_policies(_ACT),
+        places=_policies(_ACT, _ERASER),
         reason="Objects of a run: keys are made for each call, below the one prefix of their class.",
     ),
     Acknowledgement(
@@ -188,8 +193,20 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:execute-api:…/live/POST/@connections/*]",
-        places=_policies(_API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _OUTPUT, _PREFLIGHT, _SWEEPER),
+        places=_policies(
+            _API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _OUTPUT, _PREFLIGHT, _SWEEPER
+        ),
         reason="Connections get their ids when they open; one method on one stage of one API.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…/tomb/*]",
+        places=_policies(_ERASER),
+        reason="Tombstones of deleted conversations: keys end in the hash of a name, below the one prefix of their class.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:execute-api:…/live/DELETE/@connections/*]",
+        places=_policies(_ERASER),
+        reason="Connections get their ids when they open; those of a person who was erased are closed, on one stage of one API.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:states:…:execution:…:*]",
@@ -198,12 +215,12 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:secretsmanager:…:secret:stepline/…/exec/*]",
-        places=_policies(_SOCKET, _EVENTS, _ACT, _SWEEPER, "exec/TaskRole"),
+        places=_policies(_SOCKET, _EVENTS, _ACT, _ERASER, _SWEEPER, "exec/TaskRole"),
         reason="A run is handed over in a secret under a fresh name; those of one stage, for as long as a task starts.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:ecs:…:task/…-exec/*]",
-        places=_policies(_SOCKET, _EVENTS, _SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _ERASER, _SWEEPER),
         reason="Tasks get their ids when they start; those of one cluster.",
     ),
     Acknowledgement(
@@ -223,7 +240,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…Memory…/index/*]",
-        places=_policies(_ACT, _CLOSE, _SEARCH, _SWEEPER),
+        places=_policies(_ACT, _CLOSE, _ERASER, _SEARCH, _SWEEPER),
         reason="An index is made for each project when its first turn ends; those of the stage's one vector bucket.",
     ),
     Acknowledgement(
@@ -234,7 +251,7 @@ ACKNOWLEDGED: Final = (
     # --- AWS offers no resource for it; tests/stacks/test_access.py names these actions
     Acknowledgement(
         finding="IAM5[Resource::*]",
-        places=_policies(_SOCKET, _EVENTS, _SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _ERASER, _SWEEPER),
         reason="`ecs:ListTasks` knows no resource for tasks; its condition names the cluster.",
     ),
     Acknowledgement(

@@ -20,8 +20,11 @@ from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.aws.tenancy.account import DynamoAccounts
 from stepline.adapters.aws.tenancy.costs import DynamoCosts
+from stepline.adapters.aws.tenancy.eraser_call import EraserCall
 from stepline.adapters.aws.tenancy.erasure import AwsErasure
+from stepline.adapters.aws.tenancy.user_erasure import DynamoUserErasures
 from stepline.adapters.aws.ticket import DynamoTickets
+from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.upload.quarantine import S3Quarantine
@@ -30,6 +33,7 @@ from stepline.bootstrap.event_source import EventSource
 from stepline.bundle.assembly import build_agent
 from stepline.delivery.posting import Posting
 from stepline.errors import NotFoundError, UnknownOutcome
+from stepline.ingress.erase_user import ErasurePorts
 from stepline.ingress.message import receive
 from stepline.log.timeline_cache import History
 from stepline.model.program.execution import Limits, RuntimeProfile, TaskConfig
@@ -137,7 +141,8 @@ class Calls:
             values = params["ExpressionAttributeValues"]
             key = values.get(":pk", values.get(":user", {})).get("S", "")
             of_lanes = params.get("IndexName") == LANE_INDEX
-            self.note("dynamodb:Query", values[":shard"]["S"] if of_lanes else word(key))
+            shard = values.get(":shard") or values.get(":kind")
+            self.note("dynamodb:Query", shard["S"] if of_lanes else word(key))
         elif name in ("BatchGetItem", "BatchWriteItem"):
             for pk in batch_keys(params):
                 self.note(f"dynamodb:{name}", word(pk))
@@ -198,6 +203,7 @@ class Log(DynamoLog):
 
     def __init__(self, table):
         super().__init__(table)
+        self.table = table
         self.looked = threading.Event()
 
     def get(self, lane, n, *, consistent=True):
@@ -224,6 +230,12 @@ class Publisher(MemoryPublisher):
         if self.calls.principal:
             self.calls.note("execute-api:ManageConnections", "connections")
         super().post(connection, frame)
+
+
+    def close(self, connection):
+        if self.calls.principal:
+            self.calls.note("execute-api:ManageConnections", "endings")
+        super().close(connection)
 
 
 class Cloud(Conversation):
@@ -266,6 +278,15 @@ class Cloud(Conversation):
         agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=60)))
         places = dataclasses.replace(agent.execution, places=frozenset({"remote"}))
         self.agent = dataclasses.replace(agent, execution=places)
+
+    def desk(self):
+        """Return the ports of erasure, as the functions wire them."""
+        return ErasurePorts(
+            ports=dataclasses.replace(self.ports, memory=EmbeddedMemoryIndex(self.ports)),
+            erasure=self.ports.erasure,
+            users=DynamoUserErasures(self.ports.log.table, self.clock),
+            wake=EraserCall("arn:aws:lambda:us-east-1:123456789012:function:stepline-prod-eraser:live"),
+        )
 
     def batches(self, lane=LANE):
         with self.calls.by(""):

@@ -203,11 +203,11 @@ def test_only_who_is_named_may_speak_for_users(prod, dev):
     assert "EventSourceRole" not in dev.roles.trusts
 
 
-def test_a_service_that_submits_events_reads_no_stream_no_ticket_and_no_model_key(prod):
+def test_a_service_that_submits_events_reads_no_ticket_no_segment_and_no_model_key(prod):
     lines = str(prod.roles.lines("EventSourceRole"))
     assert not any(
         word in lines
-        for word in ("DELTA#", "TICKET#", "RATE#", "secret:model", "<Artifacts>/seg", "<Artifacts>/exec")
+        for word in ("TICKET#", "RATE#", "COST#", "secret:model", "<Artifacts>/seg", "<Artifacts>/exec")
     )
     assert "states:StopExecution" not in lines
 

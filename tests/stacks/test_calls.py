@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 from http import HTTPStatus
 
 import boto3
@@ -22,7 +23,7 @@ from stepline.api.router import Request, Router
 from stepline.delivery.program_log import post_log
 from stepline.ingress.access import issue_ticket
 from stepline.ingress.admit import Arrival
-from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.ingress.erase_user import erase_all
 from stepline.ingress.event_validation import take_event
 from stepline.ingress.upload import (
     SLOT_S,
@@ -32,13 +33,12 @@ from stepline.ingress.upload import (
     read_upload,
     start_upload,
 )
-from stepline.log.erase_conversation import erase_pending
 from stepline.log.timeline_cache import History
 from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.entry import ApprovalRequested, Decided
-from stepline.model.file.upload_slot import LATE_S, quarantine_key
+from stepline.model.file.upload_slot import LATE_S, QUARANTINE, quarantine_key
 from stepline.model.ids import execution_name
 from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.model.path import exec_key
@@ -122,8 +122,7 @@ def tell(conversation):
     search_over_http(conversation)
     take_files(conversation)
     delete_it(conversation)
-    with conversation.acting("socket"):
-        conversation.ports.subscriptions.disconnect("k1")
+    erase_its_user(conversation)
 
 
 def come_in(conversation):
@@ -191,18 +190,45 @@ def rate_a_turn(conversation, caller):
 
 
 def delete_it(conversation):
-    """It is deleted while a program runs in a task; what was said goes in two passes, a day apart."""
-    ports = conversation.ports
+    """It is deleted while a program runs in a task, a file waits for its judge, and two listen, one of whom has gone."""
+    desk = conversation.desk()
     conversation.say("and then it is over")
     start_elsewhere(launch(conversation).launch)
+    lose_a_listener(conversation)
+    with conversation.calls.by(""):
+        conversation.ports.artifacts.put(f"{QUARANTINE}/{LANE.prefix()}/late", b"x", mime="text/plain")
+    url = f"/v1/conversations/{LANE.conversation}"
     with conversation.acting("api"):
-        delete_conversation(ports, LANE, USER)
+        caller = Caller(conversation.ports)
+        caller.services = dataclasses.replace(caller.services, erasing=desk)
+        caller.ask("DELETE", url)
+        caller.get(f"{url}/erasure")
+    with conversation.calls.by("eraser"):
+        erase_all(desk, until_s=math.inf)
+    with conversation.calls.by("socket"):
+        conversation.ports.subscriptions.disconnect("k1")
+
+
+def erase_its_user(conversation):
+    """They are connected, and have a ticket; an admin has them erased. All goes in passes, the last a day later."""
+    desk = conversation.desk()
+    with conversation.calls.by("socket"):
+        conversation.ports.subscriptions.connect("k1", ME)
+        conversation.ports.subscriptions.watch("k1", ME)
+        conversation.ports.subscriptions.subscribe(replace(LANE, conversation="other"), "k1", FAR, USER)
+    with conversation.calls.by("api"):
+        issue_ticket(conversation.ports, ME, "wss://x")
+        caller = Caller(conversation.ports, user="admin", role="tenant_admin")
+        caller.services = dataclasses.replace(caller.services, erasing=desk)
+        url = f"/v1/tenants/{LANE.tenant}/projects/{LANE.project}/users/{USER}/erasure"
+        caller.ask("POST", url)
+        caller.get(url)
     for _ in range(3):
         with conversation.calls.by("eraser"):
-            redo_deletion(ports, LANE)
-            erase_pending(ports, ports.erasure)
+            erase_all(desk, until_s=math.inf)
         conversation.clock.pause(86_400)
-    assert not ports.erasure.pending(before="9")
+    assert not desk.erasure.pending(before="9")
+    assert not desk.users.pending()
 
 
 def search_over_http(conversation):
@@ -252,7 +278,7 @@ def wait_for_a_person(conversation):
 def look_back(conversation):
     """The agent lists the turns of all of the user's conversations, and searches them: rows are packed, and read again."""
     with conversation.acting("decide") as step:
-        conversation.decide(step)
+        conversation.decide(replace(step, attempt=1))  # the one before has died
     with conversation.acting("act") as step:
         conversation.act(step)
         scope = MemoryScope(tenant=LANE.tenant, project=LANE.project, user=USER)

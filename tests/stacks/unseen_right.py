@@ -28,11 +28,14 @@ SELDOM = {
         *{("s3:GetObject", "out"), ("s3:PutObject", "out")},
         *{("s3:PutObject", "git"), ("s3:ListBucket", "git")},
     },
-    # A hook behind the close tells something, which is no news for a list of conversations, or rates the turn.
+    # A hook behind the close tells something, which is no news for a list of conversations, rates the turn or asks the
+    # model.
     "close": {
         *{("dynamodb:Query", "CONV#*"), ("dynamodb:PutItem", "CONV#*")},
-        ("dynamodb:ConditionCheckItem", "CONV#*"),
+        *{("dynamodb:ConditionCheckItem", "CONV#*"), ("dynamodb:PutItem", "DELTA#*")},
     },
+    # A tool of the bundle that asks the model, and a worker that died while one did.
+    "act": {("dynamodb:PutItem", "DELTA#*"), ("dynamodb:Query", "DELTA#*")},
     # An effect of a deletion that the API did not carry out.
     "eraser": SETTLED - {("dynamodb:GetItem", "CHARGE#*")},
     # A round that begins before the turn before it is saved.
