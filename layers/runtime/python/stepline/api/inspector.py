@@ -101,8 +101,11 @@ def get_blocks(call: Call[BlockQuery, None]) -> BlocksView:
 
 
 def get_receipts(call: Call[Nothing, None]) -> Receipts:
-    """Get what each turn and each round took in tokens, time and, where prices are known, dollars."""
-    return make_receipts(_log(call))
+    """Get what each turn and each round took in tokens, time, services and, where prices are known, dollars."""
+    journal, tail = call.tail()
+    batches = journal.since(0, upto=tail.n, consistent=True)
+    prices = call.ports.of(tail.state.bundle).policy.prices
+    return make_receipts(batches, call.ports.costs.of(journal.lane), prices)
 
 
 def export(call: Call[Nothing, None]) -> ConversationExport:

@@ -1,15 +1,18 @@
-"""Receipts: what each turn and each of its rounds took, in tokens, dollars and time, from the log alone.
+"""Receipts: what each turn and each of its rounds took, in tokens, dollars, time and services.
 
-Dollars are told where the price of a call is known; tokens always are.
+Model calls are in the log, a row each, with the price that they had when they were made. What AWS bills is in the rows that
+invocations leave beside it; one whose process died leaves none, and the receipt says how many did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from stepline.events.derive_close import usage_line
+from stepline.events.types import UsageLine
 from stepline.inspection.rounds import Tokens, WholeValue, name_tokens
 from stepline.model.batch import Batch
 from stepline.model.entry import (
@@ -23,8 +26,11 @@ from stepline.model.entry import (
     Resulted,
     Titled,
 )
+from stepline.model.tenancy.aws_price import price_consumption
+from stepline.model.tenancy.consumption import InvocationCost, add_all, count_unreported
 from stepline.model.tenancy.price import READ, Prices, dollars
-from stepline.model.usage import Usage, sum_usages
+from stepline.model.usage import ModelCall, Usage, sum_calls, sum_usages
+from stepline.ports.model import DECISION_ROLE
 
 
 class RoundReceipt(WholeValue):
@@ -44,20 +50,31 @@ class RoundReceipt(WholeValue):
 
 
 class OtherReceipt(WholeValue):
-    """The cost of model calls beside the rounds: of a title, a summary, a hook, a tool, or of an attempt that failed.
+    """The cost of model calls beside the rounds, by the batch that records them.
 
-    The log does not name their model, so they have no price.
+    `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for those of an attempt that failed. `usd` is None where the
+    price of a model is not known.
     """
 
     n: int
     kind: str
     tokens: Tokens
+    usd: float | None = None
+
+
+class AwsCost(WholeValue):
+    """The cost of one unit of AWS's prices."""
+
+    what: str
+    quantity: float
+    usd: float
 
 
 class TurnReceipt(WholeValue):
     """The cost of a turn. `usd` is the sum of what has a price, `priced` says whether that is all of it.
 
-    `elapsed_ms` is None while the turn is open.
+    `lines` are its model calls by role and model. `aws` is what its invocations used, `aws_usd` their sum, and
+    `attempts_unreported` how many attempts left no row of that. `elapsed_ms` is None while the turn is open.
     """
 
     turn_id: str
@@ -70,24 +87,36 @@ class TurnReceipt(WholeValue):
     priced: bool
     rounds: tuple[RoundReceipt, ...]
     other: tuple[OtherReceipt, ...]
+    lines: tuple[UsageLine, ...] = ()
+    aws: tuple[AwsCost, ...] = ()
+    aws_usd: float = 0.0
+    attempts_unreported: int = 0
 
 
 class Receipts(WholeValue):
-    """The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table."""
+    """The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table.
+
+    `aws` also has what was used between turns, such as for uploads and by those who look at the conversation.
+    """
 
     turns: tuple[TurnReceipt, ...]
     tokens: Tokens
     usd: float
     priced: bool
     prices_of: str = READ
+    lines: tuple[UsageLine, ...] = ()
+    aws: tuple[AwsCost, ...] = ()
+    aws_usd: float = 0.0
+    attempts_unreported: int = 0
 
 
-OTHERS: Final[Mapping[type[Entry], str]] = {
+KINDS: Final[Mapping[type[Entry], str]] = {
     Titled: "title",
     Compacted: "summary",
     Contributed: "hook",
-    Reopened: "failed",
+    Resulted: "tool",
 }
+FAILED: Final = "failed"
 
 
 @dataclass
@@ -98,33 +127,34 @@ class _Bill:
     started_at: str
     rounds: list[RoundReceipt] = field(default_factory=list)
     other: list[OtherReceipt] = field(default_factory=list)
-    usages: list[Usage] = field(default_factory=list)
+    calls: list[ModelCall] = field(default_factory=list)
     tools_ms: dict[int, int] = field(default_factory=dict)
+    epochs: set[int] = field(default_factory=set)
     elapsed_ms: int | None = None
 
-    def decided(self, batch: Batch, entry: Decided) -> None:
-        heard, lost = entry.usage or Usage(), entry.lost or Usage()
-        prices = [Prices().nanos(entry.model, one, entry.started_at) for one in (heard, lost)]
-        self.usages.append(entry.cost)
-        self.rounds.append(
-            RoundReceipt(
-                iteration=entry.iteration,
-                decided_n=batch.n,
-                model=entry.model,
-                tokens=name_tokens(entry.cost),
-                usd=None if None in prices else dollars(sum(price or 0 for price in prices)),
-                started_at=entry.started_at,
-                model_ms=_ms(entry.started_at, batch.at),
+    def add(self, batch: Batch, calls: Sequence[ModelCall]) -> None:
+        """Add the calls of a batch: those of its decision, or others."""
+        self.calls += calls
+        used, usd = _used(calls), _usd(calls)
+        decided = next((entry for entry in batch.entries if isinstance(entry, Decided)), None)
+        if decided is not None:
+            self.rounds.append(
+                RoundReceipt(
+                    iteration=decided.iteration,
+                    decided_n=batch.n,
+                    model=decided.model,
+                    tokens=name_tokens(used),
+                    usd=usd,
+                    started_at=decided.started_at,
+                    model_ms=_ms(decided.started_at, batch.at),
+                )
             )
-        )
+        elif used.prompt_tokens or used.output_tokens:
+            kinds = (KINDS[type(entry)] for entry in batch.entries if type(entry) in KINDS)
+            kind = next(kinds, FAILED)
+            self.other.append(OtherReceipt(n=batch.n, kind=kind, tokens=name_tokens(used), usd=usd))
 
-    def spent(self, batch: Batch, kind: str, usage: Usage | None) -> None:
-        if usage is None or not (usage.prompt_tokens or usage.output_tokens):
-            return
-        self.usages.append(usage)
-        self.other.append(OtherReceipt(n=batch.n, kind=kind, tokens=name_tokens(usage)))
-
-    def receipt(self) -> TurnReceipt:
+    def receipt(self, costs: Iterable[InvocationCost], prices: Prices, running: int) -> TurnReceipt:
         rounds = [
             RoundReceipt(
                 **{
@@ -134,47 +164,105 @@ class _Bill:
             )
             for one in self.rounds
         ]
+        own = [cost for cost in costs if cost.turn == self.turn]
         return TurnReceipt(
             turn_id=self.turn,
             started_at=self.started_at,
             elapsed_ms=self.elapsed_ms,
             model_ms=sum(one.model_ms for one in rounds),
             tools_ms=sum(self.tools_ms.values()),
-            tokens=name_tokens(sum_usages([Usage(), *self.usages])),
-            usd=round(sum(one.usd or 0.0 for one in rounds), 8),
-            priced=not self.other and all(one.usd is not None for one in rounds),
             rounds=tuple(rounds),
             other=tuple(self.other),
+            attempts_unreported=count_unreported(own, epochs=self.epochs, running=running),
+            **_totals(self.calls),
+            **_services(own, prices),
         )
 
 
-def make_receipts(batches: Iterable[Batch]) -> Receipts:
-    """Return the receipts of a whole log."""
+def make_receipts(
+    batches: Sequence[Batch], costs: Sequence[InvocationCost] = (), prices: Prices | None = None
+) -> Receipts:
+    """Return the receipts of a whole log; `costs` are the rows of its invocations, `prices` those of the deployment."""
+    prices = prices or Prices()
     bills: list[_Bill] = []
+    counted = next((batch.n for batch in batches if batch.calls), None)
     for batch in batches:
-        for entry in batch.entries:
-            match entry:
-                case Opened():
-                    bills.append(_Bill(entry.turn, entry.at))
-                case Decided():
-                    bills[-1].decided(batch, entry)
-                case Closed():
-                    bills[-1].elapsed_ms = entry.elapsed_ms
-                case Resulted():
-                    tools = bills[-1].tools_ms
-                    tools[entry.iteration] = tools.get(entry.iteration, 0) + entry.duration_ms
-                    bills[-1].spent(batch, "tool", entry.usage)
-                case Titled() | Compacted() | Contributed() | Reopened():
-                    bills[-1].spent(batch, OTHERS[type(entry)], entry.usage)
-                case _:
-                    pass
-    turns = [bill.receipt() for bill in bills]
+        calls = batch.calls if counted is not None and batch.n >= counted else _calls_of(batch, prices)
+        _read(bills, batch, calls)
+    state = batches[-1].state if batches else None
+    running = state.epoch if state is not None and state.status == "open" else 0
+    turns = [bill.receipt(costs, prices, running) for bill in bills]
     return Receipts(
         turns=tuple(turns),
-        tokens=name_tokens(sum_usages([Usage(), *(one for bill in bills for one in bill.usages)])),
-        usd=round(sum(turn.usd for turn in turns), 8),
-        priced=all(turn.priced for turn in turns),
+        attempts_unreported=sum(turn.attempts_unreported for turn in turns),
+        **_totals([call for bill in bills for call in bill.calls]),
+        **_services(costs, prices),
     )
+
+
+def _read(bills: list[_Bill], batch: Batch, calls: Sequence[ModelCall]) -> None:
+    """Add a batch to the receipts. Its calls are of the turn that it leaves, or of the one whose hook they end."""
+    turn = next((entry.turn for entry in batch.entries if isinstance(entry, Contributed)), "")
+    bill = next((bill for bill in reversed(bills) if bill.turn == turn), bills[-1] if bills else None)
+    if bill is not None:
+        bill.add(batch, calls)
+    for entry in batch.entries:
+        match entry:
+            case Opened():
+                bills.append(_Bill(entry.turn, entry.at))
+            case Closed() if bill is not None:
+                bill.elapsed_ms = entry.elapsed_ms
+            case Resulted() if bill is not None:
+                bill.tools_ms[entry.iteration] = bill.tools_ms.get(entry.iteration, 0) + entry.duration_ms
+            case _:
+                pass
+    if bills and batch.state.turn == bills[-1].turn:
+        bills[-1].epochs.add(batch.state.epoch)
+
+
+def _calls_of(batch: Batch, prices: Prices) -> list[ModelCall]:
+    """Return the calls of a batch of a release that recorded their tokens only, with its entries."""
+    found: list[ModelCall] = []
+    for entry in batch.entries:
+        match entry:
+            case Decided():
+                used = (entry.usage or Usage(), entry.lost or Usage())
+                found += [prices.call(DECISION_ROLE, entry.model, one, entry.started_at) for one in used]
+            case Resulted() | Titled() | Compacted() | Contributed() | Reopened() if entry.usage is not None:
+                kind = KINDS.get(type(entry), FAILED)
+                found.append(ModelCall(role=kind, model="", usage=entry.usage))
+            case _:
+                pass
+    return [call for call in found if call.usage.prompt_tokens or call.usage.output_tokens]
+
+
+def _totals(calls: Sequence[ModelCall]) -> dict[str, object]:
+    """Return what receipts say of model calls, by the fields of a receipt."""
+    return {
+        "tokens": name_tokens(_used(calls)),
+        "usd": dollars(sum(call.nanos for call in calls)),
+        "priced": all(call.priced for call in calls),
+        "lines": tuple(usage_line(line) for line in sum_calls(calls)),
+    }
+
+
+def _services(costs: Iterable[InvocationCost], prices: Prices) -> dict[str, object]:
+    """Return what receipts say of AWS, by the fields of a receipt."""
+    lines = price_consumption(add_all(cost.used for cost in costs), prices.aws)
+    return {
+        "aws": tuple(
+            AwsCost(what=line.what, quantity=line.quantity, usd=dollars(line.nanos)) for line in lines
+        ),
+        "aws_usd": dollars(sum(line.nanos for line in lines)),
+    }
+
+
+def _used(calls: Iterable[ModelCall]) -> Usage:
+    return sum_usages([Usage(), *(call.usage for call in calls)])
+
+
+def _usd(calls: Sequence[ModelCall]) -> float | None:
+    return dollars(sum(call.nanos for call in calls)) if all(call.priced for call in calls) else None
 
 
 def _ms(start: str, end: str) -> int:

@@ -1,0 +1,159 @@
+"""Receipts: every model call of the log, and what AWS bills beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace as changed
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from stepline.adapters.memory.model import Fail, Say
+from stepline.errors import ModelOverloaded, ModelStreamBroken
+from stepline.inspection.receipt import Receipts, make_receipts
+from stepline.loop.agent import Hooks
+from stepline.model.tenancy.consumption import Consumption, InvocationCost
+from stepline.model.tenancy.price import dollars, read_prices
+from stepline.model.usage import Usage
+from stepline.ports.model import DECISION_ROLE, ModelRequest, Part
+from stepline.tools.context import ToolContext, ToolOutput
+from tests.support.conversation import Conversation, tool
+from tests.support.generation import BROKEN, answered, called
+
+TELL = "test.tell"
+PRICES = read_prices({"models": [{"model": "memory", "plain": 2, "read": 0.2, "output": 10}]})
+CUT = Fail(error=ModelStreamBroken("cut", code="stream_cut"))
+BUSY = Fail(error=ModelOverloaded("busy"))
+
+
+def opened(*script: Any, **policy: Any) -> Conversation:
+    conversation = Conversation(*script, prices=PRICES, **policy)
+
+    def tell(context: ToolContext) -> ToolOutput:
+        return ToolOutput(blocks=(context.result(TELL, "told"),))
+
+    conversation.use(tool(TELL, "pure", tell))
+    return conversation
+
+
+def receipts(conversation: Conversation, *costs: InvocationCost) -> Receipts:
+    return make_receipts(conversation.batches(), costs, PRICES)
+
+
+def add_up(conversation: Conversation) -> Receipts:
+    """Return the receipts, whose sum is what the state says of the conversation."""
+    made, state = receipts(conversation), conversation.state
+    assert made.usd == pytest.approx(dollars(state.spent_nanos))
+    assert sum(turn.usd for turn in made.turns) == pytest.approx(made.usd)
+    tokens = made.tokens
+    read = tokens.input_tokens + tokens.cache_read_tokens
+    assert read + tokens.cache_write_5m_tokens + tokens.cache_write_1h_tokens == state.input_tokens
+    assert tokens.output_tokens == state.output_tokens
+    for receipt in (made, *made.turns):
+        assert sum(line.output_tokens for line in receipt.lines) == receipt.tokens.output_tokens
+        assert sum(line.usd for line in receipt.lines) == pytest.approx(receipt.usd)
+    return made
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from([called(TELL), BROKEN, CUT, BUSY]), max_size=2).map(
+            lambda rounds: [*rounds, answered("Done.")]
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_the_sum_of_receipts_is_what_the_state_says_was_spent(turns: list[list[Any]]) -> None:
+    conversation = opened(*[step for turn in turns for step in turn])
+    for number in range(len(turns)):
+        conversation.send(id=f"m{number}")
+        conversation.run()
+    assert len(add_up(conversation).turns) == len(turns)
+
+
+def test_failed_tries_are_lines_of_the_round_and_have_a_price() -> None:
+    conversation = opened(CUT, answered("Done."))
+    conversation.send()
+    conversation.run()
+    (turn,) = add_up(conversation).turns
+    (line,) = turn.lines
+    assert (line.role, line.model, line.calls, line.priced) == (DECISION_ROLE, "memory", 2, True)
+    assert turn.rounds[0].usd == pytest.approx(turn.usd)
+    assert turn.other == ()
+
+
+def test_a_title_has_a_kind_a_role_and_a_price_of_its_own() -> None:
+    conversation = opened("A title", answered("Done."))
+    conversation.agent = changed(conversation.agent, gate="Name it.")
+    conversation.send()
+    conversation.run()
+    (turn,) = add_up(conversation).turns
+    assert [(one.kind, one.usd is not None) for one in turn.other] == [("title", True)]
+    assert [line.role for line in turn.lines] == ["gate.simple", DECISION_ROLE]
+    assert turn.priced
+
+
+def test_what_a_hook_behind_a_turn_asks_is_of_that_turn_though_the_next_one_has_begun() -> None:
+    conversation = opened(answered("One."), "A thought.", answered("Two."), "Another.", max_iterations=1)
+
+    def think(call: Any) -> tuple[()]:
+        request = ModelRequest(role="test.hook", system=(), content=(Part(text="?"),), max_tokens=9)
+        with call.context.model.stream(request) as running:
+            list(running)
+        return ()
+
+    services = type("Services", (), {"model": conversation.model, "settings": None, "secrets": None})()
+    conversation.agent = changed(conversation.agent, hooks=Hooks(post_run_hook=think), services=services)
+    conversation.send()
+    conversation.decide()
+    conversation.send(id="m2")
+    conversation.close()
+    conversation.run()
+    made = add_up(conversation)
+    assert [sum(line.role == "test.hook" for line in turn.lines) for turn in made.turns] == [1] * len(
+        made.turns
+    )
+
+
+def test_calls_of_an_earlier_release_are_told_by_its_entries() -> None:
+    conversation = opened(Say(text=answered("Done."), usage=Usage(input_tokens=1_000, output_tokens=100)))
+    conversation.send()
+    conversation.run()
+    older = [replace(batch, calls=()) for batch in conversation.batches()]
+    made = make_receipts(older, prices=PRICES)
+    assert made.usd == pytest.approx((1_000 * 2 + 100 * 10) / 1_000_000)
+    assert (made.priced, made.turns[0].rounds[0].tokens.input_tokens) == (True, 1_000)
+
+
+def test_a_receipt_has_what_the_invocations_of_its_turn_used() -> None:
+    conversation = opened(answered("Done."))
+    conversation.send()
+    conversation.run()
+    turn = conversation.batches()[0].state.turn
+    used = Consumption(invocations=1, lambda_ms=500, mb_ms=512_000, write_units=4, posts=3)
+    decided = InvocationCost(turn=turn, function="decide", at="", used=used, epoch=1, visit=0, route="close")
+    closed = InvocationCost(turn=turn, function="close", at="", used=used, epoch=1, visit=1, route="done")
+    looked = InvocationCost(turn="", function="api", at="", used=Consumption(invocations=1))
+    made = receipts(conversation, decided, closed, looked)
+    (receipt,) = made.turns
+    assert {line.what: line.quantity for line in receipt.aws}["write unit"] == 8
+    assert {line.what: line.quantity for line in made.aws}["function call"] == 3
+    assert made.aws_usd > receipt.aws_usd == pytest.approx(sum(line.usd for line in receipt.aws))
+    assert receipt.attempts_unreported == made.attempts_unreported == 0
+
+
+def test_a_receipt_says_how_many_attempts_left_no_row() -> None:
+    conversation = opened(answered("Done."))
+    conversation.send()
+    conversation.run()
+    turn = conversation.batches()[0].state.turn
+    second = InvocationCost(
+        turn=turn, function="decide", at="", used=Consumption(), epoch=1, visit=0, attempt=1, route="close"
+    )
+    closed = InvocationCost(
+        turn=turn, function="close", at="", used=Consumption(), epoch=1, visit=1, route="done"
+    )
+    assert receipts(conversation, second, closed).attempts_unreported == 1
