@@ -16,8 +16,8 @@ from moto import mock_aws
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
 from stepline.adapters.aws.log import USER_INDEX
+from stepline.adapters.aws.metering.item_size import item_bytes, write_units
 from stepline.adapters.aws.table import Table
-from stepline.adapters.aws.tenancy.item_size import item_bytes, write_units
 
 REGION = "us-east-1"
 

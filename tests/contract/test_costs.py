@@ -1,8 +1,8 @@
 import pytest
 from msgspec.structs import replace
 
+from stepline.adapters.aws.metering.item_size import item_bytes, write_units
 from stepline.adapters.aws.table import cost_pk
-from stepline.adapters.aws.tenancy.item_size import item_bytes, write_units
 from stepline.model.tenancy.consumption import Consumption, InvocationCost
 
 FIRST = InvocationCost(

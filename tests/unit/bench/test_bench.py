@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from bench.row import LISTED, Limit, Row, missing, render_table, write_results
-from stepline.adapters.aws.tenancy.item_size import item_bytes
+from stepline.adapters.aws.metering.item_size import item_bytes
 
 FIELDS = {"metric", "value", "unit", "peers", "limit", "goal", "met"}
 

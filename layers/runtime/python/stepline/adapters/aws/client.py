@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from stepline.ports.tenancy.ledger import Ledger
 
-MODULES: Final = ("botocore.session", "botocore.client", "stepline.adapters.aws.tenancy.client_meter")
+MODULES: Final = ("botocore.session", "botocore.client", "stepline.adapters.aws.metering.client_meter")
 """The modules that the first client loads."""
 STS_READ_S: Final = 5
 STS_ATTEMPTS: Final = 3
@@ -44,7 +44,7 @@ def connect(
     with _LOCK:  # creating clients from a session is not thread-safe
         client = session().create_client(service, endpoint_url=endpoint, config=config)
     if ledger is not None:
-        from stepline.adapters.aws.tenancy.client_meter import ClientMeter  # noqa: PLC0415 -- needs botocore
+        from stepline.adapters.aws.metering.client_meter import ClientMeter  # noqa: PLC0415 -- needs botocore
 
         ClientMeter(ledger).listen(client)
     return client

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from stepline.adapters.aws.metering.item_size import item_bytes, write_units
 from stepline.adapters.aws.table import Table, cost_pk, key
-from stepline.adapters.aws.tenancy.item_size import item_bytes, write_units
 from stepline.model.tenancy.consumption import InvocationCost
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError
 
 from stepline.adapters.aws.error import CANCELLED, CONDITION_FAILED, Item
-from stepline.adapters.aws.tenancy.item_size import item_bytes, read_units_x2, value_bytes, write_units
+from stepline.adapters.aws.metering.item_size import item_bytes, read_units_x2, value_bytes, write_units
 
 if TYPE_CHECKING:
     from stepline.ports.tenancy.ledger import Ledger

@@ -1,0 +1,1 @@
+"""What calls of AWS are billed for, counted."""
