@@ -18,6 +18,8 @@ from tests.support.budget import budget
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
+from .explorer.limited import LIMITS
+from .explorer.limited_ablation import LIMITED
 from .explorer.schedule import NAMED, Rand, Scenario, Scripted, deleted, drawn, play, waiting
 
 RUNS, DEVIATION_RUNS = budget((100, 50), (20_000, 2_000))
@@ -34,6 +36,19 @@ def test_no_random_schedule_with_faults_breaks_the_protocol(
     for seed in range(RUNS):
         simulation = Simulation(placement=placement)
         client = play(simulation, schedule(seed), Rand(seed))
+        if found := violations(simulation, client):
+            broken[seed] = found
+    assert broken == {}
+
+
+@pytest.mark.parametrize("schedule", [drawn, waiting])
+def test_no_schedule_charges_a_token_twice_or_leaves_a_hold_or_a_slot_behind(
+    schedule: Callable[[int], Scenario],
+) -> None:
+    broken = {}
+    for seed in range(RUNS):
+        simulation = Simulation(limits=LIMITS)
+        client = play(simulation, schedule(seed), Rand(seed, fault=0.08, budget=8))
         if found := violations(simulation, client):
             broken[seed] = found
     assert broken == {}
@@ -68,7 +83,7 @@ def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(
     assert broken == {}
 
 
-@pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda ablation: ablation.rule)
+@pytest.mark.parametrize("ablation", [*ABLATIONS, *LIMITED], ids=lambda ablation: ablation.rule)
 def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
     ablation.patch(monkeypatch)
     seen: set[str] = set()

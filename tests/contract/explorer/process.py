@@ -17,6 +17,7 @@ from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 LOSSY = {
     ("log", "put"): UnknownOutcome,
     ("machine", "start"): DependencyError,
+    ("accounts", "post"): UnknownOutcome,
     ("ecs", "run_task"): DependencyError,
 }
 

@@ -90,6 +90,8 @@ def claim_slots(ports: Ports, lane: Lane, allowance: Allowance, draft: Draft) ->
         there = ports.log.taken_slots(scope)
         limit = limits.turns_at_once or 0
         if opens and len(there) >= limit:
+            if ports.log.held_slots(lane) != held:  # a turn of this lane has opened or ended meanwhile
+                return claim_slots(ports, lane, allowance, draft)
             raise refusal(Excess(code="limit_turns", kind=scope.kind, retry_after_s=BUSY_S))
         free = [index for index in range(max(limit, len(there) + 1)) if index not in there]
         taken.append(Slot(scope=scope, index=secrets.choice(free)))
