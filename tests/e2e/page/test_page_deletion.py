@@ -39,10 +39,11 @@ def test_a_conversation_is_deleted_from_its_menu_and_another_tab_hears_of_it(cha
     assert find_serious(chat.page) == []
     confirm(chat)
     for tab in (chat, other):
-        expect(tab.page.get_by_text(GONE)).to_be_visible()
+        expect(tab.page.locator(".blank").get_by_text(GONE)).to_be_visible()
+        expect(tab.page.get_by_role("alert")).to_have_text(GONE)
         expect(row_of(tab, name)).to_have_count(0)
     other.page.reload()
-    expect(other.page.get_by_text(GONE)).to_be_visible()
+    expect(other.page.locator(".blank").get_by_text(GONE)).to_be_visible()
     expect(row_of(other, name)).to_have_count(0)
 
 
@@ -76,7 +77,7 @@ def test_what_was_written_in_a_conversation_that_another_device_deletes_goes_alo
     chat.field.fill("And what did I say after that?")
     device = chat.stage.over_http(chat.user)
     assert device.ask("DELETE", f"/v1/conversations/{name}").ok
-    expect(chat.page.get_by_text(GONE)).to_be_visible()
+    expect(chat.page.locator(".blank").get_by_text(GONE)).to_be_visible()
     assert find_serious(chat.page) == []
     chat.page.get_by_role("button", name="Begin a new one with what you wrote").click()
     expect(chat.field).to_have_value("And what did I say after that?")

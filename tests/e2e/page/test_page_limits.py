@@ -66,6 +66,7 @@ def test_a_message_without_budget_comes_back_with_when_that_ends_and_goes_out_wh
     limit(usd_day=0)
     chat.say(BRIEF)
     expect(chat.page.locator("#composer-hint")).to_contain_text("Again at")
+    expect(chat.page.get_by_role("alert")).to_contain_text("Again at")
     expect(chat.field).to_have_value(BRIEF)
     expect(chat.turns).to_have_count(0)
     limit(usd_day=50)

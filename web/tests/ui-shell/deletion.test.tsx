@@ -195,7 +195,7 @@ describe("a conversation that is deleted elsewhere", () => {
     page.current.value.composer.write("and the rest?");
     tell("feed");
     draw();
-    expect(root.querySelector("[role=status]")?.textContent).toBe("This conversation was deleted.");
+    expect(root.querySelector(".blank p")?.textContent).toBe("This conversation was deleted.");
     await press("Begin a new one with what you wrote");
     expect(page.current.value.name).not.toBe("chat-one");
     expect(page.current.value.composer.draft.value.text).toBe("and the rest?");

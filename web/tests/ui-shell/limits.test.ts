@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { Budget, type Standing, stateOf } from "../../src/ui/limits/budget.ts";
 import { sayLeft } from "../../src/ui/limits/left_line.tsx";
-import { sayLimit } from "../../src/ui/limits/limit_codes.ts";
+import { sayLimit, sayRefused } from "../../src/ui/limits/limit_codes.ts";
 import { Conversation } from "../../src/ui/store/conversation.ts";
 import { ending, opening, refusalOf, ScriptedClock, ScriptedSocket, scriptedServices, settle } from "./scripted.ts";
 
@@ -130,6 +130,12 @@ describe("a refusal by a limit", () => {
     expect(sayLimit("limit_usd", "Used up.", Date.parse(DAY), NOW)).toBe(
       "Used up. Again at 26 Nov, 00:00 UTC, in 15 h 0 min.",
     );
+  });
+
+  it("is said aloud once, not as its time goes on", () => {
+    expect(sayRefused("limit_usd", "Used up.", Date.parse(DAY))).toBe("Used up. Again at 26 Nov, 00:00 UTC.");
+    expect(sayRefused("stopped", "")).toBe("Work is stopped by the administrators. Ask them.");
+    expect(sayRefused("busy", "later")).toBe("Not sent yet, trying again.");
   });
 
   it("is asked about anew at the end of each turn", () => {

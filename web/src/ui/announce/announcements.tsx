@@ -3,14 +3,22 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
-import { wordsOf } from "../../words/index.ts";
 import { reasonWords } from "../attachments/attachment_list.tsx";
 import type { PendingFile } from "../attachments/attachments.ts";
+import { sayRefused } from "../limits/limit_codes.ts";
 import { browserClock } from "../store/clock.ts";
+import type { ConversationState } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
 import { Announcer } from "./announcer.ts";
 import { failureOf, newsOf } from "./news.ts";
+
+/** States of a conversation in which there is nothing but a sentence. */
+const PHASES: Partial<Record<ConversationState["phase"], string>> = {
+  missing: shell.thread.notFound,
+  failed: shell.thread.failed,
+  deleted: shell.erase.gone,
+};
 
 export function Announcements({ page }: { page: Page }) {
   const conversation = useStore(page.current);
@@ -35,22 +43,20 @@ export function Announcements({ page }: { page: Page }) {
   const phase = useSelector(conversation.store, (state) => state.phase);
   const { items } = useStore(conversation.composer.attachments.store);
   const file = items.findLast((item) => item.state === "refused" || item.state === "expired");
+  const givenBack = useSelector(conversation.composer.draft, (draft) => draft.refusal);
   const shown = refused ?? alert;
-  const words =
-    phase === "missing"
-      ? shell.thread.notFound
-      : phase === "failed"
-        ? shell.thread.failed
-        : file
-          ? fileWords(file)
-          : failure;
+  const words = PHASES[phase] ?? (file ? fileWords(file) : failure);
   return (
     <>
       <div class="vh" role="status" dir="auto">
         {spoken}
       </div>
       <div class="vh" role="alert">
-        {shown ? wordsOf(shown.code, shown.message) : words}
+        {givenBack
+          ? sayRefused(givenBack.code, givenBack.message, givenBack.untilMs)
+          : shown
+            ? sayRefused(shown.code, shown.message)
+            : words}
       </div>
     </>
   );

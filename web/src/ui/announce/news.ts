@@ -2,7 +2,7 @@
 
 import type { Answer, Thread, Turn } from "../../thread/thread.ts";
 import { shell } from "../../words/en/shell.ts";
-import { wordsOf } from "../../words/index.ts";
+import { sayRefused } from "../limits/limit_codes.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { News } from "./announcer.ts";
 
@@ -24,7 +24,7 @@ export function failureOf(before: Thread, after: Thread): string | null {
   const known = before.turns.find((one) => one.turnId === turn.turnId);
   if (turn.outcome.is === "running") return known ? null : "";
   if (turn.outcome.is !== "error" || known?.outcome.is !== "running") return null;
-  return wordsOf(turn.outcome.code, turn.outcome.message);
+  return sayRefused(turn.outcome.code, turn.outcome.message);
 }
 
 function activityNews(old: Turn, turn: Turn): readonly News[] {

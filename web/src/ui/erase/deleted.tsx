@@ -19,7 +19,7 @@ export function Deleted({ page, conversation }: { page: Page; conversation: Conv
   return (
     <div class="sheet">
       <div class="blank">
-        <p role="status">{words.gone}</p>
+        <p>{words.gone}</p>
         <button type="button" class="act" onClick={begin}>
           {text ? words.beginWith : shell.thread.begin}
         </button>

@@ -15,6 +15,12 @@ export const LIMIT_CODES: ReadonlySet<string> = new Set([
 /** A limit that ends sooner is told by how long that takes alone. */
 const SOON_MS = 10 * 60_000;
 
+/** Return the sentence of a refusal, once for all: of a limit the server's own, and the clock at which it ends. */
+export function sayRefused(code: string, message: string, untilMs = 0): string {
+  if (!LIMIT_CODES.has(code)) return wordsOf(code, message);
+  return [message || wordsOf(code), untilMs > 0 && say.againFrom(formatUtc(untilMs))].filter(Boolean).join(" ");
+}
+
 /** Return the sentence of a refusal by a limit, and when it ends; `untilMs` is 0 if no time ends it. */
 export function sayLimit(code: string, message: string, untilMs: number, nowMs: number): string {
   const why = message || wordsOf(code);

@@ -4,6 +4,7 @@ import { formatBytes, formatTokens, formatUsd } from "../format.ts";
 
 export const say = {
   againIn: (time: string) => `Again in ${time}.`,
+  againFrom: (clock: string) => `Again at ${clock}.`,
   againAt: (clock: string, left: string) => `Again at ${clock}, in ${left}.`,
 
   // What is left, beside the field
