@@ -152,7 +152,11 @@ class Log(Protocol):
         other obstacle: an answer was lost. After that, a message that was admitted before is `Duplicate`,
         even if n is taken too.
 
+        A batch that deletes its conversation puts the tombstone in its transaction, and takes it out of its listing. Every
+        other transaction, and a first batch, is refused by a tombstone, and so is what meets a husk.
+
         Raises:
+            NotFoundError: `conversation_deleted`; the context's `whose` says who owned it, if a tombstone refused.
             UnknownOutcome: the answer was lost or the transaction conflicted; the batch may or may not be
                 there.
             DependencyError: nothing was written, for a temporary reason.

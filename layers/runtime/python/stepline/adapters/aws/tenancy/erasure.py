@@ -162,8 +162,9 @@ class AwsErasure:
                 yield self._delete_versions(found[at : at + OBJECTS_PER_DELETE])
             if not page.get("IsTruncated"):
                 return
-            asked["KeyMarker"] = page["NextKeyMarker"]
-            asked["VersionIdMarker"] = page.get("NextVersionIdMarker", "")
+            asked = {"Bucket": self._bucket, "Prefix": prefix, "KeyMarker": page["NextKeyMarker"]}
+            if marker := page.get("NextVersionIdMarker"):
+                asked["VersionIdMarker"] = marker
 
     def _delete_versions(self, found: list[dict[str, str]]) -> int:
         objects: Any = found
