@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.page.axe import find_serious
 from tests.e2e.page.chat_page import BRIEF, TURN_S
+from tests.e2e.stage import mint
 
 pytestmark = pytest.mark.emulator
 
@@ -80,3 +81,29 @@ def test_the_switch_that_stops_all_work_is_told_with_its_reason(chat, limit):
     chat.say(BRIEF)
     expect(left_of(chat)).to_contain_text("unpaid since May", timeout=TURN_S * 1000)
     expect(chat.field).to_have_value(BRIEF)
+
+
+def test_an_admin_sets_the_limits_of_a_user_in_the_sheet(open_page, scripted):
+    chat = open_page()
+    token = mint(scripted.deployed, chat.user, role="tenant_admin")
+    # The local issuer's form knows no roles: the page asks with an admin's token instead of its own.
+    chat.context.route(
+        re.compile("/v1/(limits|tenants/)"),
+        lambda route: route.continue_(headers={**route.request.headers, "authorization": f"Bearer {token}"}),
+    )
+    chat.sign_in()
+    chat.page.get_by_role("button", name="More").click()
+    chat.page.get_by_role("button", name="Limits of the organization…").click()
+    sheet = chat.page.get_by_role("dialog", name="Limits")
+    expect(sheet.get_by_role("form", name="Organization local")).to_be_visible()
+    expect(sheet.get_by_role("form", name="Project default")).to_be_visible()
+    sheet.get_by_label("Limits of a user").fill(chat.user)
+    sheet.get_by_role("button", name="Show").click()
+    account = sheet.get_by_role("form", name=f"User {chat.user}")
+    account.get_by_label("Dollars a day").fill("3")
+    assert find_serious(chat.page) == []
+    account.get_by_role("button", name="Save").click()
+    expect(account).to_contain_text("Saved")
+    chat.page.keyboard.press("Escape")
+    chat.page.reload()
+    expect(left_of(chat)).to_contain_text("$3.00 of $3.00 today")
