@@ -295,6 +295,7 @@ def failed(**given):
         ({}, ""),
         ({"retryable": True}, "\nsent again, the message may be answered"),
         ({"retryable": True, "retry_after_s": 20}, "\nsent again in 20 s, the message may be answered"),
+        ({"retry_after_s": 80_000}, "\nsent again in 23 h, the message may be answered"),
     ],
 )
 def test_a_turn_that_failed_says_whether_to_send_its_message_again(given, said):
@@ -303,6 +304,18 @@ def test_a_turn_that_failed_says_whether_to_send_its_message_again(given, said):
         view.show(failed(**given))
     assert complained == [f"error: model_overloaded: busy{said}"]
     assert [line.strip() for line in paper.printed().splitlines()] == complained[0].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("wait_s", "said"), [(37, "37 s"), (600, "10 min"), (86_000, "24 h"), (2_000_000, "24 days")]
+)
+def test_a_refusal_says_when_it_ends(wait_s, said):
+    frame = ErrorFrame(code="limit_usd", message="Your daily budget is used up.", retry_after_s=wait_s)
+    complained, paper = [], RecordedSurface(width=100)
+    for view in (PlainView(lambda _: None, complained.append), RichView(paper)):
+        view.show(Refused(frame=frame))
+    assert complained[0].splitlines()[1] == f"sent again in {said}, it may be taken"
+    assert complained[0].splitlines()[1] in paper.printed()
 
 
 def test_a_message_that_waits_for_the_server_is_told():

@@ -44,6 +44,7 @@ from stepline.local.command.memory import memory
 from stepline.local.command.new import new
 from stepline.local.command.tenancy.cost import cost
 from stepline.local.command.tenancy.erasing import delete, erasures, export_user
+from stepline.local.command.tenancy.limits import limits
 from stepline.local.command.workspace import workspace
 from stepline.local.terminal.output import progress, render_status
 
@@ -243,6 +244,7 @@ for command in (
     event_source,
     export,
     cost,
+    limits,
     export_user,
     delete,
     erasures,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from stepline.local.client.change import HandedBack, PutOff, Steered, TurnEnded
 from stepline.local.safe_text import clean, one_line
 from stepline.model.plan_steps import MARKS
-from stepline.model.wire.event import ClientEvent
+from stepline.model.wire.event import ClientEvent, ErrorFrame
 from stepline.model.wire.live_event import STEER
 
 LOG_LINES: Final = 5
@@ -32,10 +33,25 @@ def render_error(code: str, message: str, *, local: bool) -> str:
 def render_failure(ended: TurnEnded, *, local: bool) -> str:
     """Return the error of a failed turn, and below it that the same message may be answered another time."""
     lines = [render_error(ended.code, ended.message, local=local)]
-    if ended.retryable:
-        wait = f" in {ended.retry_after_s} s" if ended.retry_after_s else ""
+    if ended.retryable or ended.retry_after_s:
+        wait = f" in {render_wait(ended.retry_after_s)}" if ended.retry_after_s else ""
         lines.append(f"sent again{wait}, the message may be answered")
     return "\n".join(lines)
+
+
+def render_refusal(frame: ErrorFrame, *, local: bool) -> str:
+    """Return a refusal, and below it when the same message may be taken, if that is known."""
+    said = render_error(frame.code, frame.message, local=local)
+    wait_s = frame.retry_after_s
+    return f"{said}\nsent again in {render_wait(wait_s)}, it may be taken" if wait_s else said
+
+
+def render_wait(wait_s: int) -> str:
+    """Return a time to wait, rounded up to what one would say of it."""
+    for unit, unit_s, until_s in (("s", 1, 120), ("min", 60, 7_200), ("h", 3_600, 172_800)):
+        if wait_s <= until_s:
+            return f"{math.ceil(wait_s / unit_s)} {unit}"
+    return f"{math.ceil(wait_s / 86_400)} days"
 
 
 def render_event(event: ClientEvent) -> list[str]:

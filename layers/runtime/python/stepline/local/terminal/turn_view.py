@@ -29,11 +29,11 @@ from stepline.local.client.change import (
 )
 from stepline.local.safe_text import clean, one_line
 from stepline.local.terminal.render import (
-    render_error,
     render_event,
     render_failure,
     render_footer,
     render_outcome,
+    render_refusal,
     render_thinking,
 )
 from stepline.local.terminal.surface import Surface
@@ -107,7 +107,7 @@ class PlainView:
             case Steered() | HandedBack():
                 self._write(render_outcome(effect))
             case Refused(frame=frame):
-                self._complain(render_error(frame.code, frame.message, local=self._local))
+                self._complain(render_refusal(frame, local=self._local))
             case PutOff():
                 self._complain(render_outcome(effect))
             case _:
@@ -170,9 +170,7 @@ class RichView:
             case TurnEnded():
                 self._end(effect)
             case Refused(frame=frame):
-                self._print(
-                    Text(render_error(frame.code, frame.message, local=self._local), style="bold red")
-                )
+                self._print(Text(render_refusal(frame, local=self._local), style="bold red"))
             case _:
                 pass
         self._surface.show(self._content())

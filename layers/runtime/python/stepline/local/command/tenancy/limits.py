@@ -1,0 +1,164 @@
+"""`stepline limits`: what holds and what is used of it, and for admins, setting limits and stopping work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from stepline.errors import InputError
+from stepline.local.command.argument import (
+    check_user,
+    json_option,
+    stage_option,
+    token_option,
+    user_option,
+)
+from stepline.local.safe_text import clean_line, one_line
+
+if TYPE_CHECKING:
+    from stepline.api.tenancy.limit_endpoints import NewLimits, ScopeStanding
+    from stepline.local.client.http_api import HttpApi
+
+COUNTED: Final[Mapping[str, str]] = {
+    "messages_per_minute": "minute_ends_at",
+    "turns_at_once": "",
+    "tokens_day": "day_ends_at",
+    "tokens_month": "month_ends_at",
+    "usd_day": "day_ends_at",
+    "usd_month": "month_ends_at",
+    "storage_bytes": "",
+}
+"""Each limit, and the field that says when its count begins again."""
+USED: Final[Mapping[str, str]] = {"turns_at_once": "turns"}
+"""The field of what is used, where it is not named like its limit."""
+
+
+@click.command()
+@click.argument("limits", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--tenant", is_flag=True, help="Those of the tenant.")
+@click.option("--project", default="", metavar="NAME", help="Those of this project, or of a user in it.")
+@click.option("--of", default=None, callback=check_user, metavar="USER", help="Those of this user.")
+@click.option("--stop", default="", metavar="REASON", help="Let nothing run any more, and tell why.")
+@click.option("--resume", is_flag=True, help="Let work go on that was stopped.")
+@user_option
+@stage_option
+@token_option
+@json_option
+def limits(
+    *,
+    limits: tuple[str, ...],
+    tenant: bool,
+    project: str,
+    of: str,
+    stop: str,
+    resume: bool,
+    user: str,
+    stage: str,
+    token_command: str,
+    as_json: bool,
+) -> None:
+    """Show the limits of your work and what is used of them; admins set them.
+
+    Without an option they are your own, your project's and your tenant's. --tenant, --project and --of choose an account of which
+    you are an admin, on the local stage you are. There NAME=VALUE sets a limit (usd_day=5), and NAME= leaves it to the stage's
+    default; all others stay. --stop and --resume are the kill switch: what runs ends with its round.
+    """
+    from contextlib import closing
+
+    import msgspec
+
+    from stepline.local.client.http_api import HttpApi
+    from stepline.local.command.conversations import find_caller
+    from stepline.local.terminal.json_lines import render_json
+
+    named, changes = tenant or bool(project or of), parse_changes(limits, stop=stop, resume=resume)
+    if tenant and (project or of):
+        raise click.UsageError("--tenant goes without --project and --of")
+    if changes and not named:
+        raise click.UsageError("--tenant, --project or --of says whose limits are set")
+    caller = find_caller(stage, user, token_command, role="tenant_admin" if named else "user")
+    if not caller.api_url:
+        raise InputError("the address of the HTTP API is not known here", code="not_deployed")
+    with closing(HttpApi(caller.api_url, caller.token)) as api:
+        found = [administer(api, project, of, changes)] if named else list(api.read_limits().scopes)
+    for standing in found:
+        row = msgspec.to_builtins(standing)
+        for line in [render_json(row)] if as_json else render_standing(row):
+            click.echo(line)
+
+
+def parse_changes(texts: Sequence[str], *, stop: str, resume: bool) -> dict[str, Any]:
+    """Return the limits that change, each with its value or None for the default. Raises click.BadParameter."""
+    changes: dict[str, Any] = {}
+    for text in texts:
+        name, found, value = text.partition("=")
+        if not found or name not in COUNTED:
+            raise click.BadParameter(f"{text!r:.80}: a limit is one of {', '.join(COUNTED)}, as NAME=VALUE")
+        try:
+            changes[name] = (float if name.startswith("usd") else int)(value) if value else None
+        except ValueError as error:
+            raise click.BadParameter(f"{text!r:.80}: that is no number") from error
+    if stop and resume:
+        raise click.BadParameter("--stop and --resume exclude each other")
+    if stop or resume:
+        changes["stopped"] = stop
+    return changes
+
+
+def administer(api: HttpApi, project: str, user: str, changes: Mapping[str, Any]) -> ScopeStanding:
+    """Return the standing of an account, its limits changed: a user's, a project's, or without both the tenant's.
+
+    Raises InputError `bad_limit`; ApiError: `limits_changed`, or the caller is no admin of it.
+    """
+    here = api.read_limits()
+    project = project or (here.project if user else "")
+    if user:
+        read = api.read_user_limits(here.tenant, project, user)
+    elif project:
+        read = api.read_project_limits(here.tenant, project)
+    else:
+        read = api.read_tenant_limits(here.tenant)
+    if not changes:
+        return read
+    new = _changed(read, changes)
+    if user:
+        return api.write_user_limits(here.tenant, project, user, new)
+    if project:
+        return api.write_project_limits(here.tenant, project, new)
+    return api.write_tenant_limits(here.tenant, new)
+
+
+def _changed(standing: ScopeStanding, changes: Mapping[str, Any]) -> NewLimits:
+    import msgspec
+
+    from stepline.api.tenancy.limit_endpoints import NewLimits
+
+    given = {**msgspec.to_builtins(standing.given), **changes, "version": standing.version}
+    try:
+        return msgspec.convert(given, NewLimits)
+    except msgspec.ValidationError as error:
+        raise InputError(f"there is no such limit: {error}", code="bad_limit") from error
+
+
+def render_standing(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an account as lines: whether it is stopped, and each limit with what is used and when that begins again."""
+    limits, used = row["limits"], row["used"]
+    yield f"{row['scope']}{', stopped: ' if limits.get('stopped') else ''}{one_line(limits.get('stopped') or '')}"
+    for name, end in COUNTED.items():
+        most, has = limits.get(name), used.get(USED.get(name, name), 0)
+        if most is None and not has:
+            continue
+        if most is None:
+            yield clean_line(f"  {name:20} {_number(name, has)}, no limit")
+            continue
+        counted = name != "messages_per_minute"
+        count = f"{_number(name, has)} of " if counted else ""
+        mine = "" if row["given"].get(name) is not None else ", by default"
+        until = f", until {row[end][:16]}Z" if end and counted else ""
+        yield clean_line(f"  {name:20} {count}{_number(name, most)}{mine}{until}")
+
+
+def _number(name: str, value: float) -> str:
+    return f"${value:,.2f}" if name.startswith("usd") else f"{value:,}"
