@@ -12,7 +12,7 @@ from stepline.adapters.memory.model import Say
 from stepline.bundle.hook import HookContext, hook_of
 from stepline.errors import LimitError
 from stepline.ingress.approval_answer import Answer, answer_request
-from stepline.ingress.upload import UploadRequest, judge_upload, start_upload
+from stepline.ingress.upload import UploadPorts, UploadRequest, judge_upload, start_upload
 from stepline.loop.agent import Hooks
 from stepline.loop.approvals.approval_policy import ApprovalPolicy
 from stepline.model.entry import ApprovalRequested, Resulted
@@ -78,22 +78,22 @@ def test_while_work_is_stopped_an_answer_lets_no_call_run() -> None:
     assert [one for one in conversation.entries(Resulted) if one.status == "ok"] == []
 
 
+def upload(desk: UploadPorts, name: str) -> None:
+    body = name.encode() * 10
+    request = UploadRequest(
+        filename=name, size_bytes=len(body), sha256=hashlib.sha256(body).hexdigest(), mime="text/plain"
+    )
+    grant = start_upload(desk, principal(), LANE.conversation, request)
+    desk.quarantine.objects[quarantine_key(LANE, grant.upload)] = body  # type: ignore[attr-defined]  # the memory twin's own
+    judge_upload(desk, LANE, grant.upload)
+
+
 def test_files_that_no_message_attaches_fill_the_storage_like_others() -> None:
     conversation = Conversation()
     set_limits(conversation, storage_bytes=100)
     desk = Caller(conversation.ports).uploads
-    taken = 0
+    upload(desk, "1.txt")
+    upload(desk, "2.txt")
     with pytest.raises(LimitError) as caught:
-        for at in range(5):
-            body = f"{at}".encode() * 60
-            request = UploadRequest(
-                filename=f"{at}.txt",
-                size_bytes=60,
-                sha256=hashlib.sha256(body).hexdigest(),
-                mime="text/plain",
-            )
-            grant = start_upload(desk, principal(), LANE.conversation, request)
-            desk.quarantine.objects[quarantine_key(LANE, grant.upload)] = body  # type: ignore[attr-defined]  # the memory twin's own
-            judge_upload(desk, LANE, grant.upload)
-            taken += 1
-    assert (caught.value.reason, taken) == ("limit_storage", 1)
+        upload(desk, "3.txt")
+    assert caught.value.reason == "limit_storage"
