@@ -376,6 +376,7 @@ LOCAL = {
     "folder_not_empty": "`stepline workspace clone` writes into a new or empty folder only",
     "workspace_empty": "no turn of the conversation left files in `files/`",
     "bad_setting": "a variable's value cannot be read",
+    "bad_prices": "`STEPLINE_PRICES` has no prices in the form that the [settings](settings.md) describe",
     "api_unreachable": "the HTTP API does not answer, or something else; without a ticket of it a connection goes on, and is replaced when its token expires",
     "form_refused": "the bucket of uploads does not take a form: it expired, or the file has another size or type than was said",
     "socket_unreachable": "the websocket cannot be opened, or broke and does not come back",

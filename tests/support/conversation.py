@@ -34,6 +34,7 @@ from stepline.model.wire.event import EventFrame, Frame, decode_frame, join_piec
 from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
 from stepline.ports.model import Media, ModelClient, ModelRequest, Part
+from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
@@ -109,23 +110,28 @@ class Conversation:
         return Step(**{**{name: getattr(step, name) for name in step.__struct_fields__}, **fields})
 
     @property
+    def own_ports(self) -> Ports:
+        """The ports of one step, which has a ledger of its own."""
+        return replace(self.ports, ledger=Ledger())
+
+    @property
     def answering(self) -> ModelClient:
         """The model that Decide asks."""
         return self.model
 
     def decide(self, step: Step | None = None, **fields: Any) -> Step:
-        return decide(self.ports, self.agent, self.answering, self.history, step or self.now(**fields))
+        return decide(self.own_ports, self.agent, self.answering, self.history, step or self.now(**fields))
 
     def act(self, step: Step | None = None) -> Step:
-        return act(self.ports, self.agent, self.history, step or self.now())
+        return act(self.own_ports, self.agent, self.history, step or self.now())
 
     def execute(self, step: Step) -> Step:
-        return execute(self.ports, lambda profile: self.backends.get(profile.backend), step)
+        return execute(self.own_ports, lambda profile: self.backends.get(profile.backend), step)
 
     def close(self, step: Step | None = None, **fields: Any) -> Step:
-        following = close(self.ports, step or self.now(**fields))
+        following = close(self.own_ports, step or self.now(**fields))
         if following.route == "done":
-            follow_turn(self.ports, self.agent, self.history, following)
+            follow_turn(self.own_ports, self.agent, self.history, following)
         return following
 
     def run(self) -> None:

@@ -125,6 +125,16 @@ def _forget_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_hook, "_start", careless)
 
 
+def _leave_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go on for a dead attempt without what it has used."""
+    monkeypatch.setattr(journal.Journal, "take_over", lambda *_: None)
+
+
+def _forget_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Record calls without a look at those that the log has."""
+    monkeypatch.setattr(journal.Journal, "_without_recorded", lambda _, calls, __: calls)
+
+
 def _once_as_pure(simulation: Simulation) -> None:
     simulation.once = "pure"
 
@@ -183,6 +193,20 @@ ABLATIONS: Final = (
         at="artifacts.put in Close",
         scenario=scenario.KEPT,
         patch=_clear_first,
+    ),
+    Ablation(
+        rule="who goes on for a dead attempt records what it has used",
+        breaks="a model call that is not recorded",
+        at="log.put in Decide",
+        scenario=scenario.WORK,
+        patch=_leave_calls,
+    ),
+    Ablation(
+        rule="a call that the log has is not recorded again",
+        breaks="a model call recorded twice",
+        at="log.put in Decide",
+        scenario=scenario.WORK,
+        patch=_forget_ids,
     ),
     Ablation(
         rule="somebody looks after open lanes",

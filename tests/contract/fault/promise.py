@@ -12,6 +12,7 @@ import msgspec
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.memory_index import MemoryMemoryIndex
 from stepline.events.derive import derive
+from stepline.inspection.receipt import make_receipts
 from stepline.log.spill import hydrate
 from stepline.log.timeline_cache import segment_key
 from stepline.log.versions import save_versions
@@ -32,7 +33,7 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.memory_rows import turn_rows
 from stepline.timeline.workspace import fold_workspace
 from tests.contract.fault.client import Client
-from tests.contract.fault.simulation import ADD, LANE, STRIKE, Simulation, hook_effect
+from tests.contract.fault.simulation import ADD, LANE, PRICES, STRIKE, Simulation, hook_effect
 from tests.support.generation import PROGRAM
 from tests.support.log_invariant import approvals, chain, effects, homes, requests, turns
 
@@ -55,6 +56,7 @@ def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client
         *_bodies(simulation, batches),
         *_projects(batches),
         *left_of_tasks(simulation),
+        *_spending(simulation, batches),
         *_versions(simulation, batches),
         *[problem for client in clients for problem in _screen(simulation, batches, client)],
     ]
@@ -139,6 +141,33 @@ def _hooks(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
     decided = {(b.state.turn, e.iteration) for b in batches for e in b.entries if isinstance(e, Decided)}
     if simulation.hooks and any(hook_effect("before_round", *at) not in told for at in decided):
         yield "a round without its hook"
+
+
+def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
+    """Every call that the model has counted is in the log once, with its prompt as it was counted; the state has the sum.
+
+    The call that a process died of before it could note it is in nobody's memory.
+    """
+    calls, state = [call for batch in batches for call in batch.calls], batches[-1].state
+    if max(Counter(call.id for call in calls).values(), default=1) > 1:
+        yield "a model call recorded twice"
+    if len(simulation.streams) - len(calls) not in range(simulation.unnoted + 1):
+        yield "a model call that is not recorded"
+    counted = Counter(stream.completion().usage.prompt_tokens for stream in simulation.streams)
+    if Counter(call.usage.prompt_tokens for call in calls) - counted:
+        yield "a prompt that the model has not counted so"
+    whole = Counter(stream.completion().usage for stream in simulation.streams)
+    if Counter(call.usage for call in calls if not call.usage.estimated) - whole:
+        yield "an answer that the model has not counted so"
+    read, written = (
+        sum(call.usage.prompt_tokens for call in calls),
+        sum(call.usage.output_tokens for call in calls),
+    )
+    spent = (read, written, sum(call.nanos for call in calls))
+    if spent != (state.input_tokens, state.output_tokens, state.spent_nanos):
+        yield "a state that says what was not spent"
+    if round(make_receipts(batches, prices=PRICES).usd * 1e9) != state.spent_nanos:
+        yield "receipts that do not add up"
 
 
 def _compactions(batches: Sequence[Batch]) -> Iterator[str]:

@@ -36,10 +36,12 @@ from stepline.model.entry import ApprovalRequested, Entry, Opened, RemoteTask
 from stepline.model.ids import Lane
 from stepline.model.program.execution import CollectedFile, Limits, Placement, Run, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
+from stepline.model.tenancy.price import read_prices
 from stepline.ports.executor import Job
 from stepline.ports.mcp.mcp_server import RemoteTool, Reply
 from stepline.ports.model import ModelRequest
 from stepline.ports.signal import NeverSteered, Signals, Watch
+from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.execute_code import exec_tool
@@ -51,6 +53,7 @@ from stepline.tools.workfiles.checkout import CHECKOUT_TOOL
 from stepline.tools.workfiles.patch import PATCH_TOOL
 from stepline.tools.write import WRITE_TOOL
 from tests.contract.fault.boundary import Reach, interruptible_ports
+from tests.contract.fault.invocation import Killed
 from tests.support.generation import answered, called
 
 LANE: Final = Lane(tenant="acme", project="support", conversation="c-1")
@@ -60,6 +63,7 @@ CRM: Final = McpServer(alias="crm", url="https://crm.example/mcp")
 ADD: Final = "mcp.crm.add"
 TASK: Final = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
 PIECE_CHARS: Final = 400
+PRICES: Final = read_prices({"models": [{"model": "memory", "plain": 2, "read": 0.2, "output": 10}]})
 SAMPLE: Final = "[sample]"
 """Stands in a generation for which one it is."""
 
@@ -72,7 +76,8 @@ Speech = Callable[["Simulation", str, ModelRequest], str]
 class Simulation:
     """`moment` is told whenever something begins in which the user may cut in: `stream 1.0`, `tool 1.0`, `program 1.0`.
 
-    `samples` counts what the model was asked; each answer names its sample. `shared` are the claims under which two
+    `samples` counts what the model was asked; each answer names its sample. `streams` are these calls, whose usage the model
+    counts, and `unnoted` how often a process died before it could note one. `shared` are the claims under which two
     invocations of one attempt may speak at once: nobody promises what is shown of such a stream before it is settled.
     `tasks_last` is how often a task of the server is asked for until it is done; 0 if it makes none. `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
     """
@@ -91,11 +96,13 @@ class Simulation:
     moment: Callable[[str], None] = lambda _: None
     effects: Counter[str] = dataclasses.field(default_factory=Counter)
     samples: int = 0
+    streams: list[MemoryModelStream] = dataclasses.field(default_factory=list)
+    unnoted: int = 0
     shared: set[int] = dataclasses.field(default_factory=set)
 
     def __post_init__(self) -> None:
         ports = in_memory(Settings.from_env({}), log=self.log).ports
-        policy = dataclasses.replace(ports.policy, **self.policy)
+        policy = dataclasses.replace(ports.policy, prices=PRICES, **self.policy)
         # An index that is told its rows, so that telling it is a boundary.
         self.memory = MemoryMemoryIndex()
         bundles = {"docs": BundleRules(policy, ports.outward)}
@@ -155,16 +162,34 @@ class Simulation:
 
     def seen(self, reach: Reach) -> Ports:
         """Return the ports as an invocation has them; composed ports stand on interruptible ones."""
-        ports = dataclasses.replace(self.ports, **interruptible_ports(self.ports, reach))
+        ports = dataclasses.replace(self.ports, **interruptible_ports(self.ports, self._noting(reach)))
         subscriptions, publisher = ports.subscriptions, ports.publisher
         return dataclasses.replace(
             ports,
+            ledger=Ledger(),
             relay=MemoryRelay(deltas=ports.deltas, subscriptions=subscriptions, publisher=publisher),
             broadcast=Posting(
                 subscriptions=subscriptions, publisher=publisher, meter=ports.meter, clock=ports.clock
             ),
             signals=_Signals(ports.signals, self.hearing),
         )
+
+    def _noting(self, reach: Reach) -> Reach:
+        """Count the notes of model calls before which a process died."""
+
+        made: list[str] = []
+        died: list[str] = []
+
+        def reached(boundary: str, call: Callable[[], Any]) -> Any:
+            before = len(made)
+            try:
+                return reach(boundary, lambda: (made.append(boundary), call())[1])
+            except Killed:
+                self.unnoted += boundary == "deltas.note" and not died and len(made) == before
+                died.append(boundary)
+                raise
+
+        return reached
 
     def agent(self, reach: Reach) -> Agent:
         """Return the agent: a tool that may run once only, one that writes files, and programs."""
@@ -338,6 +363,7 @@ class _Speaking(MemoryModelStream):
 
     def __iter__(self) -> Iterator[str]:
         self._reach("model.stream", lambda: None)
+        self._world.streams.append(self)
         for at, piece in enumerate(super().__iter__()):
             if at == 1 and self._decides:
                 self._world.moment(f"stream {self._where}")

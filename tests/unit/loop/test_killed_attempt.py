@@ -10,7 +10,6 @@ from stepline.loop.sweep import sweep_lane
 from stepline.model.entry import Closed, Decided, Reopened, TakenOver
 from stepline.model.usage import ModelCall, sum_usages
 from stepline.ports.model import DECISION_ROLE, ModelRequest, Part
-from stepline.ports.tenancy.ledger import Ledger
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import LANE, Conversation, tool
 from tests.support.generation import answered, called
@@ -24,11 +23,6 @@ class KilledError(BaseException):
 
 def calls(conversation: Conversation) -> list[ModelCall]:
     return [call for batch in conversation.batches() for call in batch.calls]
-
-
-def in_process(conversation: Conversation) -> None:
-    """Let the next steps run in a process of their own, whose ledger is empty."""
-    conversation.ports = dataclasses.replace(conversation.ports, ledger=Ledger())
 
 
 def killed_while_deciding(conversation: Conversation, after: int = 3) -> None:
@@ -51,8 +45,7 @@ def killed_while_deciding(conversation: Conversation, after: int = 3) -> None:
             return running
 
     with pytest.raises(KilledError):
-        decide(conversation.ports, conversation.agent, Dying(), conversation.history, conversation.now())
-    in_process(conversation)
+        decide(conversation.own_ports, conversation.agent, Dying(), conversation.history, conversation.now())
 
 
 def opened(*script) -> Conversation:
@@ -83,7 +76,6 @@ def test_an_attempt_that_was_killed_behind_its_answer_is_counted_exactly() -> No
     with pytest.raises(KilledError):
         conversation.decide()
     conversation.log.put = put
-    in_process(conversation)
     conversation.decide(attempt=1)
     first, second = calls(conversation)
     assert first.usage == second.usage
@@ -148,7 +140,6 @@ def test_what_a_tool_asked_before_its_process_died_is_recorded_with_its_result()
     conversation.decide()
     with pytest.raises(KilledError):
         conversation.act()
-    in_process(conversation)
     conversation.act(conversation.now(attempt=1))
     assert len(runs) == 2
     asked = [call for call in conversation.tail.calls if call.role == "test.tool"]

@@ -24,6 +24,7 @@ from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
 from stepline.model.ids import DEFAULT_BUNDLE
 from stepline.model.program.execution import RuntimeProfile
+from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import PLACEMENTS, Settings
 
 if TYPE_CHECKING:
@@ -121,21 +122,25 @@ class InProcessLoop:
     home: Callable[[], ProgramBackends]
 
     def decide(self, step: Step) -> Step:
-        return decide(self.app.ports, self.app.agent, self.app.model, self.app.history, step)
+        return decide(self._ports(), self.app.agent, self.app.model, self.app.history, step)
 
     def act(self, step: Step) -> Step:
-        return act(self.app.ports, self.app.agent, self.app.history, step)
+        return act(self._ports(), self.app.agent, self.app.history, step)
 
     def execute(self, step: Step) -> Step:
         with self.programs:
-            return execute(self.app.ports, partial(self.home().find, bundle=self.app.bundle), step)
+            return execute(self._ports(), partial(self.home().find, bundle=self.app.bundle), step)
 
     def close(self, step: Step) -> Step:
-        return close(self.app.ports, step)
+        return close(self._ports(), step)
 
     def follow(self, step: Step) -> None:
         if step.route == "done":
-            follow_turn(self.app.ports, self.app.agent, self.app.history, step)
+            follow_turn(self._ports(), self.app.agent, self.app.history, step)
+
+    def _ports(self) -> Ports:
+        """Return the ports of one step: steps run at once, and each has a ledger of its own."""
+        return replace(self.app.ports, ledger=Ledger())
 
 
 def _without_tasks(settings: Settings) -> Settings:
