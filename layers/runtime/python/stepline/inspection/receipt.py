@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from stepline.events.derive_close import usage_line
 from stepline.events.types import UsageLine
@@ -236,7 +236,7 @@ def _calls_of(batch: Batch, prices: Prices) -> list[ModelCall]:
     return [call for call in found if call.usage.prompt_tokens or call.usage.output_tokens]
 
 
-def _totals(calls: Sequence[ModelCall]) -> dict[str, object]:
+def _totals(calls: Sequence[ModelCall]) -> dict[str, Any]:
     """Return what receipts say of model calls, by the fields of a receipt."""
     return {
         "tokens": name_tokens(_used(calls)),
@@ -246,7 +246,7 @@ def _totals(calls: Sequence[ModelCall]) -> dict[str, object]:
     }
 
 
-def _services(costs: Iterable[InvocationCost], prices: Prices) -> dict[str, object]:
+def _services(costs: Iterable[InvocationCost], prices: Prices) -> dict[str, Any]:
     """Return what receipts say of AWS, by the fields of a receipt."""
     lines = price_consumption(add_all(cost.used for cost in costs), prices.aws)
     return {
