@@ -135,9 +135,21 @@ def _filled(
 
 def _page(call: Call[Any, Any], **fields: Any) -> UserData:
     here = call.principal
-    empty = {"conversation": None, "documents": (), "memory": (), "feedback": (), "files": (), "next": ""}
-    about = {"tenant": here.tenant, "project": here.project, "user": here.user}
-    return UserData(at=utc(call.ports.clock.now()), **about, **{**empty, **fields})
+    empty: dict[str, Any] = {
+        "conversation": None,
+        "documents": (),
+        "memory": (),
+        "feedback": (),
+        "files": (),
+        "next": "",
+    }
+    return UserData(
+        tenant=here.tenant,
+        project=here.project,
+        user=here.user,
+        at=utc(call.ports.clock.now()),
+        **{**empty, **fields},
+    )
 
 
 def _list_of(call: Call[Any, Any]) -> tuple[str, ...]:
