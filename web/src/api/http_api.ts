@@ -195,7 +195,7 @@ export class HttpApi extends ApiTransport {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/blocks`, { query, ...call });
   }
 
-  /** Get what each turn and each round took in tokens, time and, where prices are known, dollars. */
+  /** Get what each turn and each round took in tokens, time, services and, where prices are known, dollars. */
   async getReceipts(conversation: string, call: Call = {}): Promise<Receipts> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/receipts`, call);
   }

@@ -12,6 +12,13 @@ export interface Attachment {
   readonly sha256: string;
 }
 
+/** The cost of one unit of AWS's prices. */
+export interface AwsCost {
+  readonly what: string;
+  readonly quantity: number;
+  readonly usd: number;
+}
+
 /** A logical path. */
 export interface BlockQuery {
   readonly path: string;
@@ -459,14 +466,16 @@ export interface OriginRates {
 }
 
 /**
- * The cost of model calls beside the rounds: of a title, a summary, a hook, a tool, or of an attempt that failed.
+ * The cost of model calls beside the rounds, by the batch that records them.
  *
- * The log does not name their model, so they have no price.
+ * `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for those of an attempt that failed. `usd` is None where the
+ * price of a model is not known.
  */
 export interface OtherReceipt {
   readonly n: number;
   readonly kind: string;
   readonly tokens: Tokens;
+  readonly usd: number | null;
 }
 
 /** The batch that decided another round. */
@@ -590,13 +599,21 @@ export interface RatedTurn {
   readonly feedbacks: readonly Said[];
 }
 
-/** The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table. */
+/**
+ * The receipts of a conversation, by turn, and their sum; `prices_of` is the date of the price table.
+ *
+ * `aws` also has what was used between turns, such as for uploads and by those who look at the conversation.
+ */
 export interface Receipts {
   readonly turns: readonly TurnReceipt[];
   readonly tokens: Tokens;
   readonly usd: number;
   readonly priced: boolean;
   readonly prices_of: string;
+  readonly lines: readonly UsageLine[];
+  readonly aws: readonly AwsCost[];
+  readonly aws_usd: number;
+  readonly attempts_unreported: number;
 }
 
 /** Conversations, newest activity first. */
@@ -895,7 +912,8 @@ export interface TurnFilter {
 /**
  * The cost of a turn. `usd` is the sum of what has a price, `priced` says whether that is all of it.
  *
- * `elapsed_ms` is None while the turn is open.
+ * `lines` are its model calls by role and model. `aws` is what its invocations used, `aws_usd` their sum, and
+ * `attempts_unreported` how many attempts left no row of that. `elapsed_ms` is None while the turn is open.
  */
 export interface TurnReceipt {
   readonly turn_id: string;
@@ -908,6 +926,10 @@ export interface TurnReceipt {
   readonly priced: boolean;
   readonly rounds: readonly RoundReceipt[];
   readonly other: readonly OtherReceipt[];
+  readonly lines: readonly UsageLine[];
+  readonly aws: readonly AwsCost[];
+  readonly aws_usd: number;
+  readonly attempts_unreported: number;
 }
 
 /** A turn and its rounds; `closed_n` is 0 and `outcome` "" while it is open. */
@@ -942,6 +964,21 @@ export interface UploadStatus {
   readonly reason?: string;
   readonly reasons?: readonly string[];
   readonly message?: string;
+}
+
+/** All calls of one model in one role. */
+export interface UsageLine {
+  readonly role: string;
+  readonly model: string;
+  readonly calls: number;
+  readonly input_tokens: number;
+  readonly cache_read_tokens: number;
+  readonly cache_write_5m_tokens: number;
+  readonly cache_write_1h_tokens: number;
+  readonly output_tokens: number;
+  readonly estimated: boolean;
+  readonly usd: number;
+  readonly priced: boolean;
 }
 
 /**

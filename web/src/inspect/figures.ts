@@ -95,7 +95,8 @@ function turnCost(receipt: TurnReceipt, turn: number): TurnCost {
     iteration: null,
     kind: other.kind,
     figures: figuresOf(other.tokens),
-    usd: null,
+    // A server of an older release says nothing of them.
+    usd: other.usd ?? null,
   }));
   const figures = figuresOf(receipt.tokens);
   const whole = { ...own, key: String(turn), iteration: null, kind: "turn", figures, usd: receipt.usd };

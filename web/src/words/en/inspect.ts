@@ -262,7 +262,7 @@ const costs = {
   about: (value: string) => `about ${value}`,
   unpriced: "–",
   partly: (usd: string) => `${usd} or more`,
-  prices: (date: string) => `Prices as of ${date}. Calls beside the rounds have none.`,
+  prices: (date: string) => `Prices as of ${date}.`,
   none: "Nothing was asked of a model yet.",
 };
 
