@@ -375,3 +375,12 @@ def test_one_client_serves_calls_of_several_threads(harness: Harness) -> None:
     for thread in threads:
         thread.join(timeout=30)
     assert texts == [LONG] * 4
+
+
+def test_the_prompt_is_counted_when_the_first_piece_comes(harness: Harness) -> None:
+    harness.given(Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream:
+        pieces = iter(stream)
+        next(pieces)
+        assert stream.completion().usage.prompt_tokens > 0
+        "".join(pieces)

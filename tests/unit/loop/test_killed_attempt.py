@@ -5,13 +5,14 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
+from stepline.ingress.delete import delete_conversation
 from stepline.loop.decide import decide
 from stepline.loop.sweep import sweep_lane
 from stepline.model.entry import Closed, Decided, Reopened, TakenOver
 from stepline.model.usage import ModelCall, sum_usages
 from stepline.ports.model import DECISION_ROLE, ModelRequest, Part
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.support.conversation import LANE, Conversation, tool
+from tests.support.conversation import LANE, USER, Conversation, tool
 from tests.support.generation import answered, called
 
 ASK = "test.ask"
@@ -166,3 +167,11 @@ def test_a_noted_prompt_is_exact_where_the_provider_counts_it() -> None:
     conversation.decide(attempt=1)
     cut, whole = calls(conversation)
     assert (cut.id, cut.usage.input_tokens) == (noted.id, whole.usage.input_tokens)
+
+
+def test_a_conversation_that_is_deleted_in_mid_answer_records_what_that_has_used() -> None:
+    conversation = opened(answered("Lost."))
+    killed_while_deciding(conversation)
+    deleted = delete_conversation(conversation.own_ports, LANE, USER)
+    (cut,) = deleted.calls
+    assert deleted.state.input_tokens == cut.usage.input_tokens > 0

@@ -54,6 +54,7 @@ def _draft(journal: Journal, tail: Batch) -> Draft:
     state, at = tail.state, utc(journal.ports.clock.now())
     entries: list[Entry] = []
     if state.status == "open":
+        journal.take_over(state.claim)  # the attempt that runs is refused from now on
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         entries += _handed_back(suffix, tail)
     entries.append(Deleted(at=at, turn=state.turn, call_id=running_program(state)))

@@ -83,16 +83,16 @@ def sum_usages(usages: Iterable[Usage]) -> Usage:
 CALLS_MAX: Final = 64
 """The most rows of calls in a batch: beyond it, those of one role and model are one row."""
 IDS_MAX: Final = 256
-"""The most ids in one row."""
+"""The most ids in the rows of a batch."""
 
 
 def join_calls(calls: Sequence[ModelCall]) -> tuple[ModelCall, ...]:
     """Return the rows of these calls, few enough for a batch."""
     if len(calls) <= CALLS_MAX:
         return tuple(calls)
-    return tuple(
-        replace(_sum(same), id=",".join(call.id for call in same[-IDS_MAX:])) for same in _by_kind(calls)
-    )
+    kinds = _by_kind(calls)
+    most = max(1, IDS_MAX // len(kinds))
+    return tuple(replace(_sum(same), id=",".join(call.id for call in same[-most:])) for same in kinds)
 
 
 def sum_calls(calls: Iterable[ModelCall]) -> tuple[ModelCall, ...]:
