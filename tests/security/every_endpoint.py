@@ -164,6 +164,7 @@ ROWS: Final[dict[str, Row]] = {
     "read_erasure": Row(owner, behind="delete_conversation"),
     "erase_me": Row(nobody, own=True, destroys=True),
     "read_my_erasure": Row(nobody, own=True, behind="erase_me"),
+    "export_me": Row(nobody, own=True, next="next"),
     "erase_user": Row(admin_of_project, destroys=True),
     "read_user_erasure": Row(admin_of_project, behind="erase_user"),
     "export_me": Row(nobody, own=True, next="next"),

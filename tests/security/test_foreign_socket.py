@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stepline.ingress.delete import delete_conversation
 from stepline.ingress.message import receive
 from stepline.loop.approvals.approval_policy import ApprovalPolicy
 from stepline.model.entry import ApprovalRequested
@@ -117,16 +118,26 @@ def test_anothers_conversation_is_answered_like_one_that_never_was(
 def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_it(
     kind: type[Any], stranger: Stranger
 ) -> None:
-    """A turn that waits, one that is over and none at all: a stranger's answer is the same."""
+    """A turn that waits, one that is over, and a conversation that was deleted: a stranger's answer is the same."""
     answers = []
-    for settled in (False, True):
+    for standing in ("waits", "over", "deleted"):
         private = Private()
         private.connect("eve", **stranger._asdict())
-        if settled:
+        if standing == "over":
             private.say(next(one for one in KINDS if action(one) == "approve"), "ada")
             private.conversation.run()
+        elif standing == "deleted":
+            delete_conversation(private.ports, LANE, USER)
         answers.append(nameless(private.say(kind, "eve"), LANE.conversation))
-    assert answers[0] == answers[1]
+    assert answers[0] == answers[1] == answers[2]
+
+
+@of_each_kind_that_names_one
+def test_the_owner_is_told_that_a_conversation_was_deleted(kind: type[Any]) -> None:
+    private = Private()
+    delete_conversation(private.ports, LANE, USER)
+    (error,) = private.say(kind, "ada")
+    assert (error.code, error.retryable) == ("conversation_deleted", False)
 
 
 @by_each_stranger
