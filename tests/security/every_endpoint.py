@@ -167,7 +167,6 @@ ROWS: Final[dict[str, Row]] = {
     "export_me": Row(nobody, own=True, next="next"),
     "erase_user": Row(admin_of_project, destroys=True),
     "read_user_erasure": Row(admin_of_project, behind="erase_user"),
-    "export_me": Row(nobody, own=True, next="next"),
 }
 TABLE: Final = {endpoint.run.__name__: endpoint for endpoint in ENDPOINTS}
 
