@@ -73,7 +73,8 @@ def check_receipts(driver: MeteredDriver, name: str) -> None:
     assert len(rows) == len(reported)
     for caller, row in reported.items():
         counted = {field: bills[caller][kind] for field, kind in FIELDS.items()}
-        counted["transitions"] = driver.transitions[caller]
+        if caller not in driver.died:  # one that died behind its row had counted on the state that would follow
+            counted["transitions"] = driver.transitions[caller]
         assert {field: getattr(row.used, field) for field in counted} == counted, caller
     total, owed = add_all(row.used for row in rows), Counter[str]()
     for caller in bills.keys() - driver.free - (driver.died - reported.keys()):

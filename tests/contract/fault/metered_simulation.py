@@ -28,6 +28,7 @@ from stepline.adapters.memory.model import MemoryModelStream
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.bootstrap.app import App
 from stepline.errors import SteplineError
+from stepline.log.bindings import Ports
 from stepline.loop.graph import UNKNOWN, tries_of_lost
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.step import Step
@@ -58,7 +59,10 @@ RETRIED: Final = type(UNKNOWN, (Exception,), {})
 
 
 class StoredSimulation(Simulation):
-    """What stands in the log is read from the table."""
+    """What stands in the log is read from the table. The ports of all invocations lead to the ledger of the one that asks."""
+
+    def seen(self, reach: Reach) -> Ports:
+        return dataclasses.replace(super().seen(reach), ledger=self.ports.ledger)
 
     def batches(self) -> list[Batch]:
         found: list[Batch] = self.log.since(LANE, 0, consistent=True)
