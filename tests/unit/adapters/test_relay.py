@@ -12,6 +12,7 @@ from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, POSTS_P
 from stepline.adapters.system import SystemClock
 from stepline.errors import DependencyError
 from stepline.model.ids import Lane
+from stepline.model.usage import ModelCall, Usage
 from stepline.model.wire.event import DeltaFrame, decode_frame
 from stepline.ports.channel import Feed
 from stepline.ports.relay import Delta
@@ -38,6 +39,13 @@ class Deltas(MemoryDeltas):
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self.together: list[tuple[Delta, ...]] = []
+        self.refused = 0
+
+    def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
+        if self.refused:
+            self.refused -= 1
+            raise DependencyError("throttled")
+        super().note(lane, claim, call)
 
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         if self.fails:
@@ -365,3 +373,30 @@ def test_the_more_listen_the_less_often_pieces_come(fixture: RelayFixture) -> No
     stream.close()
     for inbox in inboxes:
         assert [text for _, _, text in posted(inbox)] == ["a", "bcd"]
+
+
+def made(output: int) -> ModelCall:
+    used = Usage(input_tokens=9, output_tokens=output)
+    return ModelCall(role="decide", model="m", usage=used, id="a")
+
+
+def test_a_noted_call_is_stored_as_it_was_noted_last_and_posted_to_nobody(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    stream = fixture.relay.open(LANE, CLAIM)
+    stream.note(made(1))
+    stream.push("answer.0", "text")
+    stream.note(made(50))
+    stream.close()
+    assert fixture.deltas.notes(LANE, CLAIM) == [made(50)]
+    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "text"}
+
+
+def test_a_note_that_the_table_refuses_is_stored_at_the_next_interval(fixture: RelayFixture) -> None:
+    fixture.deltas.refused = 1
+    stream = fixture.relay.open(LANE, CLAIM)
+    stream.note(made(1))
+    fixture.listen("k1")
+    stream.push("answer.0", "text")
+    fixture.publisher.wait(lambda: fixture.publisher.tries)
+    stream.close()
+    assert fixture.deltas.notes(LANE, CLAIM) == [made(1)]

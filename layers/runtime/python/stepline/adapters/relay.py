@@ -64,7 +64,7 @@ class ThreadedRelayStream:
     relay: ThreadedRelay
     lane: Lane
     claim: int
-    _queue: queue.SimpleQueue[tuple[str, str]] = field(default_factory=queue.SimpleQueue)
+    _queue: queue.SimpleQueue[tuple[str, str] | ModelCall] = field(default_factory=queue.SimpleQueue)
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _notes: dict[str, ModelCall] = field(default_factory=dict)
     _quiet_until_s: dict[str, float] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class ThreadedRelayStream:
         self._queue.put((name, text))
 
     def note(self, call: ModelCall) -> None:
-        self._notes[call.id] = call  # the thread takes it within an interval of posts
+        self._queue.put(call)
 
     def close(self) -> None:
         self._queue.put(_END)
@@ -122,8 +122,11 @@ class ThreadedRelayStream:
         try:
             piece = self._queue.get(timeout=max(0.0, wait_s)) if wait_s > 0 else self._queue.get_nowait()
             while piece != _END:
-                name, text = piece
-                self._lanes.setdefault(name, _Lane()).text += text
+                if isinstance(piece, ModelCall):
+                    self._notes[piece.id] = piece
+                else:
+                    name, text = piece
+                    self._lanes.setdefault(name, _Lane()).text += text
                 piece = self._queue.get_nowait()
         except queue.Empty:
             return False
@@ -224,8 +227,7 @@ class ThreadedRelayStream:
             except DependencyError as error:
                 logger.warning("call not noted", extra={"code": error.reason})
                 return
-            if self._notes[call.id] is call:  # else it has ended meanwhile
-                del self._notes[call.id]
+            del self._notes[call.id]
 
     def _rows(self) -> list[list[Delta]]:
         """Return the text to store, grouped into rows, since a lane's text is often a few words."""
