@@ -401,6 +401,7 @@ LOCAL = {
     "smoke_failed": "the deployed stage stands, but the turn that tried it did not complete",
 }
 NEVER_TOLD = {
+    "account_contended": "so many turns of one tenant were charged at once that this one was not; the step is tried again",
     "task_not_started": "ECS was throttled, failed or had no room for a task; the state machine tries again, and then the program is told `fargate_run_failed`",
     "bad_redis_url": "`STEPLINE_REDIS_URL`, or the secret in its place, is no URL of Redis that we take; it is logged, and everything works without Redis",
     "redis_unreachable": "Redis does not answer; it is logged, and everything works without it",

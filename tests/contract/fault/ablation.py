@@ -17,7 +17,7 @@ from stepline.events.derive import newest_event
 from stepline.log import journal
 from stepline.log import timeline_cache as segment
 from stepline.log.journal import Draft
-from stepline.loop import close, decide
+from stepline.loop import close, decide, sweep
 from stepline.loop import stream_generation as sample
 from stepline.loop.hooks import run_hook
 from stepline.model.batch import Batch
@@ -144,7 +144,20 @@ def _without_rows(simulation: Simulation) -> None:
     simulation.__post_init__()
 
 
+def _settle_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settle a turn where its end is put, and nowhere else."""
+    monkeypatch.setattr(close, "_settled", lambda _ports, _lane, step, _journal: step)
+    monkeypatch.setattr(sweep, "follow_closing", lambda *_: None)
+
+
 ABLATIONS: Final = (
+    Ablation(
+        rule="whoever meets the end of a turn settles it",
+        breaks="a hold of no round",
+        at="accounts.post in Close",
+        scenario=scenario.BUDGET,
+        patch=_settle_once,
+    ),
     Ablation(
         rule="log first, effect after",
         breaks="desk heard what the log does not say",

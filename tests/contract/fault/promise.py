@@ -32,6 +32,7 @@ from stepline.ports.memory_index import MemoryQuery
 from stepline.timeline.fold import Timeline
 from stepline.timeline.memory_rows import turn_rows
 from stepline.timeline.workspace import fold_workspace
+from tests.contract.fault.account_promise import charged
 from tests.contract.fault.client import Client
 from tests.contract.fault.simulation import ADD, LANE, PRICES, STRIKE, Simulation, hook_effect
 from tests.support.generation import PROGRAM
@@ -57,6 +58,7 @@ def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client
         *_projects(batches),
         *left_of_tasks(simulation),
         *_spending(simulation, batches),
+        *charged(simulation),
         *_versions(simulation, batches),
         *[problem for client in clients for problem in _screen(simulation, batches, client)],
     ]
@@ -149,15 +151,16 @@ def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]
     The call that a process died of before it could note it is in nobody's memory.
     """
     calls, state = [call for batch in batches for call in batch.calls], batches[-1].state
+    made = [stream.completion().usage for stream in simulation.streams]
+    made = [usage for usage in made if usage.prompt_tokens]  # what was refused has used nothing
     if max(Counter(call.id for call in calls).values(), default=1) > 1:
         yield "a model call recorded twice"
-    if len(simulation.streams) - len(calls) not in range(simulation.unnoted + 1):
+    if len(made) - len(calls) not in range(simulation.unnoted + 1):
         yield "a model call that is not recorded"
-    counted = Counter(stream.completion().usage.prompt_tokens for stream in simulation.streams)
+    counted = Counter(usage.prompt_tokens for usage in made)
     if Counter(call.usage.prompt_tokens for call in calls) - counted:
         yield "a prompt that the model has not counted so"
-    whole = Counter(stream.completion().usage for stream in simulation.streams)
-    if Counter(call.usage for call in calls if not call.usage.estimated) - whole:
+    if Counter(call.usage for call in calls if not call.usage.estimated) - Counter(made):
         yield "an answer that the model has not counted so"
     read, written = (
         sum(call.usage.prompt_tokens for call in calls),

@@ -11,6 +11,7 @@ from stepline.errors import ModelRateLimited
 from stepline.loop.agent import Summariser
 from stepline.model.entry import Opened
 from stepline.ports.model import ModelRequest
+from tests.contract.fault.account_promise import LIMITED as LIMITED_ACCOUNT
 from tests.contract.fault.simulation import ADD, STRIKE, Simulation, sampled, written
 from tests.support.generation import called, coded, tagged
 
@@ -250,7 +251,20 @@ ASKED_STEERED: Final = Scenario(
     answers=(APPROVE,),
 )
 
+BUDGET: Final = Scenario(
+    name="limited",
+    simulation=simulation_of(
+        {"1.0": called(STRIKE), "1.1": written("so-far.md", LONG), "2.0": written("b.md", LONG)},
+        asks={STRIKE: "always"},
+        policy={"limits": LIMITED_ACCOUNT},
+    ),
+    first=text("Strike."),
+    cues={"stream 1.1": {"s1": steer("Short, please.")}},
+    later={"m2": text("Once more, without a strike.")},
+    answers=(APPROVE,),
+)
+
 SCENARIOS: Final = (
     *(WORK, STEER, STOPPED, MEMORY, TASK, UNHEARD, WAIT, KEPT, PROJECT, HOOKED),
-    *(REMOTE, LONG_CALL, ASKED, ASKED_STEERED),
+    *(REMOTE, LONG_CALL, ASKED, ASKED_STEERED, BUDGET),
 )

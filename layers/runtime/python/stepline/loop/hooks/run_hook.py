@@ -107,6 +107,7 @@ def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> Non
 
     began = journal.commit(begin)
     if began is None or any(_ends(entry, step) for entry in began.entries):
+        settle_account(ports, journal.lane, began or journal.tail(consistent=True))  # it may have died before
         return
     timeline = history.load(journal, segment=closing.state.segment, consistent=True)
     entry = _run(dataclasses.replace(attempt, claim=began.n), timeline, "post_run_hook", hook)
