@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace as replace_fields
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.errors import NotFoundError
 from stepline.ingress.admit import Arrival, admit
 from stepline.ingress.delete import delete_conversation, redo_deletion
@@ -18,7 +20,9 @@ from stepline.log.journal import Draft, Journal
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import Deleted, Dropped, Reopened
 from stepline.model.ids import Lane, person, utc
+from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.ports.log import Occupied
+from stepline.ports.memory_index import MemoryQuery
 from stepline.ports.tenancy.erasure import Erasure, Tombstone
 from tests.contract.kept_things import OWNER, everything, fill_conversation, ports_of
 
@@ -333,3 +337,33 @@ def test_the_listing_is_not_written_again_by_a_late_effect(ports: Ports, version
     ports.log.project(replace(late, applied_n=4))
     assert ports.log.listing(lane) is None
     assert lane not in [row.lane for row in ports.log.conversations(lane.tenant, lane.project, OWNER)]
+
+
+def test_memory_is_written_without_it_and_no_older_version_is_kept(
+    versioned: Any, ports: Ports, lane: Lane
+) -> None:
+    scope = MemoryScope(tenant=lane.tenant, project=lane.project, user=OWNER)
+    ports = replace_fields(ports, memory=EmbeddedMemoryIndex(ports))
+    assert ports.memory is not None
+    fill_conversation(versioned, ports, lane)
+    for n, text in enumerate(("the zebra is secret", "an otter swims", "zebras again"), 1):
+        ports.memory.add(scope, [memory_row(lane.conversation if n != 2 else "other", text, n)])
+    delete_conversation(ports, lane, OWNER)
+    before = stone(ports, lane)
+    erase(ports, erasure_of(ports), before)
+    kept = ports.memory.forget(scope, lane.conversation)
+    assert (kept.rows, len(kept.keys)) == (0, 2)
+    objects = [place.split()[-1] for place in everything(versioned) if kept.prefix in place]
+    if hasattr(versioned, "table"):
+        objects = [place.split()[0] for place in everything(versioned) if kept.prefix in place]
+    assert sorted(objects) == sorted(kept.keys)
+    found = ports.memory.search(MemoryQuery(scope=scope, text="zebra otter secret")).hits
+    assert [hit.row.conversation for hit in found] == ["other"]
+
+
+def memory_row(conversation: str, text: str, n: int) -> MemoryRow:
+    path = f"ar:turn_{n}.assistant.completion"
+    at = "2026-11-21T10:15:00.000Z"
+    return MemoryRow(
+        conversation=conversation, turn=f"turn_{n}", kind="answer", path=path, at=at, n=n, text=text
+    )
