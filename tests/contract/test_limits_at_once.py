@@ -9,7 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.channel import MemorySubscriptions
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelClient, Say
+from stepline.adapters.memory.tenancy.account import MemoryAccounts
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.errors import BusyError, LimitError
 from stepline.ingress.admit import Arrival, admit
@@ -25,8 +30,10 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Closed
 from stepline.model.ids import Lane
 from stepline.model.step import Step
+from stepline.model.tenancy.charge import Posting
 from stepline.model.tenancy.limits import Limits, scopes_of
 from stepline.model.usage import Usage
+from stepline.ports.log import Slots
 from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import Settings
 from tests.support.generation import BROKEN, answered
@@ -221,3 +228,49 @@ def test_the_kill_switch_lets_no_turn_begin_another_round(backend):
     )
     assert {end.code for end in ends} == {"stopped"}
     assert set(asked) == {1}
+
+
+# --- rules taken back
+
+
+class Twins:
+    """Memory twins of which one keeps no rule."""
+
+    def __init__(self, *, log: Any = None, accounts: Any = None) -> None:
+        self.log = log or MemoryLog()
+        self.accounts = accounts or MemoryAccounts()
+        self.artifacts = MemoryArtifacts()
+        self.subscriptions = MemorySubscriptions(MemoryClock())
+
+
+class Unconditional(MemoryAccounts):
+    """Places every hold, whatever the counters say."""
+
+    def _has_room(self, posting: Posting) -> bool:
+        return True
+
+
+class SlotsBeside(MemoryLog):
+    """Opens a turn although another one has taken its slot."""
+
+    def _take_slots(self, lane: Lane, slots: Slots) -> bool:
+        super()._take_slots(lane, slots)
+        return True
+
+
+def test_holds_without_a_condition_overrun_the_budget():
+    crowd = Crowd(Twins(accounts=Unconditional()))
+    need = crowd.round_tokens(crowd.lanes[0])
+    opened = {lane: crowd.open(lane) for lane in crowd.lanes}
+    crowd.limit(tokens_day=ROOM * need)
+    _, asked = play(crowd, opened, Usage(output_tokens=need), rounds=1)
+    assert asked.count(1) == TURNS
+    assert crowd.used() == TURNS * need
+
+
+def test_slots_that_are_taken_without_a_condition_let_more_turns_run():
+    log = SlotsBeside()
+    log.taken_slots = lambda _: frozenset()  # type: ignore[method-assign]  # everybody looks before anybody takes
+    crowd = Crowd(Twins(log=log))
+    crowd.limit(turns_at_once=ROOM)
+    assert len([crowd.open(lane) for lane in crowd.lanes]) == TURNS
