@@ -50,7 +50,7 @@ def check_rate(ports: Ports, principal: Principal, *, steers: bool = False) -> A
 
 def check_storage(ports: Ports, allowance: Allowance, size_bytes: int) -> None:
     """Refuse a file for which there is no storage, or while work is stopped. Raises LimitError, DependencyError."""
-    _check_stopped(allowance)
+    check_stopped(allowance)
     excess = find_excess(ports, allowance, size_bytes=size_bytes)
     if excess is not None and excess.code == "limit_storage":
         raise refusal(excess)
@@ -64,7 +64,7 @@ def check_admission(ports: Ports, allowance: Allowance, draft: Draft) -> None:
     events = [entry for entry in draft.entries if isinstance(entry, Inbound)]
     if any(event.steers for event in events):
         return
-    _check_stopped(allowance)
+    check_stopped(allowance)
     works = draft.state.status == "open"
     size_bytes = sum(file.size_bytes for event in events for file in event.attachments)
     if works or size_bytes:
@@ -106,7 +106,8 @@ def refusal(excess: Excess, reason: str = "") -> LimitError:
     )
 
 
-def _check_stopped(allowance: Allowance) -> None:
+def check_stopped(allowance: Allowance) -> None:
+    """Refuse work while it is stopped. Raises LimitError `stopped`."""
     found = allowance.stopped()
     if found is not None:
         raise refusal(*found)

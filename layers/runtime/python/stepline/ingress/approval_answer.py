@@ -18,7 +18,7 @@ from stepline.delivery.allowance import Allowance, read_allowance
 from stepline.delivery.effect import publish
 from stepline.errors import InputError, LimitError, UnknownOutcome
 from stepline.ingress.admit import pending, see_to, settle_request
-from stepline.ingress.allow import claim_slots
+from stepline.ingress.allow import check_stopped, claim_slots
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
@@ -63,14 +63,14 @@ def answer_request(
 ) -> Settled:
     """Put the answer into the log, once, and start the execution that goes on with it.
 
-    Its sender's `connection` is subscribed until `until_s`. `allowance` is the sender's, if it was read before: it refuses no
-    answer, but the turn takes its slot of turns at once again.
+    Its sender's `connection` is subscribed until `until_s`. `allowance` is the sender's, if it was read before: no
+    budget refuses an answer, and the turn takes its slot of turns at once again.
 
     Raises:
         NotFoundError: the conversation belongs to another user, or does not exist.
         InputError: `approval_not_pending`, nobody is asked about this call, or somebody has answered already;
             `approval_not_editable`, a program is allowed or denied as it is; `message_id_taken`.
-        LimitError: the words are longer than WORDS_MAX_CHARS.
+        LimitError: the words are longer than WORDS_MAX_CHARS; `stopped`, no call may run now.
         BusyError: the lane is contended; the client sends again.
     """
     if len(answer.text) > WORDS_MAX_CHARS:
@@ -84,8 +84,7 @@ def answer_request(
         check_owner(tail, answer.user)
         asked = pending(journal, tail.state)
         if asked is not None and asked.action.call_id == answer.call_id:
-            draft = _draft(ports, answer, tail, asked)
-            return dataclasses.replace(draft, slots=claim_slots(ports, lane, allowed, draft))
+            return _allowed(ports, lane, answer, allowed, _draft(ports, answer, tail, asked))
         said = ports.log.admitted(lane, answer.message_id)  # this answer, sent again
         if said is None:
             raise InputError("no approval of this call is awaited", code="approval_not_pending")
@@ -108,6 +107,13 @@ def answer_request(
     publish(ports, lane, batch)
     (recorded,) = (entry for entry in batch.entries if isinstance(entry, ApprovalAnswered))
     return Settled(batch=batch, verdict=recorded.verdict, duplicate=batch.by != journal.by)
+
+
+def _allowed(ports: Ports, lane: Lane, answer: Answer, allowance: Allowance, draft: Draft) -> Draft:
+    """Return the draft with the slots of its turn. While work is stopped, no answer but a denial is taken."""
+    if answer.verdict != "denied":
+        check_stopped(allowance)
+    return dataclasses.replace(draft, slots=claim_slots(ports, lane, allowance, draft))
 
 
 def _draft(ports: Ports, answer: Answer, tail: Batch, asked: ApprovalRequested) -> Draft:

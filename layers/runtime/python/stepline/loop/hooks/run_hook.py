@@ -19,6 +19,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from stepline.delivery.allowance import find_excess, read_allowance
 from stepline.delivery.effect import publish
 from stepline.delivery.settle_account import settle_account
 from stepline.errors import Fenced, SteplineError
@@ -36,6 +37,7 @@ from stepline.model.batch import Batch, State
 from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Closed, Contributed, HookName, Inbound, Started
+from stepline.model.ids import Lane
 from stepline.model.step import Step
 from stepline.model.usage import sum_usages
 from stepline.timeline.fold import Timeline
@@ -85,7 +87,7 @@ def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> Non
     hook = agent.hooks.post_run_hook
     journal = Journal(ports, step.lane(), "close")
     closing = _closing(journal, step) if hook else None
-    if hook is None or closing is None:
+    if hook is None or closing is None or not _may_work(ports, journal.lane, closing.state.owner):
         return
     call = hook_call("post_run_hook", step)
     attempt = Attempt(ports=ports, agent=agent, history=history, journal=journal, step=step)
@@ -121,6 +123,12 @@ def follow_turn(ports: Ports, agent: Agent, history: History, step: Step) -> Non
     if (ended := journal.commit(end)) is not None:
         publish(ports, journal.lane, ended)
         settle_account(ports, journal.lane, ended)
+
+
+def _may_work(ports: Ports, lane: Lane, user: str) -> bool:
+    """Return True unless work is stopped, or a budget is used up: a hook may ask models, too."""
+    allowance = read_allowance(ports, lane.tenant, lane.project, user)
+    return allowance.stopped() is None and find_excess(ports, allowance) is None
 
 
 def hook_call(name: HookName, step: Step) -> str:

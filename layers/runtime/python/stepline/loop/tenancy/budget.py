@@ -32,7 +32,7 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Reopened
 from stepline.model.step import Step
 from stepline.model.tenancy.charge import Amount
-from stepline.model.tenancy.limits import Excess
+from stepline.model.tenancy.limits import LIMIT_CODES, Excess
 from stepline.model.usage import Usage
 from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
@@ -60,16 +60,26 @@ def hold_round(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline]
     excess = _place(attempt, timeline, allowance, need)
     if excess is None:
         return _telling(attempt, allowance), timeline
-    left = finalize_left(timeline)
-    if not left:
+    final = _final_round(timeline)
+    if not finalize_left(timeline) or final not in (None, attempt.step.iteration):
         return _over(attempt, timeline, excess)
-    if left > 1:
+    if final is None:
         bounded = _bound(attempt, timeline, excess)
         if isinstance(bounded, Step):
             return bounded
         timeline = bounded
     charge(attempt.ports, lane, timeline.tail, hold=need)
     return attempt, timeline
+
+
+def _final_round(timeline: Timeline) -> int | None:
+    """Return the round to which a budget has bound the open turn; a later steer gives it no other."""
+    bounds = (
+        entry.iteration
+        for _, entry in timeline.entries
+        if isinstance(entry, Reopened) and entry.code in LIMIT_CODES
+    )
+    return next(bounds, None)
 
 
 def estimate_round(attempt: Attempt, timeline: Timeline) -> Amount:
