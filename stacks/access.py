@@ -161,6 +161,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             LOG=_OPENS,
             CONV=_TALK,
             USER="Query DeleteItem",
+            DELTA="Query",
             TICKET="PutItem",
             RATE="UpdateItem",
             UPLOAD="GetItem PutItem UpdateItem",
@@ -361,7 +362,8 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("dynamodb", "Query", "lanes", "erase", "erase_user"),
         _right("dynamodb", "Query", "users", "USER#*"),
         _right("s3", "ListBucketVersions", "absence", *_CONTENT.split()),
-        _right("s3", "DeleteObjectVersion", "objects", *_CONTENT.split()),
+        # A request for many versions needs both. Source: S3 API reference, DeleteObjects.
+        _right("s3", "DeleteObject DeleteObjectVersion", "objects", *_CONTENT.split()),
         *_objects(reads="mem", writes="mem tomb", finds="mem"),
         _FORGETS,
         _right("execute-api", "ManageConnections", "endings"),

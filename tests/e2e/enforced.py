@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
+from stepline.adapters.aws.tenancy.erasure import tombstone_key
 from stepline.local.client.change import Acknowledged, TextAppended, TurnEnded
 from stepline.local.stage.deployed import LocalStage, client
-from stepline.model.ids import execution_name, make_lane
+from stepline.log.erase_conversation import CLASSES
+from stepline.model.ids import Lane, execution_name, make_lane
 from tests.e2e.service import Service
 from tests.e2e.stage import Stage, a_word
 from tests.e2e.strict_client import BrokenTurnError, Person, Talk
@@ -25,11 +30,16 @@ time.sleep(4)
 PADDING = "I say more than one batch can hold: ✓✓✓✓✓✓✓✓✓✓. " * 640
 """More bytes than a batch has, in fewer characters than a message has."""
 SWEEPER = "stepline-local-sweeper"
+REPORTING = {"socket", "api", "decide", "act", "execute", "output", "preflight", "close"}
+"""The functions that work for the conversation of the scene, and report what it cost."""
+SOON_S = 20
+POLL_S = 0.3
 
 
 class Scene:
     """A browser's way in; a long message, a plan and a file; what a page shows of it, another title and a file from outside;
     a program that reads the first one; a service's event with a file of its own; a turn that is taken over.
+    All of it within limits that an admin has set; at last it is deleted, and the person goes.
     """
 
     def __init__(self, deployed: LocalStage, home: Path) -> None:
@@ -41,6 +51,7 @@ class Scene:
     def play(self) -> None:
         """Play it once. Raises BrokenTurnError at the first thing that does not happen as it must."""
         person, conversation = Person(self._deployed, self._home), f"e2e-{a_word()}"
+        self._limit(person)
         with person.enter(conversation, person.ticket()) as talk:
             talk.renew(person.ticket())
             self._write(talk)
@@ -49,7 +60,16 @@ class Scene:
             self._run(talk)
             self._hear_from_a_service(talk, person)
             self._take_over(talk, person)
-        self._sweep()
+            self._sweep()
+            self._count(talk, person)
+            self._delete(talk, person)
+        self._leave(person)
+
+    def _limit(self, person: Person) -> None:
+        """Let an admin limit what the person may do, of each kind one limit."""
+        admin = Person(self._deployed, self._home, role="project_admin")
+        limits = {"messages_per_minute": 100, "turns_at_once": 2, "tokens_day": 10**9, "usd_month": 10**6}
+        admin.ask("PUT", f"/v1/tenants/local/projects/default/users/{person.name}/limits", limits)
 
     def _write(self, talk: Talk) -> None:
         word = self._pace(0)
@@ -127,6 +147,68 @@ class Scene:
         if not any(event.type == "round.restarted" for event in talk.events):
             raise BrokenTurnError("the turn was not taken over")
 
+    def _count(self, talk: Talk, person: Person) -> None:
+        """Find the turns counted, their slots free, and a report of every function that worked for them."""
+        mine = person.ask("GET", "/v1/limits")["scopes"][0]
+        if (
+            mine["limits"]["turns_at_once"] != 2
+            or not mine["used"].get("tokens_day")
+            or mine["used"].get("turns")
+        ):
+            raise BrokenTurnError(f"the account says something else: {mine}")
+        lane = self._lane(talk)
+        soon(lambda: REPORTING - self._reports(lane), "no report of")
+        receipts = person.ask("GET", f"/v1/conversations/{lane.conversation}/receipts")
+        if not receipts["aws_usd"]:
+            raise BrokenTurnError(f"the receipts are without what AWS costs: {receipts}")
+
+    def _reports(self, lane: Lane) -> set[str]:
+        return {json.loads(row["body"]["B"])["function"] for row in self._rows(f"COST#{lane.key()}")}
+
+    def _delete(self, talk: Talk, person: Person) -> None:
+        """Delete the conversation; it is over at once, and soon nothing of what was said is left."""
+        lane = self._lane(talk)
+        person.ask("DELETE", f"/v1/conversations/{lane.conversation}")
+        talk.hear_of_its_end()
+        soon(lambda: self._content(lane), "not erased")
+
+    def _content(self, lane: Lane) -> list[str]:
+        """Return the names of what is left of a conversation: its objects, and rows with content."""
+        listed = client("s3", self._deployed)
+        left = [
+            found["Key"]
+            for kind in CLASSES
+            for found in listed.list_object_versions(
+                Bucket=self._deployed.bucket, Prefix=f"{kind}/{lane.prefix()}/"
+            ).get("Versions", ())
+        ]
+        left += [row["sk"]["S"] for row in self._rows(f"LOG#{lane.key()}") if "body" in row]
+        beside = (self._rows(f"{word}#{lane.key()}") for word in ("CONV", "UPLOAD"))
+        left += [row["sk"]["S"] for rows in beside for row in rows if row["sk"]["S"] not in ("HEAD", "TOMB")]
+        kept = listed.list_objects_v2(Bucket=self._deployed.bucket, Prefix=tombstone_key(lane))
+        return left + ([] if kept["KeyCount"] else ["no tombstone is kept"])
+
+    def _leave(self, person: Person) -> None:
+        """Erase the person."""
+        person.ask("POST", "/v1/me/erasure")
+        soon(lambda: self._rows(f"USER#local#default#{person.name}"), "still known")
+
+    def _rows(self, pk: str) -> list[dict[str, Any]]:
+        pages = (
+            client("dynamodb", self._deployed)
+            .get_paginator("query")
+            .paginate(
+                TableName=self._deployed.table,
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": {"S": pk}},
+                ConsistentRead=True,
+            )
+        )
+        return [row for page in pages for row in page["Items"]]
+
+    def _lane(self, talk: Talk) -> Lane:
+        return make_lane("local", "default", talk.state.conversation)
+
     def _sweep(self) -> None:
         """Let the sweeper look at everything, as by its clock."""
         answer = client("lambda", self._deployed).invoke(
@@ -144,3 +226,12 @@ class Scene:
             count = 1 if at < len(delays_ms) else 50
             self._stage.fault(kind="slow_tokens", match=word, count=count, token_delay_ms=delay_ms)
         return word
+
+
+def soon(left: Callable[[], Collection[str]], says: str) -> None:
+    """Wait until nothing is left. Raises BrokenTurnError after a while."""
+    until_s = time.monotonic() + SOON_S
+    while found := left():
+        if time.monotonic() > until_s:
+            raise BrokenTurnError(f"{says}: {sorted(map(str, found))}")
+        time.sleep(POLL_S)

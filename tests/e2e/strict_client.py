@@ -28,6 +28,7 @@ from stepline.local.client.websocket import OPEN_TIMEOUT_S, dial_gateway, encode
 from stepline.local.stage.deployed import client
 from stepline.local.stage.issuer.signing import mint
 from stepline.model.wire.event import AuthFrame, ClientEvent, Frame, NoticeFrame, decode_frame
+from stepline.ports.channel import Role
 from tests.e2e.http_user import HttpUser, submit
 from tests.e2e.stage import a_word
 
@@ -89,6 +90,11 @@ class Talk:
         """Wait until the conversation has a title."""
         while not any(event.data.get("title") == title for event in self.events):
             self.hear(EventsApplied)
+
+    def hear_of_its_end(self) -> None:
+        """Wait until the conversation is heard to be deleted."""
+        while not self.state.deleted:
+            self.state, _ = fold_frame(self.state, next(self._frames))
 
     def hear_notice(self) -> ClientEvent:
         """Return the next notice."""
@@ -152,9 +158,10 @@ class Talk:
 class Person:
     """A user of a stage whom nobody has seen before."""
 
-    def __init__(self, stage, home) -> None:
+    def __init__(self, stage, home, *, role: Role = "user") -> None:
         self._stage = stage
         self._home = home
+        self._role = role
         self.name = f"u{a_word()}"
         self._states = client("stepfunctions", stage)
 
@@ -199,7 +206,7 @@ class Person:
         return connect(url, compression=None, proxy=None, open_timeout=OPEN_TIMEOUT_S, legacy=False)
 
     def _token(self) -> str:
-        return mint(self.name, issuer_url=self._stage.issuer_url, home=self._home)
+        return mint(self.name, issuer_url=self._stage.issuer_url, home=self._home, role=self._role)
 
     def _running(self) -> bool:
         arn = self._stage.machine_arn

@@ -117,7 +117,8 @@ class Calls:
         action = OF_OBJECTS.get(name, f"s3:{name}")
         if name == "DeleteObjects":
             for one in params["Delete"]["Objects"]:
-                self.note(f"{action}Version" if "VersionId" in one else action, one["Key"].partition("/")[0])
+                for needed in (action, f"{action}Version") if "VersionId" in one else (action,):
+                    self.note(needed, one["Key"].partition("/")[0])
         elif "Key" in params:
             deletes_version = name == "DeleteObject" and "VersionId" in params
             action = f"{action}Version" if deletes_version else action

@@ -131,7 +131,7 @@ def test_the_eraser_alone_deletes_of_logs_and_of_what_was_spent_and_of_objects(a
     assert holders(any_stage, "dynamodb:BatchWriteItem") == {"eraser"}
     assert holders(any_stage, "s3:DeleteObjectVersion") == {"eraser"}
     assert holders(any_stage, "s3:ListBucketVersions") == {"eraser"}
-    assert holders(any_stage, "s3:DeleteObject") == {"preflight"}
+    assert holders(any_stage, "s3:DeleteObject") == {"eraser", "preflight"}
 
 
 def test_nobody_deletes_a_tombstone_that_is_kept_outside_the_table(any_stage):
