@@ -357,6 +357,7 @@ BUNDLE = {
 LOCAL = {
     "needs_extra": "the command line's packages are not installed; the message says how to have them",
     "usage": "a command is not used as it can be; nothing was done, and the exit code is 2",
+    "bad_limit": "`stepline limits`: a limit has no such name or value; the message says which",
     "bad_bundle_name": "`stepline new`: the name is no package's, or that of another package",
     "folder_exists": "`stepline new`: the folder is there already, and is left as it is",
     "bundle_ambiguous": "`stepline bundle check`: the folder has several bundles, and none is named",
