@@ -290,6 +290,9 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             UPLOAD="GetItem UpdateItem",
             CONV="Query DeleteItem",
             USER="DeleteItem",
+            # A file that is taken counts for the storage of its user.
+            ACCOUNT=_ACCOUNT,
+            CHARGE=_CHARGE,
             COST="PutItem",
         ),
         *_objects(reads="quarantine", writes="att", deletes="quarantine", finds="quarantine"),

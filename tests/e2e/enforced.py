@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stepline.adapters.aws.tenancy.erasure import tombstone_key
+from stepline.ingress.erase_user import ERASED
 from stepline.local.client.change import Acknowledged, TextAppended, TurnEnded
 from stepline.local.stage.deployed import LocalStage, client
 from stepline.log.erase_conversation import CLASSES
@@ -63,7 +64,7 @@ class Scene:
             self._sweep()
             self._count(talk, person)
             self._delete(talk, person)
-        self._leave(person)
+            self._leave(talk, person)
 
     def _limit(self, person: Person) -> None:
         """Let an admin limit what the person may do, of each kind one limit."""
@@ -188,10 +189,11 @@ class Scene:
         kept = listed.list_objects_v2(Bucket=self._deployed.bucket, Prefix=tombstone_key(lane))
         return left + ([] if kept["KeyCount"] else ["no tombstone is kept"])
 
-    def _leave(self, person: Person) -> None:
-        """Erase the person."""
+    def _leave(self, talk: Talk, person: Person) -> None:
+        """Erase the person, who is told so, and cut off."""
+        talk.watch()
         person.ask("POST", "/v1/me/erasure")
-        soon(lambda: self._rows(f"USER#local#default#{person.name}"), "still known")
+        talk.hear_farewell(ERASED)
 
     def _rows(self, pk: str) -> list[dict[str, Any]]:
         pages = (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
-from websockets.exceptions import InvalidHandshake
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
 from stepline.errors import SteplineError
@@ -27,7 +27,15 @@ from stepline.local.client.reducer import ClientState, fold_frame, resume_reques
 from stepline.local.client.websocket import OPEN_TIMEOUT_S, dial_gateway, encode_request
 from stepline.local.stage.deployed import client
 from stepline.local.stage.issuer.signing import mint
-from stepline.model.wire.event import AuthFrame, ClientEvent, Frame, NoticeFrame, decode_frame
+from stepline.model.wire.event import (
+    AuthFrame,
+    ClientEvent,
+    ErrorFrame,
+    Frame,
+    NoticeFrame,
+    WatchingFrame,
+    decode_frame,
+)
 from stepline.ports.channel import Role
 from tests.e2e.http_user import HttpUser, submit
 from tests.e2e.stage import a_word
@@ -35,6 +43,7 @@ from tests.e2e.stage import a_word
 SILENCE_S = 1.0
 VERDICT_S = 30
 """So long a file may be judged, with a function that starts and what is tried again."""
+FAREWELL_S = 30
 POLL_S = 0.3
 
 
@@ -95,6 +104,25 @@ class Talk:
         """Wait until the conversation is heard to be deleted."""
         while not self.state.deleted:
             self.state, _ = fold_frame(self.state, next(self._frames))
+
+    def watch(self) -> None:
+        """Listen to what happens in all of the person's conversations."""
+        self._connection.send(encode_request({"action": "watch"}))
+        if not any(isinstance(frame, WatchingFrame) for frame in self._frames):
+            raise BrokenTurnError("nobody watches")
+
+    def hear_farewell(self, code: str) -> None:
+        """Wait until the connection is closed, with this word before."""
+        told, until_s = False, time.monotonic() + FAREWELL_S
+        try:
+            while time.monotonic() < until_s:
+                with suppress(TimeoutError):
+                    frame = decode_frame(self._connection.recv(timeout=SILENCE_S))
+                    told = told or (isinstance(frame, ErrorFrame) and frame.code == code)
+        except ConnectionClosed:
+            if told:
+                return
+        raise BrokenTurnError(f"not closed with a word: {told}")
 
     def hear_notice(self) -> ClientEvent:
         """Return the next notice."""

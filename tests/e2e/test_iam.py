@@ -34,7 +34,7 @@ NOT_SHOWN = {
         *("api dynamodb:DeleteItem *", "preflight dynamodb:DeleteItem *"),
     ),
     "for a write whose answer was lost, or a turn that nobody started": (
-        *("act dynamodb:GetItem *", "decide dynamodb:GetItem *", "sweeper dynamodb:GetItem *"),
+        *("act dynamodb:GetItem *", "sweeper dynamodb:GetItem *"),
         "events dynamodb:GetItem *",
     ),
     "for a message that waits for the end of a turn, and for the listing of a turn that is given up": (
@@ -63,6 +63,16 @@ NOT_SHOWN = {
         "decide s3:* store/[*]",
     ),
     "for the scanner of malware, of which the stage has none": ("preflight s3:GetObjectTagging *",),
+    "for feedback, of which the scene has none": (
+        *("api dynamodb:ConditionCheckItem *", "close dynamodb:ConditionCheckItem *"),
+    ),
+    "for a person whom an admin erases": ("eraser dynamodb:BatchGetItem *",),
+    "since the end of a connection is told by the gateway, too": ("eraser dynamodb:DeleteItem *",),
+    "for objects that a deleted conversation of the scene has none of, or one alone": (
+        *("eraser s3:DeleteObject* git/[*]", "eraser s3:DeleteObject* store/[*]"),
+        *("eraser s3:DeleteObject* quarantine/[*]", "eraser s3:DeleteObject* mem/[*]"),
+        *("eraser s3:DeleteObjectVersion seg/[*]", "eraser s3:PutObject mem/[*]"),
+    ),
     "for searches over HTTP, of which the scene has none": ("search *",),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),

@@ -232,7 +232,6 @@ class Publisher(MemoryPublisher):
             self.calls.note("execute-api:ManageConnections", "connections")
         super().post(connection, frame)
 
-
     def close(self, connection):
         if self.calls.principal:
             self.calls.note("execute-api:ManageConnections", "endings")

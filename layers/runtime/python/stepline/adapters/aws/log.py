@@ -153,7 +153,8 @@ class DynamoLog:
             update["ConditionExpression"] = "slots = :held"
             update["ExpressionAttributeValues"][":held"] = {"S": _write_slots(slots.held)}
         rows = [
-            {"TableName": self._table.name, "Item": self._slot_key(slot), **_IF_ABSENT} for slot in slots.taken
+            {"TableName": self._table.name, "Item": self._slot_key(slot), **_IF_ABSENT}
+            for slot in slots.taken
         ]
         return [{"Update": update}, *({"Put": row} for row in rows)]
 
