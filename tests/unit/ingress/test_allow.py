@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from stepline.delivery.settle_account import charge_upload
 from stepline.errors import LimitError
 from stepline.ingress.allow import check_rate
 from stepline.ingress.approval_answer import Answer, answer_request
+from stepline.ingress.delete import delete_conversation
 from stepline.model.entry import ApprovalRequested
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
@@ -234,3 +236,27 @@ def test_a_steer_is_refused_only_far_beyond_the_rate_of_messages() -> None:
         check_rate(conversation.ports, PRINCIPAL)
     with pytest.raises(LimitError):
         check_rate(conversation.ports, PRINCIPAL, steers=True)
+
+
+# --- uploads
+
+
+def test_a_file_counts_when_it_was_uploaded_and_not_again_when_it_is_attached() -> None:
+    conversation = Conversation(answered("Thanks."))
+    charge_upload(conversation.ports, LANE, USER, 300)
+    set_limits(conversation, storage_bytes=301)
+    assert attached(conversation, 300, uploaded_bytes=300).fate == "opened"
+    assert conversation.state.stored_bytes == 0
+    conversation.run()
+    used = conversation.ports.accounts.used(SCOPES, conversation.clock.now())
+    assert [one.storage_bytes for one in used] == [300, 300, 300]
+
+
+def test_what_was_uploaded_for_a_conversation_goes_with_it() -> None:
+    conversation = Conversation(answered("Thanks."))
+    conversation.send()
+    conversation.run()
+    charge_upload(conversation.ports, LANE, USER, 300)
+    delete_conversation(conversation.ports, LANE, USER)
+    used = conversation.ports.accounts.used(SCOPES, conversation.clock.now())
+    assert [one.storage_bytes for one in used] == [0, 0, 0]

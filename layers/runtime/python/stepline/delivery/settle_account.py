@@ -8,14 +8,14 @@ Source: docs/concepts/tenants.md.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeAlias
 
 from stepline.errors import DependencyError, UnknownOutcome
 from stepline.log.bindings import Ports
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
-from stepline.model.tenancy.charge import NOTHING, Amount, plan_charge
+from stepline.model.tenancy.charge import NOTHING, Account, Amount, Plan, plan_charge, plan_upload
 from stepline.model.tenancy.limits import Limits, scopes_of
 
 TRIES: Final = 16
@@ -43,17 +43,32 @@ def charge(
     Raises DependencyError `account_contended`: others were first too often.
     """
     scopes = scopes_of(lane.tenant, lane.project, batch.state.owner)
+
+    def plan(account: Account) -> Plan | Charged:
+        if batch.n < account.n:
+            return "old"
+        made = plan_charge(account, batch, scopes, at=ports.clock.now(), hold=hold, limits=limits)
+        return made or "done"
+
+    return _post(ports, lane, plan)
+
+
+def charge_upload(ports: Ports, lane: Lane, user: str, size_bytes: int) -> None:
+    """Count a file that a user has uploaded for a conversation; it goes with it. Raises DependencyError as above."""
+    scopes = scopes_of(lane.tenant, lane.project, user)
+    _post(ports, lane, lambda account: plan_upload(account, scopes, size_bytes))
+
+
+def _post(ports: Ports, lane: Lane, plan: Callable[[Account], Plan | Charged]) -> Charged:
+    """Post what is planned from the newest row of a conversation, again while others are first."""
     for attempt in range(TRIES):
         if attempt:
             ports.clock.pause(_backoff_s(attempt))
-        account = ports.accounts.account(lane)
-        if batch.n < account.n:
-            return "old"
-        plan = plan_charge(account, batch, scopes, at=ports.clock.now(), hold=hold, limits=limits)
-        if plan is None:
-            return "done"
+        made = plan(ports.accounts.account(lane))
+        if not isinstance(made, Plan):
+            return made
         try:
-            posted = ports.accounts.post(lane, plan.account, plan.postings)
+            posted = ports.accounts.post(lane, made.account, made.postings)
         except UnknownOutcome:
             continue
         if posted != "moved":

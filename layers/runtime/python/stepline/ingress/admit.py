@@ -46,7 +46,8 @@ class Arrival:
 
     `kind` is the sender's name for it; `reactive` is None if the sender left that to the kind. `source` names
     the service that acts for the user. `timezone` is the user's, if known. `bundle` is the one that the conversation
-    is to have, by its name on the stage; "" names none. `uploads` are ids of uploads, which become attachments.
+    is to have, by its name on the stage; "" names none. `uploads` are ids of uploads, which become attachments;
+    `uploaded_bytes` are those of its attachments that were uploads, and were counted then.
     """
 
     message_id: str
@@ -57,6 +58,7 @@ class Arrival:
     payload: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
     uploads: tuple[str, ...] = ()
+    uploaded_bytes: int = 0
     source: str = ""
     timezone: str = ""
     bundle: str = ""
@@ -110,7 +112,7 @@ def admit(
             raise NotFoundError("no such conversation")
         draft = draft_admission(ports, lane, arrival, tail, asked=pending(journal, tail.state))
         try:
-            check_admission(ports, allowed, draft)
+            check_admission(ports, allowed, draft, uploaded_bytes=arrival.uploaded_bytes)
             return replace_draft(draft, slots=claim_slots(ports, lane, allowed, draft))
         except LimitError:
             said = ports.log.admitted(lane, arrival.message_id)  # sent again: it was allowed then
@@ -207,6 +209,7 @@ def draft_admission(
     n, now = tail.n + 1, ports.clock.now()
     bundle = choose_bundle(ports, arrival, tail)
     ports, state = ports.of(bundle), replace(tail.state, owner=arrival.user, bundle=bundle)
+    state = replace(state, stored_bytes=state.stored_bytes - arrival.uploaded_bytes)
     event = make_event(arrival, at=utc(now), idle=state.status == "idle")
     rule = event.rule
     entries: list[Entry] = [] if tail.n else [Owner(user=arrival.user, bundle=bundle)]

@@ -56,8 +56,10 @@ def check_storage(ports: Ports, allowance: Allowance, size_bytes: int) -> None:
         raise refusal(excess)
 
 
-def check_admission(ports: Ports, allowance: Allowance, draft: Draft) -> None:
+def check_admission(ports: Ports, allowance: Allowance, draft: Draft, *, uploaded_bytes: int = 0) -> None:
     """Refuse a draft that opens or joins a turn beyond a budget, or brings files beyond the storage.
+
+    `uploaded_bytes` of its files count already.
 
     Raises LimitError `stopped`, `limit_tokens`, `limit_usd`, `limit_storage`; DependencyError.
     """
@@ -66,7 +68,7 @@ def check_admission(ports: Ports, allowance: Allowance, draft: Draft) -> None:
         return
     check_stopped(allowance)
     works = draft.state.status == "open"
-    size_bytes = sum(file.size_bytes for event in events for file in event.attachments)
+    size_bytes = sum(file.size_bytes for event in events for file in event.attachments) - uploaded_bytes
     if works or size_bytes:
         excess = find_excess(ports, allowance, size_bytes=size_bytes)
         if excess is not None and (works or excess.code == "limit_storage"):

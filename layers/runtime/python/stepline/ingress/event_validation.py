@@ -75,7 +75,15 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
     _check_payload(payload)
     _check_kind(arrival, text, payload)
     files = _find_attachments(ports, lane, arrival, text)
-    return replace(arrival, text=text, payload=payload, attachments=files, uploads=())
+    uploaded = files[len(arrival.attachments) :]
+    return replace(
+        arrival,
+        text=text,
+        payload=payload,
+        attachments=files,
+        uploads=(),
+        uploaded_bytes=sum(file.size_bytes for file in uploaded),
+    )
 
 
 def _check_text(ports: Ports, text: object) -> None:

@@ -21,6 +21,7 @@ from typing import Final
 
 from msgspec.structs import asdict, replace
 
+from stepline.delivery.settle_account import charge_upload
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.events.types import EventData, UploadedFile, UploadRefused, UploadTaken, make_event
 from stepline.ingress.allow import check_rate, check_storage
@@ -177,7 +178,8 @@ def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None
 
     None for a slot that nobody asked for, or of a conversation that was deleted meanwhile.
 
-    Done again, it ends at the first verdict. Raises DependencyError.
+    A file that is taken counts for the storage of its user, attached or not. Done again, it ends at the first verdict. Raises
+    DependencyError.
     """
     key = quarantine_key(lane, upload_id)
     upload = desk.uploads.get(lane, upload_id)
@@ -193,6 +195,8 @@ def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None
         return None
     if not upload.is_final:
         upload = desk.uploads.settle(lane, _settled(upload, _judge(desk, lane, upload, tail)))
+        if upload.state == "ready":
+            charge_upload(desk.ports, lane, upload.user, upload.file.size_bytes)
     desk.quarantine.remove(key)
     _tell(desk.ports, lane, upload, tail)
     return upload

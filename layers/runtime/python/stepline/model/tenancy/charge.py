@@ -40,12 +40,14 @@ NOTHING = Amount()
 class Account(Value):
     """What was charged for a conversation: up to batch `n`, and the hold of its running round, since `held_on` (a day).
 
-    `version` counts the changes of the row; 0 if there is none.
+    `stored_bytes` are those of its state, `uploaded_bytes` those of the files that were uploaded for it. `version` counts the
+    changes of the row; 0 if there is none.
     """
 
     n: int = 0
     charged: Amount = NOTHING
     stored_bytes: int = 0
+    uploaded_bytes: int = 0
     hold: Amount = NOTHING
     held_on: str = ""
     version: int = 0
@@ -108,22 +110,32 @@ def plan_charge(
         return None
     now = at.astimezone(UTC)
     today = f"{now:%Y-%m-%d}"
+    uploaded_bytes = 0 if state.deleted else account.uploaded_bytes
     after = Account(
         n=batch.n,
         charged=totals,
         stored_bytes=state.stored_bytes,
+        uploaded_bytes=uploaded_bytes,
         hold=hold,
         held_on=today if hold else "",
         version=account.version + 1,
     )
     spent = totals.plus(account.charged, -1)
-    stored_bytes = state.stored_bytes - account.stored_bytes
+    stored_bytes = state.stored_bytes - account.stored_bytes + uploaded_bytes - account.uploaded_bytes
     postings: list[Posting] = []
     for scope, limit in zip(scopes, (*limits, *(Limits() for _ in scopes)), strict=False):
         postings += _postings(scope, account, today, spent=spent, hold=hold, limit=limit)
         if stored_bytes:
             postings.append(Posting(scope=scope, month="", stored_bytes=stored_bytes))
     return Plan(account=after, postings=tuple(p for p in postings if not p.is_empty))
+
+
+def plan_upload(account: Account, scopes: Sequence[Scope], size_bytes: int) -> Plan:
+    """Return the plan that counts a file which was uploaded for a conversation."""
+    uploaded_bytes = account.uploaded_bytes + size_bytes
+    after = replace(account, uploaded_bytes=uploaded_bytes, version=account.version + 1)
+    postings = tuple(Posting(scope=scope, month="", stored_bytes=size_bytes) for scope in scopes)
+    return Plan(account=after, postings=postings)
 
 
 def _postings(
