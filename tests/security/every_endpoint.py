@@ -201,7 +201,7 @@ class World(NamedTuple):
 
     conversation: Conversation
     names: Names
-    erasing: ErasurePorts
+    erasing: ErasurePorts | None
 
     def caller(self, who: Stranger) -> Caller:
         """Return a caller of this stage."""

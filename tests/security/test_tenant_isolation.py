@@ -9,15 +9,21 @@ from hypothesis import strategies as st
 
 from stepline.adapters.aws import table
 from stepline.adapters.aws.table import (
+    account_pk,
+    charge_pk,
     conversation_pk,
+    cost_pk,
     delta_pk,
     feedback_pk,
     feedback_sk,
     heard_sk,
+    limits_pk,
     log_pk,
     message_sk,
+    person_pk,
     rate_pk,
     rated_pk,
+    slot_pk,
     socket_key,
     split_heard,
     ticket_pk,
@@ -31,6 +37,7 @@ from stepline.log.spill import body_key
 from stepline.model.batch import Batch, State
 from stepline.model.file.upload_slot import UPLOAD_ID, quarantine_key, read_quarantine_key
 from stepline.model.ids import SEGMENT, Lane, execution_name, make_lane
+from stepline.model.tenancy.limits import Scope
 from tests.support.conversation import LANE, Conversation, frames
 from tests.support.generation import answered
 
@@ -45,9 +52,16 @@ uploads = st.from_regex(UPLOAD_ID, fullmatch=True)
 
 @given(lanes, st.integers(1, 10**9))
 def test_every_table_key_of_a_lane_begins_with_its_tenant_and_project(lane: Lane, claim: int) -> None:
-    for pk in (log_pk(lane), conversation_pk(lane), delta_pk(lane, claim), upload_pk(lane)):
+    for pk in (
+        log_pk(lane),
+        conversation_pk(lane),
+        delta_pk(lane, claim),
+        upload_pk(lane),
+        cost_pk(lane),
+        charge_pk(lane),
+    ):
         kind, tenant, project, *rest = pk.split("#")
-        assert kind in ("LOG", "CONV", "DELTA", "UPLOAD")
+        assert kind in ("LOG", "CONV", "DELTA", "UPLOAD", "COST", "CHARGE")
         assert (tenant, project, rest[0]) == (lane.tenant, lane.project, lane.conversation)
 
 
@@ -55,6 +69,7 @@ def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
     assert builders == {
         *("log_pk", "conversation_pk", "delta_pk", "upload_pk", "user_pk", "person_pk"),
+        *("cost_pk", "charge_pk", "limits_pk", "account_pk", "slot_pk"),
         *("rated_pk", "feedback_pk", "feedback_sk"),
         *("batch_sk", "message_sk", "socket_key", "heard_sk", "ticket_pk", "ticket_sk", "rate_pk", "exec_pk"),
     }
@@ -66,6 +81,26 @@ def test_a_users_key_begins_with_tenant_and_project_whatever_the_user_is_called(
 ) -> None:
     assert user_pk(tenant, project, user).split("#", 3) == ["USER", tenant, project, user]
     assert rated_pk(tenant, project, user).split("#", 3) == ["RATED", tenant, project, user]
+
+
+scopes = st.tuples(segments, segments | st.just(""), st.text(max_size=20)).map(
+    lambda it: Scope(tenant=it[0], project=it[1], user=it[2] if it[1] else "")
+)
+
+
+@given(scopes, scopes)
+def test_two_accounts_share_no_row_and_a_row_names_no_user(one: Scope, two: Scope) -> None:
+    for key in (limits_pk, account_pk, slot_pk):
+        assert (key(one) == key(two)) == (one == two)
+        kind, *place = key(one).split("#")
+        assert kind in ("LIMITS", "ACCOUNT", "SLOT")
+        assert place[:2] == [one.tenant, *([one.project] if one.project else [])]
+        assert all(re.fullmatch(r"[0-9a-f]{32}", text) for text in place[2:])
+
+
+@given(segments, segments, st.from_regex(r"[0-9a-f]{32}", fullmatch=True))
+def test_what_is_kept_of_a_person_stands_in_their_place(tenant: str, project: str, whose: str) -> None:
+    assert person_pk(tenant, project, whose).split("#") == ["PERSON", tenant, project, whose]
 
 
 @given(segments, segments)
@@ -89,7 +124,9 @@ def test_two_users_share_no_count_and_a_row_names_nobody(
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_two_tickets_share_no_row_and_a_row_gives_none_away(one: str, two: str) -> None:
     assert (ticket_pk(one) == ticket_pk(two)) == (ticket_sk(one) == ticket_sk(two)) == (one == two)
+    assert (ticket_sk(one) == ticket_sk(two)) == (one == two)
     assert re.fullmatch(r"TICKET#[0-9a-f]{64}", ticket_pk(one))
+    assert re.fullmatch(r"[0-9a-f]{64}", ticket_sk(one))
 
 
 @given(lanes, lanes)

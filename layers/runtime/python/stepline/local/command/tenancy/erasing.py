@@ -45,9 +45,9 @@ def delete(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Delete a conversation of yours for good, or with --everything all that is kept of you.
+    """Delete a conversation for good, or all that is kept.
 
-    A turn that runs ends. Nobody can read it from then on; what was kept of it goes within minutes, its last traces after
+    All with --everything. A turn that runs ends. Nobody can read it from then on; what was kept of it goes within minutes, its last traces after
     a day.
     """
     if bool(conversation) == everything:
@@ -92,7 +92,7 @@ _region_option = click.option("--region", default="", metavar="REGION", help="AW
 
 @click.group()
 def erasures() -> None:
-    """See what was deleted, and delete it again from a restored table."""
+    """Show what was deleted, or delete it again."""
 
 
 @erasures.command(name="list")

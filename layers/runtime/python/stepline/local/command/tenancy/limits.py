@@ -59,7 +59,7 @@ def limits(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Show the limits of your work and what is used of them; admins set them.
+    """Show limits and what is used of them; admins set them.
 
     Without an option they are your own, your project's and your tenant's. --tenant, --project and --of choose an account of which
     you are an admin, on the local stage you are. There NAME=VALUE sets a limit (usd_day=5), and NAME= leaves it to the stage's
