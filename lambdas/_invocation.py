@@ -10,7 +10,7 @@ from stepline.model.ids import Lane, utc
 from stepline.model.tenancy.consumption import InvocationCost
 
 if TYPE_CHECKING:
-    from lambdas._visit import Visit
+    from stepline.loop.tenancy.state_visit import StateVisit
 
 
 class Invocation:
@@ -22,7 +22,7 @@ class Invocation:
         self.function = ""
         self._began_s = 0.0
         self._memory_mb = 0
-        self._visit: Visit | None = None
+        self._visit: StateVisit | None = None
         self._route = ""
 
     def begin(self, function: str, memory_mb: int) -> None:
@@ -41,7 +41,7 @@ class Invocation:
         """Have no app any more."""
         self.app = None
 
-    def enters(self, visit: Visit) -> None:
+    def enters(self, visit: StateVisit) -> None:
         """Note for which attempt at which state the call is; it is its conversation's, even if it fails."""
         self._visit = visit
 
@@ -49,12 +49,13 @@ class Invocation:
         """Count the transitions of a state that answered."""
         self._route = route
         if self.app and self._visit:
-            self.app.ports.ledger.count("transitions", self._visit.transitions(self.app.settings, route))
+            counted = self._visit.transitions(route, prepares=_prepares(self.app))
+            self.app.ports.ledger.count("transitions", counted)
 
     def failed(self, error: Exception) -> None:
         """Count the transitions of a state whose attempt failed."""
         if self.app and self._visit:
-            counted = self._visit.transitions(self.app.settings, None, type(error).__name__)
+            counted = self._visit.transitions(None, type(error).__name__, prepares=_prepares(self.app))
             self.app.ports.ledger.count("transitions", counted)
 
     def cost(self) -> tuple[Lane, InvocationCost] | None:
@@ -63,10 +64,15 @@ class Invocation:
             return None
         ledger, at = self.app.ports.ledger, utc(self.app.ports.clock.now())
         if self._visit:
-            fields = {**self._visit.fields(self.app.settings), "route": self._route}
+            fields = {**self._visit.fields(prepares=_prepares(self.app)), "route": self._route}
             return self._visit.step.lane(), InvocationCost(at=at, used=ledger.consumption(), **fields)
         if ledger.lane is None:
             return None
         return ledger.lane, InvocationCost(
             turn=ledger.turn, function=self.function, at=at, used=ledger.consumption()
         )
+
+
+def _prepares(app: App) -> bool:
+    """Return True if the deployment has the state that prepares programs."""
+    return app.settings.exec_mode != "none" or bool(app.settings.fargate_cluster)

@@ -143,7 +143,7 @@ def record_cost() -> None:
     if found is None or app is None:
         return
     lane, cost = found
-    aws_nanos = sum_lines(price_consumption(cost.used, app.ports.policy.prices.aws))
+    aws_nanos = sum_lines(price_consumption(cost.used, app.ports.policy.prices.units))
     count_spent(lane.tenant, {MODEL_USD: app.ports.ledger.spent_nanos / NANOS, AWS_USD: aws_nanos / NANOS})
     try:
         app.ports.costs.put(lane, cost)
@@ -181,9 +181,9 @@ def follow(event: Event, run: Callable[[Step], Step | None]) -> Event:
     logger.append_keys(
         turn_id=step.turn, conversation=step.conversation, round=step.iteration, attempt=step.attempt
     )
-    from lambdas._visit import Visit  # noqa: PLC0415 - the functions of states alone load the loop
+    from stepline.loop.tenancy.state_visit import StateVisit  # noqa: PLC0415 - the functions of states alone load the loop
 
-    INVOCATION.enters(Visit(INVOCATION.function, step, "token" in event))
+    INVOCATION.enters(StateVisit(INVOCATION.function, step, "token" in event))
     following = run(step)
     INVOCATION.left(following.route if following else "")
     if following is None:

@@ -26,7 +26,7 @@ def used(ledger: Ledger) -> dict[str, int]:
     found = ledger.consumption()
     return {
         name: value
-        for name in ("read_units_x2", "write_units", "s3_puts", "s3_gets", "posts")
+        for name in ("read_units_x2", "write_units", "object_puts", "object_gets", "posts")
         if (value := getattr(found, name))
     }
 
@@ -35,13 +35,13 @@ def test_an_object_is_put_once_and_read_as_often_as_it_is_asked_for(aws, ledger)
     aws.artifacts.put("att/a", b"1", mime="text/plain")
     aws.artifacts.get("att/a")
     aws.artifacts.size("att/a")
-    assert used(ledger) == {"s3_puts": 1, "s3_gets": 2}
+    assert used(ledger) == {"object_puts": 1, "object_gets": 2}
 
 
 def test_a_put_that_finds_the_object_there_is_billed_too(aws, ledger):
     for _ in range(2):
         aws.artifacts.put("att/twice", b"1", mime="text/plain")
-    assert used(ledger) == {"s3_puts": 2}
+    assert used(ledger) == {"object_puts": 2}
 
 
 def test_a_delete_is_free(aws, ledger):
@@ -52,7 +52,7 @@ def test_a_delete_is_free(aws, ledger):
 def test_a_request_whose_answer_was_lost_is_billed_and_so_is_its_repetition(aws, ledger, faults: Faults):
     faults.lose_answers(aws.artifacts.client, "PutObject", times=1)
     aws.artifacts.replace("att/lost", b"1", mime="text/plain")
-    assert used(ledger) == {"s3_puts": 2}
+    assert used(ledger) == {"object_puts": 2}
 
 
 def test_a_put_of_the_table_whose_answer_was_lost_is_counted_by_the_size_of_its_item(

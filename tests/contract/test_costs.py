@@ -9,7 +9,7 @@ FIRST = InvocationCost(
     turn="turn_1",
     function="decide",
     at="2026-11-26T00:00:00.000Z",
-    used=Consumption(invocations=1, lambda_ms=1200, mb_ms=614_400, transitions=2, write_units=3),
+    used=Consumption(invocations=1, function_ms=1200, mb_ms=614_400, transitions=2, write_units=3),
     epoch=1,
     visit=0,
     route="close",

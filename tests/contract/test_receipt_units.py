@@ -31,8 +31,8 @@ from .fault.simulation import LANE
 FIELDS = {
     "read_units_x2": "read_x2",
     "write_units": "write",
-    "s3_puts": "put",
-    "s3_gets": "get",
+    "object_puts": "put",
+    "object_gets": "get",
     "posts": "post",
     "post_bytes": "post_bytes",
 }
@@ -73,7 +73,9 @@ def check_receipts(driver: MeteredDriver, name: str) -> None:
     assert len(rows) == len(reported)
     for caller, row in reported.items():
         counted = {field: bills[caller][kind] for field, kind in FIELDS.items()}
-        if caller not in driver.died:  # one that died behind its row had counted on the state that would follow
+        if (
+            caller not in driver.died
+        ):  # one that died behind its row had counted on the state that would follow
             counted["transitions"] = driver.transitions[caller]
         assert {field: getattr(row.used, field) for field in counted} == counted, caller
     total, owed = add_all(row.used for row in rows), Counter[str]()
@@ -158,5 +160,5 @@ def test_what_a_killed_attempt_did_is_its_own_and_receipts_say_that_they_miss_it
 
 
 def test_every_field_that_the_table_and_the_bucket_are_billed_for_is_compared() -> None:
-    others = "invocations lambda_ms mb_ms transitions exec_ms exec_mb_ms task_ms task_vcpu_ms searches fetches embeddings"
+    others = "invocations function_ms mb_ms transitions exec_ms exec_mb_ms task_ms task_vcpu_ms searches fetches embeddings"
     assert set(Consumption.__struct_fields__) == set(FIELDS) | set(others.split())

@@ -45,7 +45,7 @@ def test_every_invocation_of_a_turn_leaves_one_row(runtime: LambdaRuntime) -> No
         ]
     )
     assert {row.turn for row in found} == {turn}
-    assert all(row.used.invocations == 1 and row.used.mb_ms == 256 * row.used.lambda_ms for row in found)
+    assert all(row.used.invocations == 1 and row.used.mb_ms == 256 * row.used.function_ms for row in found)
     assert count_unreported(found, epochs=[1]) == 0
 
 

@@ -48,6 +48,9 @@ NAMED = {
     *("fargate_config_missing", "fargate_run_failed"),
     # Errors of a step stand in it as the state machine wrote them.
     *("Ecs.", "ECS.", "AmazonECS."),
+    *("Lambda.Unknown",),
+    # The names of units in receipts, and where a deployment states their prices.
+    *("S3 get", "S3 put", "aws"),
     # Logs of every runtime, which an archive of the model may not imitate.
     *("docker.err", "docker.out"),
 }

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from lambdas._invocation import Invocation as Edge
-from lambdas._visit import Visit
 from stacks.definition import render_definition
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.delta import DynamoDeltas
@@ -30,6 +29,7 @@ from stepline.bootstrap.app import App
 from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.graph import UNKNOWN, tries_of_lost
+from stepline.loop.tenancy.state_visit import StateVisit
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.step import Step
 from stepline.ports.model import ModelRequest
@@ -120,7 +120,7 @@ class MeteredDriver(Driver):
         plain = self.simulation.run
 
         def run(state: str, step: Step) -> Callable[[Reach], Step]:
-            visit = Visit(FUNCTIONS[state], step, token=False)
+            visit = StateVisit(FUNCTIONS[state], step, token=False)
             return self._edge(FUNCTIONS[state], state, plain(state, step), visit)
 
         self.simulation.run = run  # type: ignore[method-assign]
@@ -148,7 +148,7 @@ class MeteredDriver(Driver):
 
     def _start_task(self, name: str, body: Callable[[Reach], Any]) -> Invocation:
         waiting = body.__self__  # type: ignore[attr-defined]  # the method of a `Waiting`
-        run = self._edge("act", name, body, Visit("act", waiting._step, token=True))
+        run = self._edge("act", name, body, StateVisit("act", waiting._step, token=True))
         self.transitions[self.states[-1]] += 1
         return self._finish(Invocation(name, run))
 
@@ -164,7 +164,7 @@ class MeteredDriver(Driver):
         return run
 
     def _edge(
-        self, function: str, name: str, body: Callable[[Reach], Any], visit: Visit | None = None
+        self, function: str, name: str, body: Callable[[Reach], Any], visit: StateVisit | None = None
     ) -> Callable[[Reach], Any]:
         """Do around a function's work what `lambdas._runtime` does."""
         self._count += 1
@@ -193,7 +193,7 @@ class MeteredDriver(Driver):
 
         return run
 
-    def _run(self, edge: Edge, body: Callable[[Reach], Any], reach: Reach, visit: Visit | None) -> Any:
+    def _run(self, edge: Edge, body: Callable[[Reach], Any], reach: Reach, visit: StateVisit | None) -> Any:
         if visit is None:
             return body(reach)
         edge.enters(visit)

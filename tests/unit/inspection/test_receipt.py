@@ -133,7 +133,7 @@ def test_a_receipt_has_what_the_invocations_of_its_turn_used() -> None:
     conversation.send()
     conversation.run()
     turn = conversation.batches()[0].state.turn
-    used = Consumption(invocations=1, lambda_ms=500, mb_ms=512_000, write_units=4, posts=3)
+    used = Consumption(invocations=1, function_ms=500, mb_ms=512_000, write_units=4, posts=3)
     decided = InvocationCost(turn=turn, function="decide", at="", used=used, epoch=1, visit=0, route="close")
     closed = InvocationCost(turn=turn, function="close", at="", used=used, epoch=1, visit=1, route="done")
     looked = InvocationCost(turn="", function="api", at="", used=Consumption(invocations=1))

@@ -79,7 +79,7 @@ def test_a_close_that_failed_for_good_is_followed_by_nothing():
 
 
 def test_each_unit_that_was_used_has_a_line_and_its_list_price():
-    used = Consumption(invocations=2, mb_ms=1024 * 1000, read_units_x2=3, write_units=4, s3_puts=1)
+    used = Consumption(invocations=2, mb_ms=1024 * 1000, read_units_x2=3, write_units=4, object_puts=1)
     lines = {line.what: line for line in price_consumption(used)}
     assert {name: line.quantity for name, line in lines.items()} == {
         "function call": 2,

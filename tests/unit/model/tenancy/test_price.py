@@ -41,7 +41,7 @@ def test_a_deployment_lays_its_prices_over_the_table() -> None:
     assert prices.nanos("global.anthropic.claude-sonnet-5-5", used, NOW) == 2_200_000_000
     assert prices.nanos("claude-sonnet-5-5", used, NOW) == 2_000_000_000
     assert prices.nanos("claude-sonnet-5-5", used, "2027-01-01") == 3_000_000_000
-    assert prices.aws == {"post": 0.5}
+    assert prices.units == {"post": 0.5}
 
 
 @pytest.mark.parametrize("given", [{"models": [{"model": "m"}]}, {"aws": {"post": "dear"}}, {"others": 1}])

@@ -248,7 +248,7 @@ def _totals(calls: Sequence[ModelCall]) -> dict[str, Any]:
 
 def _services(costs: Iterable[InvocationCost], prices: Prices) -> dict[str, Any]:
     """Return what receipts say of AWS, by the fields of a receipt."""
-    lines = price_consumption(add_all(cost.used for cost in costs), prices.aws)
+    lines = price_consumption(add_all(cost.used for cost in costs), prices.units)
     return {
         "aws": tuple(
             AwsCost(what=line.what, quantity=line.quantity, usd=dollars(line.nanos)) for line in lines

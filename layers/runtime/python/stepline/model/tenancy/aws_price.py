@@ -51,7 +51,7 @@ FOREIGN: Final = ("search", "fetch", "embedding")
 """What has a price of another's, or none by the unit: 0, unless a deployment states its own."""
 
 
-class AwsLine(Value, omit_defaults=False):
+class UnitLine(Value, omit_defaults=False):
     """One line of a receipt: the unit's name, how many were used, and their cost in billionths of a US dollar."""
 
     what: str
@@ -59,7 +59,7 @@ class AwsLine(Value, omit_defaults=False):
     nanos: int
 
 
-def price_consumption(used: Consumption, own: Mapping[str, float] | None = None) -> tuple[AwsLine, ...]:
+def price_consumption(used: Consumption, own: Mapping[str, float] | None = None) -> tuple[UnitLine, ...]:
     """Return a line for each unit that was used; `own` prices stand before those of the table."""
     quantities: Mapping[str, float] = {
         "function call": used.invocations,
@@ -67,8 +67,8 @@ def price_consumption(used: Consumption, own: Mapping[str, float] | None = None)
         "transition": used.transitions,
         "read unit": used.read_units_x2 / 2,
         "write unit": used.write_units,
-        "S3 put": used.s3_puts,
-        "S3 get": used.s3_gets,
+        "S3 put": used.object_puts,
+        "S3 get": used.object_gets,
         "post": used.posts,
         "task processor": used.task_vcpu_ms / HOUR_MS,
         "task memory": used.exec_mb_ms / 1024 / HOUR_MS,
@@ -83,12 +83,12 @@ def price_consumption(used: Consumption, own: Mapping[str, float] | None = None)
         **(own or {}),
     }
     return tuple(
-        AwsLine(what=what, quantity=round(quantity, 6), nanos=round(quantity * prices[what] * NANOS))
+        UnitLine(what=what, quantity=round(quantity, 6), nanos=round(quantity * prices[what] * NANOS))
         for what, quantity in quantities.items()
         if quantity
     )
 
 
-def sum_lines(lines: tuple[AwsLine, ...]) -> int:
+def sum_lines(lines: tuple[UnitLine, ...]) -> int:
     """Return the cost of all lines in billionths of a US dollar."""
     return sum(line.nanos for line in lines)

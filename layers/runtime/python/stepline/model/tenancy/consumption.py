@@ -17,20 +17,20 @@ class Consumption(Row):
     """Counts of one or more invocations.
 
     `mb_ms` is the time of a function times its memory. Reads of the table are counted in
-    halves of a unit (`read_units_x2`), since an eventually consistent one is half of one. `s3_puts` are requests of the
-    dearer class (put, copy, list), `s3_gets` all others that are billed. `posts` are frames to one connection, counted in
+    halves of a unit (`read_units_x2`), since an eventually consistent one is half of one. `object_puts` are requests of the
+    dearer class (put, copy, list), `object_gets` all others that are billed. `posts` are frames to one connection, counted in
     32 KiB begun. `exec_ms` is the time of programs, wherever they ran; `task_ms`, `task_vcpu_ms` and
     `exec_mb_ms` are that of tasks, alone and times their processors and their memory.
     """
 
     invocations: int = 0
-    lambda_ms: int = 0
+    function_ms: int = 0
     mb_ms: int = 0
     transitions: int = 0
     read_units_x2: int = 0
     write_units: int = 0
-    s3_puts: int = 0
-    s3_gets: int = 0
+    object_puts: int = 0
+    object_gets: int = 0
     posts: int = 0
     post_bytes: int = 0
     exec_ms: int = 0

@@ -73,10 +73,10 @@ MODELS: Final = (
 
 
 class Prices(Value, forbid_unknown_fields=True):
-    """The prices of a deployment: `models` stand before those of the table, `aws` has its own prices of units by their names."""
+    """The prices of a deployment: `models` stand before those of the table, `units` has its own prices of units by their names."""
 
     models: tuple[ModelPrice, ...] = ()
-    aws: Mapping[str, float] = {}
+    units: Mapping[str, float] = msgspec.field(default_factory=dict, name="aws")
 
     def nanos(self, model: str, usage: Usage, at: str) -> int | None:
         """Return the cost of a call of `at` in billionths of a dollar; None if the price of the model is not known."""

@@ -1,4 +1,4 @@
-"""What invocations have cost, a row each."""
+"""The costs of invocations, a row each."""
 
 from __future__ import annotations
 

@@ -88,6 +88,6 @@ class Ledger:
             passed_ms = round((time.monotonic() - self._began) * 1000)
             counts = Counter(self._counts)
         counts["invocations"] += 1
-        counts["lambda_ms"] += passed_ms
+        counts["function_ms"] += passed_ms
         counts["mb_ms"] += passed_ms * self._memory_mb
         return Consumption(**counts)

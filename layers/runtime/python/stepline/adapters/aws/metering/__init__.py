@@ -1,1 +1,1 @@
-"""What calls of AWS are billed for, counted."""
+"""Counters of what calls of AWS are billed for."""

@@ -89,7 +89,7 @@ class ClientMeter:
         operation = event_name.rpartition(".")[2]
         if operation in FREE_OBJECT_CALLS or not _is_served(parsed_response, exception):
             return
-        self._ledger.count("s3_puts" if operation.startswith(DEAR_OBJECT_CALLS) else "s3_gets")
+        self._ledger.count("object_puts" if operation.startswith(DEAR_OBJECT_CALLS) else "object_gets")
 
     def _count_post(
         self,

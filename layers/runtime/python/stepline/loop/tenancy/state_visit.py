@@ -18,40 +18,38 @@ from stepline.loop.graph import (
     tries_of_lost,
 )
 from stepline.model.step import Step
-from stepline.settings import Settings
 
 NAMES: Final[Mapping[str, str]] = {"Prepare": "act", REMOTE.name: "start_task"}
 """The names in receipts of states that are not called like their function."""
 
 
-class Visit(NamedTuple):
-    """`function` was called for `step`; with `token` to start the task of a state that waits for it."""
+class StateVisit(NamedTuple):
+    """A function's call for a step; with `token` it starts the task of a state that waits for it."""
 
     function: str
     step: Step
     token: bool
 
-    def state(self, settings: Settings) -> str:
-        """Return the state's name; of two with one function the route tells which, where the deployment has both."""
+    def state(self, *, prepares: bool) -> str:
+        """Return the state's name; of two with one function the route tells which, if the deployment `prepares` programs."""
         if self.token:
             return REMOTE.name
-        runs_programs = settings.exec_mode != "none" or bool(settings.fargate_cluster)
-        prepares = self.function == "act" and self.step.route == "prepare" and not self.step.error
-        return "Prepare" if prepares and runs_programs else self.function.capitalize()
+        asked = self.function == "act" and self.step.route == "prepare" and not self.step.error
+        return "Prepare" if asked and prepares else self.function.capitalize()
 
-    def transitions(self, settings: Settings, route: str | None, error: str = "") -> int:
+    def transitions(self, route: str | None, error: str = "", *, prepares: bool) -> int:
         """Return the transitions of the attempt, by its route or, if that is None, by its error.
 
         The last attempt at Close ends in a state of its own.
         """
-        state = self.state(settings)
+        state = self.state(prepares=prepares)
         counted = count_transitions(state, route)
         last = route is None and STATES[state].catch == FAILED
         return counted + (last and is_last_try(state, error, self.step.attempt))
 
-    def fields(self, settings: Settings) -> dict[str, Any]:
+    def fields(self, *, prepares: bool) -> dict[str, Any]:
         """Return what the row of the attempt says of it."""
-        state = self.state(settings)
+        state = self.state(prepares=prepares)
         return {
             "turn": self.step.turn,
             "function": NAMES.get(state, state.lower()),
