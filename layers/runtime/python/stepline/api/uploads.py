@@ -48,9 +48,10 @@ ENDPOINTS: Final = (
                 "content_type_mismatch",
                 "upload_expired",
             ),
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("size_limit",),
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("size_limit", "limit_storage"),
             HTTPStatus.UNPROCESSABLE_ENTITY: ("idempotency_key_reused",),
             HTTPStatus.TOO_MANY_REQUESTS: ("rate_limited",),
+            HTTPStatus.FORBIDDEN: ("stopped",),
         },
     ),
     Endpoint(
