@@ -99,9 +99,10 @@ def estimate_round(attempt: Attempt, timeline: Timeline) -> Amount:
 def _place(attempt: Attempt, timeline: Timeline, allowance: Allowance, need: Amount) -> Excess | None:
     """Place the hold; return the limit that has no room for it. Raises Fenced."""
     ports, lane = attempt.ports, attempt.journal.lane
-    storage = find_excess(ports, allowance)
-    if storage is not None and storage.code == "limit_storage":
-        return storage
+    if any(limits.storage_bytes is not None for limits in allowance.limits):
+        storage = find_excess(ports, allowance)
+        if storage is not None and storage.code == "limit_storage":
+            return storage
     excess: Excess | None = None
     for _ in range(TRIES):
         charged = charge(ports, lane, timeline.tail, hold=need, limits=allowance.limits)
