@@ -64,7 +64,7 @@ _NOTES: Final = """
 - A snapshot is billed for the memory its function is configured with, as long as its version exists; a deployment
   deletes the version before. Without snapshots the first message after a pause waits for the function's code to load.
 - Metrics of our own cost 0.30 USD each in a month in which they are counted all the time, less by the hour; at rest
-  none is.
+  none is. Two of them are counted for each tenant.
 - The code of a function is 133 MB, of which bytecode is 37: 126 MB of dependencies, 6 of the library, 1 of handlers
   (arm64, Python 3.13, `du`; Lambda takes 250). Storage of code is free up to 75 GB an account and region. What bytecode saves
   at a cold start is in [measurements](bench.md).

@@ -20,7 +20,8 @@ def opened(runtime: LambdaRuntime, *script: str | Fail) -> dict[str, Any]:
     runtime.model.add(*script)
     runtime.call(socket.handler, recorded("connect"))
     runtime.call(socket.handler, recorded("message"))
-    return recorded("step")
+    event: dict[str, Any] = recorded("step")
+    return event
 
 
 def rows(runtime: LambdaRuntime) -> list[tuple[str, int, int, str, int]]:

@@ -77,7 +77,7 @@ class BillingFront:
     ) -> Any:
         operation = event_name.rpartition(".")[2]
         if ".dynamodb." in event_name:
-            call = Call(operation, json.loads(request.body), request)
+            call = Call(operation, json.loads(_body(request)), request)
             return self._bill_units(bill, caller, call, forward)
         if ".s3." in event_name:
             answer = forward()
@@ -87,7 +87,7 @@ class BillingFront:
                 bill.update({kind: request.method != "DELETE"})
             return answer
         if "@connections" in request.url:
-            size = len(request.body)
+            size = len(_body(request))
             bill.update(post=max(1, (size + 32 * KB - 1) // (32 * KB)), post_bytes=size)
             return _answer(request, 200, b"")
         return forward()
@@ -247,4 +247,10 @@ def _reporting(call: Call, answer: AWSResponse, said: Attributes, units: float) 
 
 
 def _answer(request: AWSPreparedRequest, status: int, body: bytes) -> AWSResponse:
-    return AWSResponse(request.url, status, {}, MockRawResponse(body))
+    answered: Any = AWSResponse
+    return answered(request.url, status, {}, MockRawResponse(body))
+
+
+def _body(request: AWSPreparedRequest) -> bytes:
+    assert isinstance(request.body, bytes)
+    return request.body

@@ -100,7 +100,7 @@ def _unreported_of(rows: Collection[InvocationCost]) -> int:
     missed = 0
     for visit in range(max(visits) + 1):
         catcher = lost.get(visit)
-        states = visits.get(visit, {})
+        states = visits[visit]
         gaps = {name: max(attempts) + 1 - len(attempts) for name, attempts in states.items()}
         if catcher:
             missed += catcher.lost + gaps[catcher.function]
