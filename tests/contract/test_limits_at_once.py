@@ -14,7 +14,7 @@ from stepline.adapters.memory.channel import MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelClient, Say
-from stepline.adapters.memory.tenancy.account import MemoryAccounts
+from stepline.adapters.memory.tenancy.accounts import MemoryAccounts
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.errors import BusyError, LimitError
 from stepline.ingress.admit import Arrival, admit

@@ -18,7 +18,7 @@ from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
-from stepline.adapters.aws.tenancy.account import DynamoAccounts
+from stepline.adapters.aws.tenancy.accounts import DynamoAccounts
 from stepline.adapters.aws.tenancy.costs import DynamoCosts
 from stepline.adapters.aws.tenancy.eraser_call import EraserCall
 from stepline.adapters.aws.tenancy.erasure import AwsErasure

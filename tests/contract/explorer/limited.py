@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
-from stepline.adapters.memory.tenancy.account import MemoryAccounts
+from stepline.adapters.memory.tenancy.accounts import MemoryAccounts
 from stepline.delivery import settle_account
 from stepline.ingress import admit
 from stepline.log.bindings import Ports
@@ -19,7 +19,7 @@ from stepline.model.tenancy.charge import Account, Posting, plan_charge
 from stepline.model.tenancy.limits import Limits, Scope, scopes_of
 from stepline.model.usage import ModelCall, Usage
 from stepline.ports.log import Slots
-from stepline.ports.tenancy.account import Posted
+from stepline.ports.tenancy.accounts import Posted
 
 from .process import Proxy
 

@@ -18,7 +18,7 @@ from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
-from stepline.adapters.memory.tenancy.account import MemoryAccounts
+from stepline.adapters.memory.tenancy.accounts import MemoryAccounts
 from stepline.adapters.memory.tenancy.costs import MemoryCosts
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.adapters.memory.tenancy.account import MemoryAccounts
+from stepline.adapters.memory.tenancy.accounts import MemoryAccounts
 from stepline.model.batch import Batch, State
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import NOTHING, Account, Amount, Posting, plan_charge

@@ -15,7 +15,7 @@ from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
-from stepline.adapters.aws.tenancy.account import DynamoAccounts
+from stepline.adapters.aws.tenancy.accounts import DynamoAccounts
 from stepline.adapters.aws.tenancy.costs import DynamoCosts
 from stepline.adapters.aws.tenancy.erasure import AwsErasure
 from stepline.adapters.aws.ticket import DynamoTickets

@@ -25,7 +25,7 @@ from stepline.ports.relay import Deltas, Relay
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
-from stepline.ports.tenancy.account import Accounts
+from stepline.ports.tenancy.accounts import Accounts
 from stepline.ports.tenancy.costs import Costs
 from stepline.ports.tenancy.erasure import Erasure
 from stepline.ports.tenancy.ledger import Ledger

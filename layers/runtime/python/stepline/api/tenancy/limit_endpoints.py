@@ -17,7 +17,7 @@ from stepline.model.base import Value
 from stepline.model.ids import SEGMENT, is_user, person, utc
 from stepline.model.tenancy.limits import Limits, Scope, ScopeKind, Used, ends, overlaid, scopes_of
 from stepline.ports.channel import Principal, Role
-from stepline.ports.tenancy.account import GivenLimits
+from stepline.ports.tenancy.accounts import GivenLimits
 
 logger = logging.getLogger(__name__)
 

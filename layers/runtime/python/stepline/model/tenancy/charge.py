@@ -38,7 +38,7 @@ NOTHING = Amount()
 
 
 class Account(Value):
-    """What was charged for a conversation: up to batch `n`, and the hold of its running round, since `held_on` (a day).
+    """The charges of a conversation so far: up to batch `n`, and the hold of its running round, since `held_on` (a day).
 
     `stored_bytes` are those of its state, `uploaded_bytes` those of the files that were uploaded for it. `version` counts the
     changes of the row; 0 if there is none.

@@ -105,7 +105,7 @@ def overlaid(defaults: Limits, given: Limits) -> Limits:
 
 
 class Used(Value):
-    """What an account has used today, this month and of its storage, and the turns that it has at once.
+    """The use of an account: today, this month and of its storage, and the turns that it has at once.
 
     `held_tokens` and `held_usd` are what the rounds that run now may use at most; the others do not count them.
     """

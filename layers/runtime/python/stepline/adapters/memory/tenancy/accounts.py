@@ -11,7 +11,7 @@ from stepline.errors import InputError
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
 from stepline.model.tenancy.limits import NANOS, Limits, Scope, Used
-from stepline.ports.tenancy.account import GivenLimits, Posted
+from stepline.ports.tenancy.accounts import GivenLimits, Posted
 
 
 class MemoryAccounts:

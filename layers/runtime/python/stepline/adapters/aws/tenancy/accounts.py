@@ -29,7 +29,7 @@ from stepline.errors import DependencyError, InputError
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
 from stepline.model.tenancy.limits import NANOS, Limits, Scope, Used
-from stepline.ports.tenancy.account import GivenLimits, Posted
+from stepline.ports.tenancy.accounts import GivenLimits, Posted
 
 STORED: Final = "STORED"
 READ_TRIES: Final = 5
