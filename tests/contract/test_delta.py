@@ -90,3 +90,11 @@ def test_a_noted_call_stands_as_it_was_noted_last_and_is_no_text(deltas, lane):
     assert deltas.notes(lane, 7) == [made("a"), made("b", output=50)]
     assert deltas.notes(lane, 9) == []
     assert deltas.since(lane, 7) == [make_delta(0, "one")]
+
+
+def test_a_noted_call_outlives_the_text_by_a_week(backend, lane):
+    backend.deltas.note(lane, 7, made("a"))
+    backend.clock.pause(3660)
+    assert backend.deltas.notes(lane, 7) == [made("a")]
+    backend.clock.pause(7 * 24 * 3600)
+    assert backend.deltas.notes(lane, 7) == []

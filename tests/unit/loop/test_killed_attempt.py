@@ -92,6 +92,7 @@ def test_a_turn_that_is_taken_over_records_what_the_dead_one_has_used() -> None:
     name, _ = conversation.take()
     killed_while_deciding(conversation)
     conversation.machine.end(name)
+    conversation.clock.pause(2 * 3600)  # nobody looked after it for long
     assert sweep_lane(conversation.ports, LANE) == "taken_over"
     (taken,) = [b for b in conversation.batches() if any(isinstance(e, TakenOver) for e in b.entries)]
     assert [call.usage.estimated for call in taken.calls] == [True]

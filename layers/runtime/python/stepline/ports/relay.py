@@ -41,6 +41,10 @@ DELTA_TTL_S: Final = 3600
 """Longer than any turn runs; the batch that settles a claim holds its stream's text."""
 
 
+NOTE_TTL_S: Final = 7 * 24 * 3600
+"""Longer than an outage after which a turn is taken over."""
+
+
 class Delta(Value):
     """`text` of lane `name` from character `off` on."""
 

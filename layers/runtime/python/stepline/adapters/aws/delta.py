@@ -9,7 +9,7 @@ import msgspec
 from stepline.adapters.aws.error import Item
 from stepline.adapters.aws.table import Table, delta_pk, key
 from stepline.model.usage import ModelCall
-from stepline.ports.relay import DELTA_TTL_S, Delta
+from stepline.ports.relay import DELTA_TTL_S, NOTE_TTL_S, Delta
 
 if TYPE_CHECKING:
     from stepline.model.ids import Lane
@@ -45,7 +45,7 @@ class DynamoDeltas:
         )
 
     def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
-        expires_at = int(self._clock.now().timestamp()) + DELTA_TTL_S
+        expires_at = int(self._clock.now().timestamp()) + NOTE_TTL_S
         self._table.put(
             {
                 **key(delta_pk(lane, claim), f"{NOTE}{call.id}"),

@@ -7,7 +7,7 @@ from threading import Lock
 from stepline.model.ids import Lane
 from stepline.model.usage import ModelCall
 from stepline.ports.clock import Clock
-from stepline.ports.relay import DELTA_TTL_S, Delta
+from stepline.ports.relay import DELTA_TTL_S, NOTE_TTL_S, Delta
 
 
 class MemoryDeltas:
@@ -27,7 +27,7 @@ class MemoryDeltas:
             stream.update({(delta.name, delta.off): (delta, expires_at) for delta in deltas})
 
     def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
-        expires_at = self._clock.now().timestamp() + DELTA_TTL_S
+        expires_at = self._clock.now().timestamp() + NOTE_TTL_S
         with self._lock:
             self._notes.setdefault((lane.key(), claim), {})[call.id] = (call, expires_at)
 
