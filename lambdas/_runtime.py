@@ -185,7 +185,7 @@ def follow(event: Event, run: Callable[[Step], Step | None]) -> Event:
 
     INVOCATION.enters(StateVisit(INVOCATION.function, step, "token" in event))
     following = run(step)
-    INVOCATION.left(following.route if following else "")
+    INVOCATION.left(following.route if following else "started")
     if following is None:
         return {}
     following = replace(following, visit=step.visit + 1)

@@ -198,7 +198,7 @@ class MeteredDriver(Driver):
             return body(reach)
         edge.enters(visit)
         result = body(reach)
-        edge.left(result.route if result else "")
+        edge.left(result.route if result else "started")
         return msgspec.structs.replace(result, visit=visit.step.visit + 1) if result else result
 
     def _record(self, edge: Edge, unique: str) -> None:

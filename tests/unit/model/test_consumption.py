@@ -74,8 +74,9 @@ def test_turns_that_ran_in_no_function_miss_nothing():
     assert count_unreported([], epochs=[1, 5]) == 0
 
 
-def test_a_close_that_failed_for_good_is_followed_by_nothing():
+def test_behind_an_attempt_that_failed_nothing_is_missed_that_no_row_proves():
     assert count_unreported([*TURN[:3], replace(CLOSED, route="")]) == 0
+    assert count_unreported([DECIDED, replace(ACTED, route="")], epochs=[1]) == 0
 
 
 def test_each_unit_that_was_used_has_a_line_and_its_list_price():

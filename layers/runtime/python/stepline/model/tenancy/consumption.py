@@ -46,8 +46,9 @@ class InvocationCost(Value):
     """The consumption of one invocation for a conversation.
 
     `turn` is "" where it worked for none. An invocation of a state has `epoch`, the `visit` of its execution (how many states
-    were visited before), the machine's `attempt` and the `route` that it answered, "" if it raised. `lost` are the attempts of
-    the state before that cannot have reported: its last one died, and this state has caught it.
+    were visited before), the machine's `attempt` and the `route` that it answered (`started` where it started a task), "" if
+    it raised. `lost` are the attempts of the state before that cannot have reported: its last one died, and this state has
+    caught it.
     """
 
     turn: str
@@ -110,8 +111,8 @@ def _unreported_of(rows: Collection[InvocationCost]) -> int:
 
 
 def _is_over(rows: Collection[InvocationCost]) -> bool:
-    """Return True if an execution came to its end: its last visit answered so, or was a close that failed for good."""
+    """Return True if nothing has to follow the last visit of an execution: it ended there, or no attempt at it answered."""
     newest = max(row.visit for row in rows)
     last = [row for row in rows if row.visit == newest]
     ended = any(row.function in ENDING and row.route in ENDS for row in last)
-    return ended or all(row.function == "close" and not row.route for row in last)
+    return ended or not any(row.route for row in last)
