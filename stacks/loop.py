@@ -64,11 +64,7 @@ class LoopStack(cdk.Stack):
         )
         self.functions = self._make_functions(stage, code, environment, resources)
         self.machine = self._make_machine(stage, resources)
-        self._sweep(stage)
-        self._erase()
-        self._judge_uploads(stage, state.bucket.bucket_name)
-        if stage.runs_programs:
-            self._show_output(state.bucket.bucket_name)
+        self._add_rules(stage, state.bucket.bucket_name)
         if stage.event_source_principals:
             EventSource(
                 self,
@@ -160,6 +156,14 @@ class LoopStack(cdk.Stack):
             definition_body=sfn.DefinitionBody.from_string(json.dumps(definition)),
             role=role.without_policy_updates(),
         )
+
+    def _add_rules(self, stage: Stage, bucket: str) -> None:
+        """Trigger the functions that no state and no client calls."""
+        self._sweep(stage)
+        self._erase()
+        self._judge_uploads(stage, bucket)
+        if stage.runs_programs:
+            self._show_output(bucket)
 
     def _show_output(self, bucket: str) -> None:
         """Trigger `output` on each copy of a running program's log; one that is late is of no use."""

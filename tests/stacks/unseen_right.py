@@ -55,6 +55,7 @@ BOTH_KEYS = {
     "api": DELETING | CHARGING | FREEING,
     "decide": CHARGING,
     "act": FREEING,
+    "preflight": CHARGING,
     "close": CHARGING | FREEING,
     "sweeper": CHARGING | FREEING,
     "eraser": CHARGING | FREEING,
