@@ -41,8 +41,8 @@ DELTA_TTL_S: Final = 3600
 """Longer than any turn runs; the batch that settles a claim holds its stream's text."""
 
 
-NOTE_TTL_S: Final = 7 * 24 * 3600
-"""Longer than an outage after which a turn is taken over."""
+NOTE_TTL_S: Final = 90 * 24 * 3600
+"""Longer than any time after which a turn is taken over."""
 
 
 class Delta(Value):
