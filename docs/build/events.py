@@ -45,7 +45,7 @@ The answer of the terminal event replaces whatever text was streamed. In it, in 
 without a URL has its logical path there. The log keeps what the model wrote. A number that no source has is left out of the text
 and told in `unresolved_sids`; in a conversation without any source a text stays as it was written.
 
-Dollars are told where the price of a model is known ([receipts](http-api.md#the-inspector)). `weighted_tokens` counts
+Dollars are told where the price of a model is known ([receipts](../concepts/receipts.md)). `weighted_tokens` counts
 {weights}.
 
 ## What is withheld

@@ -982,7 +982,7 @@ export interface UsageLine {
 }
 
 /**
- * What an account has used today, this month and of its storage, and the turns that it has at once.
+ * The use of an account: today, this month and of its storage, and the turns that it has at once.
  *
  * `held_tokens` and `held_usd` are what the rounds that run now may use at most; the others do not count them.
  */

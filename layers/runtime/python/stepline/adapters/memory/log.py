@@ -90,7 +90,9 @@ class MemoryLog:
         """
         stored = self.batches[lane.key()]
         body = stored[batch.n - 1] if batch.n <= len(stored) else None
-        there = None if body is None else _read(body)
+        if body == b"":
+            raise _deleted()
+        there = None if body is None else decode_batch(body)
         if there and there.by == batch.by:
             return Occupied(batch=there)
         transacted = not alone or message_id or batch.n == 1 or bury_batch(lane, batch)
@@ -106,11 +108,15 @@ class MemoryLog:
 
     def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
         stored = [body for body in self.batches.get(lane.key(), []) if body is not None]
-        return _read(stored[-1]) if stored else None
+        if stored and not stored[-1]:
+            raise _deleted()
+        return decode_batch(stored[-1]) if stored else None
 
     def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
         found = self.batches.get(lane.key(), [])[max(n, 0) : upto]
-        return [_read(body) for body in found if body is not None]
+        if b"" in found:
+            raise _deleted()
+        return [decode_batch(body) for body in found if body is not None]
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
         return self._messages.get((lane.key(), message_id))
@@ -233,12 +239,6 @@ class MemoryLog:
             self.batches.pop(name, None)
         self._open.pop(name, None)
         self._unlisted.pop(name, None)
-
-
-def _read(body: bytes) -> Batch:
-    if not body:
-        raise _deleted()
-    return decode_batch(body)
 
 
 def _deleted(whose: str | None = None) -> NotFoundError:
