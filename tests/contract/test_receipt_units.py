@@ -87,11 +87,16 @@ def check_receipts(driver: MeteredDriver, name: str) -> None:
 
 
 def check_unreported(driver: MeteredDriver, name: str) -> None:
-    """Compare the attempts that receipts miss with those that were killed before their row was put."""
+    """Compare the attempts that receipts miss with those that were killed before their row was put.
+
+    One that died behind its row, with its execution, cannot be told from the one that would have followed.
+    """
     unheard = [state for state in driver.states if state not in driver.front.rows]
     assert set(unheard) <= driver.died
     epochs = {batch.state.epoch for batch in driver.simulation.batches() if batch.state.epoch}
-    assert count_unreported(DynamoCosts(Table(name)).of(LANE), epochs=epochs) == len(unheard)
+    behind = len(driver.died & driver.front.rows.keys())
+    missed = count_unreported(DynamoCosts(Table(name)).of(LANE), epochs=epochs)
+    assert len(unheard) <= missed <= len(unheard) + behind
 
 
 def check_calls(driver: MeteredDriver) -> None:
