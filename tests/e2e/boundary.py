@@ -21,7 +21,7 @@ import sys
 
 sys.path.append({repository!r})
 
-from lambdas._before_{name} import handler as before
+from lambdas._before.{name} import handler as before
 from tests.e2e.stopping import stopping
 
 handler = stopping(before, "{name}", {folder!r})

@@ -16,7 +16,7 @@ import os
 import stat
 import time
 
-from lambdas._before_{name} import handler
+from lambdas._before.{name} import handler
 from stepline.loop import act
 
 GATE = {gate!r}

@@ -21,7 +21,7 @@ LATER = '''
 
 import msgspec
 
-from lambdas._before_{name} import handler as before
+from lambdas._before.{name} import handler as before
 from stepline.adapters.aws import log
 
 encode = log.encode_batch
@@ -102,7 +102,7 @@ def repack(package: bytes, name: str, source: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(package)) as before, zipfile.ZipFile(packed, "w") as after:
         for item in before.infolist():
             module = item.filename == f"lambdas/{name}.py"
-            item.filename = f"lambdas/_before_{name}.py" if module else item.filename
+            item.filename = f"lambdas/_before/{name}.py" if module else item.filename
             after.writestr(item, before.read(item.orig_filename))
         after.writestr(f"lambdas/{name}.py", source.format(name=name))
     return packed.getvalue()
