@@ -22,6 +22,7 @@ from stepline.model.entry import (
     Contributed,
     Decided,
     Deferred,
+    Deleted,
     Dropped,
     Entry,
     Feedback,
@@ -147,6 +148,7 @@ ENTRIES = [
         ["contributed stage.note ar:x"],
     ),
     (Feedback(turn="turn_1", at=AT, reaction="ok", text="nice"), ["feedback on turn_1: ok nice"]),
+    (Deleted(turn="turn_1", at=AT), ["deleted"]),
     (
         Closed(turn="turn_1", outcome="completed", reason="answered", at=AT, answer="yes"),
         ["answer: yes", "── turn_1 completed: answered"],
