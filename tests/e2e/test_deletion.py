@@ -8,7 +8,7 @@ import secrets
 import pytest
 
 from stepline.local.stage.deployed import client
-from stepline.model.wire.event import ErrorFrame, EventFrame, FeedFrame, WatchingFrame
+from stepline.model.wire.event import ErrorFrame, EventFrame, FeedFrame, SyncFrame, WatchingFrame
 from tests.e2e.order import terminals
 from tests.e2e.stage import a_word, is_text, read_lines, read_until
 
@@ -157,6 +157,8 @@ def test_an_erased_user_has_nothing_left_and_is_told(stage, storage, conversatio
     with stage.socket() as (socket, next_frame):
         for message in ({"action": "watch"}, {"action": "resume", "conversation": conversation, "after": 0}):
             socket.send(json.dumps(message))
+        while not isinstance(next_frame(), SyncFrame):
+            pass  # a resume that comes behind the erasure is refused
         asked = user.ask("POST", "/v1/me/erasure")
         assert (asked.status_code, asked.json()["state"]) == (202, "pending")
         storage.erase()
