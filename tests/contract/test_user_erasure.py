@@ -46,7 +46,7 @@ def test_what_is_not_done_is_pending_oldest_first(kept):
         erasures.ask(erasure)
     assert [erasure for erasure in erasures.pending() if erasure in (one, two)] == [one, two]
     counted = replace(one, conversations=3)
-    erasures.keep(counted)
+    assert erasures.keep(counted, before=one)
     assert counted in erasures.pending()
 
 
@@ -55,11 +55,20 @@ def test_what_is_done_is_pending_no_longer_and_may_be_asked_for_again(kept):
     first = asked()
     done = replace(first, user="", done_at="2026-11-26T00:05:00.000Z")
     erasures.ask(first)
-    erasures.keep(done)
+    assert erasures.keep(done, before=first)
     assert first.whose not in {erasure.whose for erasure in erasures.pending()}
     assert erasures.get("acme", "docs", first.user) == done
     again = replace(first, asked_at="2026-11-27T00:00:00.000Z")
     assert erasures.ask(again) == again
+
+
+def test_of_two_passes_that_end_at_once_one_reads_again_what_the_other_has_found(kept):
+    erasures, _ = kept
+    first = erasures.ask(asked())
+    counted = replace(first, conversations=1)
+    assert erasures.keep(counted, before=first)
+    assert not erasures.keep(replace(first, told=True), before=first)
+    assert erasures.get("acme", "docs", first.user) == counted
 
 
 def test_nobody_else_finds_it(kept):
@@ -73,7 +82,7 @@ def test_nobody_else_finds_it(kept):
 def test_what_was_done_long_ago_is_forgotten(kept):
     erasures, clock = kept
     first = erasures.ask(asked())
-    erasures.keep(replace(first, user="", done_at="2026-11-26T00:05:00.000Z"))
+    erasures.keep(replace(first, user="", done_at="2026-11-26T00:05:00.000Z"), before=first)
     clock.pause(KEPT_S - 1)
     assert erasures.get("acme", "docs", first.user)
     clock.pause(1)
@@ -83,7 +92,7 @@ def test_what_was_done_long_ago_is_forgotten(kept):
 def test_a_row_of_one_that_is_done_names_nobody(aws):
     erasures, first = DynamoUserErasures(aws.table, aws.clock), asked()
     erasures.ask(first)
-    erasures.keep(replace(first, user="", done_at="2026-11-26T00:05:00.000Z"))
+    erasures.keep(replace(first, user="", done_at="2026-11-26T00:05:00.000Z"), before=first)
     rows = aws.table.client.scan(TableName=aws.table.name)["Items"]
     assert any(first.whose in str(row) for row in rows)
     assert not any(first.user in str(row) for row in rows)

@@ -22,7 +22,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.errors import NotFoundError, SteplineError
+from stepline.errors import BusyError, NotFoundError, SteplineError
 from stepline.ingress.delete import delete_conversation, redo_deletion
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import erase
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 LATE_S: Final = 60
 """The time after which a listing names every conversation that began before, and every ticket has expired."""
 ROWS_AT_ONCE: Final = 25
+TRIES: Final = 5
 ERASED: Final = "account_erased"
 STORES: Final = ("mem", "store")
 """The first part of the keys of a user's objects that belong to no one conversation; a hash of the user follows."""
@@ -106,16 +107,29 @@ def erase_user(desk: ErasurePorts, erasure: UserErasure, *, until_s: float) -> b
     """
     ports, began = desk.ports, desk.ports.clock.now()
     deleted, whole = _delete_conversations(ports, erasure, until_s)
-    erasure = replace(erasure, conversations=erasure.conversations + deleted)
     if whole:
         _erase_person(desk, erasure)
-        erasure = replace(erasure, told=True)
     is_late = began >= datetime.fromisoformat(erasure.asked_at) + timedelta(seconds=LATE_S)
-    if not whole or deleted or not is_late:
-        desk.users.keep(erasure)
-        return False
-    desk.users.keep(replace(erasure, user="", done_at=utc(ports.clock.now())))
-    return True
+    done = whole and not deleted and is_late
+    return _record_pass(desk, erasure, deleted=deleted, told=whole, done=done) and done
+
+
+def _record_pass(desk: ErasurePorts, erasure: UserErasure, *, deleted: int, told: bool, done: bool) -> bool:
+    """Add a pass to what is known of an erasure; return False if that is done already, or another was asked for since.
+
+    Passes may run at once: the API wakes one, and a clock another. Raises BusyError: others were first too often.
+    """
+    before: UserErasure | None = erasure
+    for _ in range(TRIES):
+        if before is None or before.asked_at != erasure.asked_at or before.done_at:
+            return False
+        after = replace(before, conversations=before.conversations + deleted, told=before.told or told)
+        if done:
+            after = replace(after, user="", done_at=utc(desk.ports.clock.now()))
+        if after == before or desk.users.keep(after, before=before):
+            return True
+        before = desk.users.get(erasure.tenant, erasure.project, erasure.user)
+    raise BusyError("the erasure is contended", tries=TRIES)
 
 
 def _delete_conversations(ports: Ports, erasure: UserErasure, until_s: float) -> tuple[int, bool]:

@@ -40,8 +40,8 @@ class UserErasures(Protocol):
         """Return a user's erasure, by a strong read; None if there was none within KEPT_S."""
         ...
 
-    def keep(self, erasure: UserErasure) -> None:
-        """Replace a user's erasure; one that is done is no longer pending."""
+    def keep(self, erasure: UserErasure, *, before: UserErasure) -> bool:
+        """Replace a user's erasure, if it is still the one `before`; one that is done is no longer pending."""
         ...
 
     def pending(self) -> list[UserErasure]:

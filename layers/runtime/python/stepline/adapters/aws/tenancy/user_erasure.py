@@ -43,8 +43,17 @@ class DynamoUserErasures:
     def get(self, tenant: str, project: str, user: str) -> UserErasure | None:
         return self._read(person_pk(tenant, project, person(tenant, project, user)))
 
-    def keep(self, erasure: UserErasure) -> None:
-        self._table.put(self._row(erasure))
+    def keep(self, erasure: UserErasure, *, before: UserErasure) -> bool:
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._table.call(
+                "put_item",
+                TableName=self._table.name,
+                Item=self._row(erasure),
+                ConditionExpression="body = :before",
+                ExpressionAttributeValues={":before": {"B": msgspec.json.encode(before)}},
+            )
+            return True
+        return self._read(_pk(erasure)) == erasure  # an answer was lost, and the put was repeated
 
     def pending(self) -> list[UserErasure]:
         rows = self._table.query("lane_shard = :kind", {":kind": {"S": PENDING}}, IndexName=OPEN_INDEX)

@@ -34,9 +34,13 @@ class MemoryUserErasures:
             erasure, ends_at = self._kept.get(person(tenant, project, user), (None, 0.0))
         return erasure if ends_at > self._clock.now().timestamp() else None
 
-    def keep(self, erasure: UserErasure) -> None:
+    def keep(self, erasure: UserErasure, *, before: UserErasure) -> bool:
         with self._lock:
+            kept = self._kept.get(erasure.whose)
+            if kept is None or kept[0] != before:
+                return False
             self._kept[erasure.whose] = (erasure, self._ends_at(erasure))
+            return True
 
     def pending(self) -> list[UserErasure]:
         with self._lock:
