@@ -91,6 +91,7 @@ def test_the_input_holds_every_field_of_the_step(aws, name):
         "wait_s": 0,
         "due_ms": 0,
         "bundle": "",
+        "visit": 0,
         "v": 1,
     }
 
