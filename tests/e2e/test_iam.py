@@ -55,6 +55,7 @@ NOT_SHOWN = {
         "act s3:* seg/[*]",
         "decide s3:* seg/[*]",
         "api s3:* seg/[*]",
+        "socket s3:* seg/[*]",
     ),
     "for a search of memory, of which the scene has none": ("act s3:* mem/[*]", "act dynamodb:Query GSI1"),
     "for the history of a project, which this stage does not keep": ("decide s3:* git/[*]",),
