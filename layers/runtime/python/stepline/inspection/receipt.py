@@ -237,7 +237,7 @@ def _calls_of(batch: Batch, prices: Prices) -> list[ModelCall]:
 
 
 def _totals(calls: Sequence[ModelCall]) -> dict[str, Any]:
-    """Return what receipts say of model calls, by the fields of a receipt."""
+    """Return the fields of a receipt that tell of model calls."""
     return {
         "tokens": name_tokens(_used(calls)),
         "usd": dollars(sum(call.nanos for call in calls)),
@@ -247,7 +247,7 @@ def _totals(calls: Sequence[ModelCall]) -> dict[str, Any]:
 
 
 def _services(costs: Iterable[InvocationCost], prices: Prices) -> dict[str, Any]:
-    """Return what receipts say of AWS, by the fields of a receipt."""
+    """Return the fields of a receipt that tell of AWS."""
     lines = price_consumption(add_all(cost.used for cost in costs), prices.units)
     return {
         "aws": tuple(

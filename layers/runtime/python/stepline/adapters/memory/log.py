@@ -84,7 +84,7 @@ class MemoryLog:
             return Written()
 
     def _obstacle(self, lane: Lane, batch: Batch, message_id: str, *, alone: bool) -> Put | None:
-        """Return what stands in a batch's way; `alone`, no row is put with it.
+        """Return the obstacle to a batch, None if there is none; `alone`, no row is put with it.
 
         Raises NotFoundError `conversation_deleted`, unless it is put without a transaction.
         """

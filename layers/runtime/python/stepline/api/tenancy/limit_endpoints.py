@@ -147,7 +147,7 @@ def _standings(call: Call[Any, Any], *scopes: Scope) -> tuple[ScopeStanding, ...
 
 
 def _shown(call: Call[Any, Any], scope: Scope, limits: Limits, used: Used) -> Used:
-    """Return what the caller may see of an account's use; of others' only what is left of a limit depends on."""
+    """Return the part of an account's use that the caller may see: of others', what is left of a limit depends on."""
     everything = scope.kind == "user" or administers(call.principal, scope)
     turns = len(call.ports.log.taken_slots(scope)) if limits.turns_at_once is not None else 0
     seen = {name: getattr(used, name) for name in _LIMITED if everything or getattr(limits, name) is not None}
@@ -191,7 +191,7 @@ def _replace(call: Call[Nothing, NewLimits], scope: Scope, limits: Limits) -> in
 
 
 def _name(call: Call[Any, Any]) -> str:
-    """Return what stands for the caller where it stays: no name that an erasure would have to find."""
+    """Return a hash that stands for the caller in rows that stay: an erasure need not find it."""
     here = call.principal
     return person(here.tenant, here.project, here.user)
 

@@ -48,7 +48,7 @@ class StateVisit(NamedTuple):
         return counted + (last and is_last_try(state, error, self.step.attempt))
 
     def fields(self, *, prepares: bool) -> dict[str, Any]:
-        """Return what the row of the attempt says of it."""
+        """Return the fields of the row of this attempt."""
         state = self.state(prepares=prepares)
         return {
             "turn": self.step.turn,
