@@ -14,6 +14,21 @@ const WITHHELD = new Set([
   "POST /v1/conversations/{conversation}/uploads",
   "GET /v1/conversations/{conversation}/uploads/{upload}",
   "POST /v1/conversations/{conversation}/file-links",
+  // Limits are for admins; deleting, and taking everything along, is for people.
+  "DELETE /v1/conversations/{conversation}",
+  "GET /v1/conversations/{conversation}/erasure",
+  "GET /v1/limits",
+  "GET /v1/me/erasure",
+  "GET /v1/me/export",
+  "POST /v1/me/erasure",
+  "GET /v1/tenants/{tenant}/limits",
+  "PUT /v1/tenants/{tenant}/limits",
+  "GET /v1/tenants/{tenant}/projects/{project}/limits",
+  "PUT /v1/tenants/{tenant}/projects/{project}/limits",
+  "GET /v1/tenants/{tenant}/projects/{project}/users/{user+}/limits",
+  "PUT /v1/tenants/{tenant}/projects/{project}/users/{user+}/limits",
+  "POST /v1/tenants/{tenant}/projects/{project}/users/{user+}/erasure",
+  "GET /v1/tenants/{tenant}/projects/{project}/users/{user+}/erasure",
 ]);
 const EXAMPLES: Readonly<Record<string, string>> = { conversation: "chat-1", turn: "turn_1", n: "12", upload: "up_1" };
 
