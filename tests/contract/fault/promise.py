@@ -148,14 +148,16 @@ def _hooks(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
 def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
     """Every call that the model has counted is in the log once, with its prompt as it was counted; the state has the sum.
 
-    The call that a process died of before it could note it is in nobody's memory.
+    The call that a process died of before it could note it is in nobody's memory; of two invocations of one attempt that ask
+    at once, the one that comes second records nothing.
     """
     calls, state = [call for batch in batches for call in batch.calls], batches[-1].state
     made = [stream.completion().usage for stream in simulation.streams]
     made = [usage for usage in made if usage.prompt_tokens]  # what was refused has used nothing
     if max(Counter(call.id for call in calls).values(), default=1) > 1:
         yield "a model call recorded twice"
-    if len(made) - len(calls) not in range(simulation.unnoted + 1):
+    missing = len(made) - len(calls)
+    if missing < 0 or (missing > simulation.unnoted and not simulation.shared):
         yield "a model call that is not recorded"
     counted = Counter(usage.prompt_tokens for usage in made)
     if Counter(call.usage.prompt_tokens for call in calls) - counted:
