@@ -148,8 +148,8 @@ def _hooks(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
 def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
     """Every call that the model has counted is in the log once, with its prompt as it was counted; the state has the sum.
 
-    The call that a process died of before it could note it is in nobody's memory; of two invocations of one attempt that ask
-    at once, the one that comes second records nothing.
+    The call that a process died of before it could note it is in nobody's memory; an invocation for which nobody waits any
+    more, or that runs a second time, may ask when another has recorded what there was.
     """
     calls, state = [call for batch in batches for call in batch.calls], batches[-1].state
     made = [stream.completion().usage for stream in simulation.streams]
@@ -157,7 +157,7 @@ def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]
     if max(Counter(call.id for call in calls).values(), default=1) > 1:
         yield "a model call recorded twice"
     missing = len(made) - len(calls)
-    if missing < 0 or (missing > simulation.unnoted and not simulation.shared):
+    if missing < 0 or (missing > simulation.unnoted and not simulation.unawaited):
         yield "a model call that is not recorded"
     counted = Counter(usage.prompt_tokens for usage in made)
     if Counter(call.usage.prompt_tokens for call in calls) - counted:
