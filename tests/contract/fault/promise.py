@@ -156,8 +156,7 @@ def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]
     made = [usage for usage in made if usage.prompt_tokens]  # what was refused has used nothing
     if max(Counter(call.id for call in calls).values(), default=1) > 1:
         yield "a model call recorded twice"
-    missing = len(made) - len(calls)
-    if missing < 0 or (missing > simulation.unnoted and not simulation.unawaited):
+    if len(made) - len(calls) not in range(simulation.unnoted + simulation.unawaited + 1):
         yield "a model call that is not recorded"
     counted = Counter(usage.prompt_tokens for usage in made)
     if Counter(call.usage.prompt_tokens for call in calls) - counted:
