@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from stepline.local.guard.request_filter import HEALTH
+from stepline.local.guard.own_server import HEALTH
 from stepline.local.stage.deployed import load
 from tests.e2e.mode import obstacle, programs_in
 from tests.e2e.stage import Stage

@@ -47,8 +47,11 @@ class Emulator:
         await send({"type": "http.response.body", "body": b"said"})
 
 
-def serve(request, *pieces, rules=RULES, kind="http", lend=lambda _: None):
-    """Send a request to a guarded emulator; return what the client gets and what the emulator heard."""
+def serve(request, *pieces, rules=RULES, kind="http", lend=lambda _: None, make=None):
+    """Send a request to a guarded emulator; return what the client gets and what the emulator heard.
+
+    `make` puts another guard in front of it.
+    """
     emulator, sent = Emulator(), []
     body = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     waiting = iter([*body, {"type": "http.request", "body": b""}])
@@ -67,5 +70,6 @@ def serve(request, *pieces, rules=RULES, kind="http", lend=lambda _: None):
     async def send(message):
         sent.append(message)
 
-    asyncio.run(Gate(emulator, rules, lend=lend)(scope, receive, send))
+    gate = make(emulator) if make else Gate(emulator, rules, lend=lend)
+    asyncio.run(gate(scope, receive, send))
     return sent, emulator.heard

@@ -17,7 +17,8 @@ from botocore.credentials import Credentials
 
 from stepline.local.guard.gate import make_gate
 from stepline.local.guard.handler import refuse_pages
-from stepline.local.guard.request_filter import HEALTH, PAGES, Passage, consider
+from stepline.local.guard.own_server import HEALTH, IDENTITY
+from stepline.local.guard.request_filter import PAGES, Passage, consider
 from stepline.local.guard.signature import Request
 from tests.unit.local.guard.guarded_emulator import (
     HOME,
@@ -216,17 +217,27 @@ def test_a_link_of_a_page_on_this_machine_leads_to_a_signed_address_and_nowhere_
         )
 
 
+STARTED = {
+    "MINISTACK_ACCOUNT_ID": "000000000000",
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_ACCESS_KEY_ID": KEY,
+    "GATEWAY_PORT": str(PORT),
+}
+
+
 def test_the_pages_are_those_that_the_emulator_was_started_with():
-    environ = {
-        "MINISTACK_ACCOUNT_ID": "000000000000",
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_ACCESS_KEY_ID": KEY,
-        "GATEWAY_PORT": str(PORT),
-        PAGES: f"{PAGE} http://127.0.0.1:1",
-    }
-    rules = make_gate(lambda *_: None, environ)._rules
+    rules = make_gate(lambda *_: None, {**STARTED, PAGES: f"{PAGE} http://127.0.0.1:1"})._rules
     assert rules.pages == {PAGE, "http://127.0.0.1:1"}
-    assert make_gate(lambda *_: None, {**environ, PAGES: ""})._rules.pages == frozenset()
+    assert make_gate(lambda *_: None, {**STARTED, PAGES: ""})._rules.pages == frozenset()
+
+
+@pytest.mark.parametrize("identity", ["", "0f5c", "of another stage"])
+def test_the_health_of_the_emulator_is_the_identity_it_was_started_with(identity):
+    sent, heard = serve(
+        plain("GET", HEALTH), make=lambda app: make_gate(app, {**STARTED, IDENTITY: identity})
+    )
+    assert (sent[0]["status"], sent[1]["body"]) == (200, identity.encode())
+    assert heard == []
 
 
 def test_a_page_of_the_stage_reaches_what_needs_no_key_and_nothing_else():

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
+from stepline.local.guard.own_server import HEALTH
 from stepline.local.scripted.fault import BAD_PREFIX, UNESCAPED, Fault, Kind
 from stepline.local.scripted.messages_request import count_tokens
 from stepline.local.scripted.policy import PROTOCOL_MARK
@@ -66,7 +67,7 @@ def events(stream: str) -> list[dict[str, Any]]:
 
 
 def test_health_needs_no_key(server: ScriptedServer) -> None:
-    assert call(server, "GET", "/health")[:2] == (200, {"status": "ok", "model": "scripted"})
+    assert call(server, "GET", HEALTH)[:2] == (200, "")
 
 
 def test_a_stream_has_the_published_order_of_events(server: ScriptedServer) -> None:
@@ -447,7 +448,7 @@ def test_it_runs_as_a_program() -> None:
         assert program.stdout is not None
         address = program.stdout.readline().rpartition("http://")[2].strip()
         connection = http.client.HTTPConnection(address)
-        connection.request("GET", "/health")
+        connection.request("GET", HEALTH)
         assert connection.getresponse().status == 200
         connection.close()
         program.terminate()

@@ -4,11 +4,12 @@ import pytest
 
 from stepline.errors import DependencyError
 from stepline.local.stage import bundle_code, lifecycle
+from stepline.local.stage.deployed import make_home
 from stepline.local.stage.program_environment import MODE_VARIABLE
-from stepline.local.stage.service import Service
+from stepline.local.stage.service import Service, claim_port, claimed_port, release_ports
 
 
-def test_a_start_that_fails_leaves_no_process_behind(tmp_path, monkeypatch):
+def test_a_start_that_fails_leaves_no_process_and_no_port_behind(tmp_path, monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(MODE_VARIABLE, "fargate")
@@ -16,6 +17,7 @@ def test_a_start_that_fails_leaves_no_process_behind(tmp_path, monkeypatch):
     # An index built in our own checkout would change, under other tests, what a deployment depends on.
     monkeypatch.setattr(bundle_code, "CHECKOUT_BUNDLES", {})
     home, said = tmp_path / "home", []
+    other = make_home(tmp_path / "other")
     services = [Service(name, home) for name in ("page", "issuer", "model", "emulator")]
     try:
         with pytest.raises(DependencyError):
@@ -26,6 +28,9 @@ def test_a_start_that_fails_leaves_no_process_behind(tmp_path, monkeypatch):
             "starting the scripted model",
         ]
         assert [service.running for service in services] == [False] * 4
+        assert claim_port("page", claimed_port("page", home), other) == claimed_port("page", home)
     finally:
         for service in services:
             service.stop(timeout_s=3)
+        for stage in (home, other):
+            release_ports(stage)

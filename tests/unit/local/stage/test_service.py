@@ -1,23 +1,42 @@
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-import threading
+from contextlib import contextmanager
 
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.stage.service import Service, claim_port
+from stepline.local.stage.service import Service, claim_port, claimed_port, release_ports
 
 ANSWER = """
-import http.server, signal, sys
+import http.server, os, signal, sys
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200); self.end_headers()
+        if self.path != "/_stepline/health": return self.send_error(404)
+        self.send_response(200); self.end_headers(); self.wfile.write(os.environ["SERVICE_IDENTITY"].encode())
     def log_message(self, *arguments): pass
 if len(sys.argv) > 2: signal.signal(signal.SIGTERM, signal.SIG_IGN)
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+STRANGER = """
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(sys.argv[1].encode())
+    def log_message(self, *arguments): pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"""
+
+CLAIM = """
+import pathlib, sys
+from stepline.local.stage.service import claim_port
+print(claim_port("probe", int(sys.argv[1]), pathlib.Path(sys.argv[2])))
 """
 
 READ_PID = """
@@ -29,8 +48,28 @@ print(Service("probe", pathlib.Path(sys.argv[1])).pid)
 
 @pytest.fixture
 def port(tmp_path):
-    with claim_port("probe", 0, tmp_path) as port:
-        return port
+    return claim_port("probe", 0, tmp_path)
+
+
+@pytest.fixture
+def stages(tmp_path):
+    """The homes of two stages that are not up."""
+    homes = [tmp_path / name for name in ("mine", "other")]
+    for home in homes:
+        home.mkdir()
+    yield homes
+    for home in homes:
+        release_ports(home)
+
+
+@pytest.fixture
+def port_apart(tmp_path):
+    """A port that no stage has."""
+    home = tmp_path / "apart"
+    home.mkdir()
+    port = claim_port("probe", 0, home)
+    release_ports(home)
+    return port
 
 
 @pytest.fixture
@@ -44,7 +83,7 @@ def start(service, port, *flags):
     service.start(
         [sys.executable, "-c", ANSWER, str(port), *flags],
         {"PATH": os.defpath},
-        health_url=f"http://127.0.0.1:{port}/",
+        port=port,
         timeout_s=20,
     )
 
@@ -111,7 +150,7 @@ def test_a_start_that_fails_tells_its_last_words(service, port):
         service.start(
             [sys.executable, "-c", "raise SystemExit('no such luck')"],
             {"PATH": os.defpath},
-            health_url=f"http://127.0.0.1:{port}/",
+            port=port,
             timeout_s=20,
         )
     assert caught.value.reason == "local_service"
@@ -119,37 +158,99 @@ def test_a_start_that_fails_tells_its_last_words(service, port):
     assert not service.running
 
 
-def claimed(name, preferred, home):
-    with claim_port(name, preferred, home) as port:
-        return port
+@contextmanager
+def stranger(says):
+    """Yield the port of a process that answers every request with the same words."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STRANGER, says], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("says", ["", "{}", "0" * 32])
+def test_the_answer_of_a_stranger_is_not_the_childs(service, says):
+    with stranger(says) as port, pytest.raises(DependencyError) as caught:
+        start(service, port)
+    assert caught.value.reason == "local_service"
+    assert f"another process answers at 127.0.0.1:{port}" in str(caught.value)
+    assert "Address already in use" in str(caught.value)
+    assert not service.running
+
+
+def test_the_answer_of_another_stage_is_not_the_childs(service, port, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = Service("probe", tmp_path / "other")
+    try:
+        start(other, port)
+        with pytest.raises(DependencyError):
+            start(service, port)
+        assert other.running
+    finally:
+        other.stop(timeout_s=5)
+
+
+def test_a_service_that_runs_is_not_found_at_the_port_of_a_stranger(service, port):
+    start(service, port)
+    with stranger("") as elsewhere, pytest.raises(DependencyError):
+        service.start([], {}, port=elsewhere, timeout_s=0.1)
+
+
+def test_the_health_of_a_service_is_asked_without_a_proxy(service, port, monkeypatch):
+    with stranger("") as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy}")
+        start(service, port)
+    assert service.running
 
 
 def test_a_service_keeps_its_port_while_it_is_free(tmp_path):
-    port = claimed("probe", 0, tmp_path)
-    assert claimed("probe", 0, tmp_path) == port
+    port = claim_port("probe", 0, tmp_path)
+    assert claim_port("probe", 0, tmp_path) == port
+    assert claimed_port("probe", tmp_path) == port
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
-        assert claimed("probe", port, tmp_path) != port
+        assert claim_port("probe", port, tmp_path) != port
 
 
 def test_two_services_never_share_a_port(tmp_path):
-    port = claimed("one", 0, tmp_path)
-    assert claimed("two", port, tmp_path) != port
+    port = claim_port("one", 0, tmp_path)
+    assert claim_port("two", port, tmp_path) != port
 
 
-def test_two_stages_that_start_at_once_take_two_ports(tmp_path, port):
-    mine, other = tmp_path / "mine", tmp_path / "other"
-    mine.mkdir()
-    other.mkdir()
-    taken = []
-    thread = threading.Thread(target=lambda: taken.append(claimed("probe", port, other)))
-    with socket.socket() as service:
-        with claim_port("probe", port, mine) as own:
-            thread.start()
-            thread.join(0.3)  # long enough to take the port that nothing listens on yet
-            service.bind(("127.0.0.1", own))
-            service.listen()
-        thread.join()
-    assert own == port
-    assert taken != [port]
+def test_two_stages_that_start_at_once_take_two_ports(stages, port_apart):
+    mine, other = stages
+    assert claim_port("probe", port_apart, mine) == port_apart
+    assert claim_port("probe", port_apart, other) in range(port_apart + 10, port_apart + 1000, 10)
+
+
+def test_a_stage_keeps_its_ports_while_its_services_are_killed_or_start_again(stages, port_apart):
+    mine, other = stages
+    service = Service("probe", mine)
+    start(service, claim_port("probe", port_apart, mine))
+    service.stop(timeout_s=5)
+    assert claim_port("probe", port_apart, other) != port_apart
+    assert claim_port("probe", port_apart, mine) == port_apart
+
+
+def test_a_shell_with_another_place_for_temporary_files_takes_another_port(stages, port_apart, tmp_path):
+    mine, other = stages
+    claim_port("probe", port_apart, mine)
+    told = subprocess.run(
+        [sys.executable, "-c", CLAIM, str(port_apart), str(other)],
+        env={"PATH": os.defpath, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(told.stdout) != port_apart
+
+
+@pytest.mark.parametrize("leave", [release_ports, shutil.rmtree], ids=["down", "deleted"])
+def test_the_ports_of_a_stage_that_is_no_longer_up_are_anybodys(stages, port_apart, leave):
+    mine, other = stages
+    claim_port("probe", port_apart, mine)
+    leave(mine)
+    assert claim_port("probe", port_apart, other) == port_apart

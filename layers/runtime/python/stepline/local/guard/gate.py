@@ -25,6 +25,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
+from stepline.local.guard.own_server import IDENTITY
 from stepline.local.guard.request_filter import (
     NAMES,
     NO_KEY,
@@ -124,10 +125,17 @@ class Gate:
     """An ASGI application that forwards the requests that the rules allow."""
 
     def __init__(
-        self, app: App, rules: Rules, *, lend: Lend = lambda _: None, now_s: Callable[[], float] = time.time
+        self,
+        app: App,
+        rules: Rules,
+        *,
+        lend: Lend = lambda _: None,
+        identity: str = "",
+        now_s: Callable[[], float] = time.time,
     ) -> None:
-        """Wrap `app`."""
+        """Wrap `app`; `identity` answers requests for its health."""
         self._app, self._rules, self._lend, self._now_s = app, rules, lend, now_s
+        self._identity = identity.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -153,7 +161,7 @@ class Gate:
             logger.warning("refused: %s %s %r", found.code, request.method, request.path[:_LOGGED_CHARS])
             await _refuse(found, scope, receive, send)
         elif found is Passage.HEALTH:
-            await _say(answer, HTTPStatus.OK, b"{}")
+            await _say(answer, HTTPStatus.OK, self._identity)
         elif lent is not None:
             await _say(answer, HTTPStatus.OK, lent, ("content-type", "application/json"))
         elif found is Passage.PREFLIGHT:
@@ -174,7 +182,12 @@ def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
     pages = frozenset(environ.get(PAGES, "").split())
     rules = Rules(port=int(environ["GATEWAY_PORT"]), secret_of=secret_of, pages=pages)
     endpoint = f"http://{NAMES[0]}:{rules.port}"
-    return Gate(app, rules, lend=lambda request: lend(request, f"{endpoint}{request.path}", environ))
+    return Gate(
+        app,
+        rules,
+        lend=lambda request: lend(request, f"{endpoint}{request.path}", environ),
+        identity=environ.get(IDENTITY, ""),
+    )
 
 
 def _issued_secret(key_id: str, account: str) -> str | None:

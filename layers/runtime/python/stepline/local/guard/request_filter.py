@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from stepline.local.guard.own_server import HEALTH
 from stepline.local.guard.posted_form import bucket_of, is_genuine_form, read_form
 from stepline.local.guard.signature import (
     IncompleteSignatureError,
@@ -34,8 +35,6 @@ NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 CONNECTIONS: Final = "@connections"
 PAGES: Final = "GUARD_PAGES"
 """The variable of the emulator with the origins of its pages, separated by blanks."""
-HEALTH: Final = "/_stepline/health"
-"""Answered by the guard alone, so an emulator without the guard never counts as started."""
 
 _API = re.compile(r"/_aws/execute-api/[A-Za-z0-9-]{1,64}/[^/]+(?:/.*)?", re.DOTALL)
 _POOL_FILE = re.compile(
@@ -80,7 +79,7 @@ NO_KEY: Final = Refusal("MissingAuthenticationToken", f"no key: {_HOW}")
 class Passage(Enum):
     """The handling of a request without a signature of its own."""
 
-    HEALTH = "the guard says that it is there"
+    HEALTH = "the guard says who it is; so an emulator without the guard never counts as started"
     PREFLIGHT = "the guard tells a page of the stage that it may ask"
     TASK = "the guard lends the key, if a container asks for it that runs for a task"
     FORM = "the emulator gets it, if the policy of the form is signed"

@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable, Mapping
 from html import escape
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
 
 from stepline.errors import DependencyError
+from stepline.local.guard.own_server import HEALTH, OwnServer, own_identity
 from stepline.local.page.page_build import WEB, build, built_of, digest_sources, is_built
 from stepline.local.page.site_files import (
     ASSETS,
@@ -30,7 +31,6 @@ from stepline.local.page.site_files import (
 from stepline.local.stage.deployed import REPOSITORY, load, read_json
 from stepline.local.stage.service import LOOPBACK
 
-HEALTH: Final = "/_stepline/health"
 CONFIG: Final = "/config.json"
 BUNDLES: Final = "/ui/"
 OWN: Final = "default"
@@ -135,7 +135,7 @@ class PageHandler(BaseHTTPRequestHandler):
         elif hosts != [f"{LOOPBACK}:{port}"]:
             self._say_text(HTTPStatus.FORBIDDEN, f"ask for {LOOPBACK}:{port}")
         elif path == HEALTH:
-            self._say_text(HTTPStatus.OK, "")
+            self._say_text(HTTPStatus.OK, own_identity())
         elif path == CONFIG:
             self._say_config()
         elif path.startswith(BUNDLES):
@@ -215,14 +215,14 @@ class PageHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def make_server(port: int, facts: StageFacts, page: PageBuild) -> ThreadingHTTPServer:
+def make_server(port: int, facts: StageFacts, page: PageBuild) -> OwnServer:
     """Return the page's server; port 0 picks a free one."""
 
     class Handler(PageHandler):
         pass
 
     Handler.facts, Handler.build = facts, page
-    return ThreadingHTTPServer((LOOPBACK, port), Handler)
+    return OwnServer((LOOPBACK, port), Handler)
 
 
 def _log(text: str) -> None:

@@ -2,7 +2,7 @@
 
     POST   /v1/messages                                    as the Anthropic API, streaming or whole
     POST   /model/{model}/invoke-with-response-stream      as Bedrock streams it
-    GET    /health
+    GET    /_stepline/health
     POST   /control/faults    GET    DELETE                queue, list, delete faults (see `fault`)
     GET    /control/requests  DELETE                       the last requests with cost and answer, oldest first;
                                                            of pictures and documents the hash
@@ -20,13 +20,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
 import msgspec
 
+from stepline.local.guard.own_server import HEALTH, OwnServer, own_identity
 from stepline.local.guard.request_filter import is_own_name
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse, PromptCache
@@ -44,7 +45,7 @@ TASK_CHARS: Final = 100
 _BEDROCK_SUFFIX: Final = "/invoke-with-response-stream"
 
 
-class ScriptedServer(ThreadingHTTPServer):
+class ScriptedServer(OwnServer):
     """A running server and its state. `with ScriptedServer(port=0) as server:` serves on a free port.
 
     `key` is the one API key that it takes; any if it is empty.
@@ -132,8 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._refuse_pages()
             match method, path:
-                case "GET", "/health":
-                    self._send(200, {"status": "ok", "model": "scripted"})
+                case "GET", _ if path == HEALTH:
+                    self._write(200, "text/plain", own_identity().encode())
                 case "POST", "/v1/messages":
                     version = self.headers.get("anthropic-version") or ""
                     self._messages(
@@ -257,7 +258,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: Any, *, retry_after_s: float | None = None) -> None:
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        self._head(status, "application/json")
+        self._write(status, "application/json", data, retry_after_s=retry_after_s)
+
+    def _write(self, status: int, mime: str, data: bytes, *, retry_after_s: float | None = None) -> None:
+        self._head(status, mime)
         self.send_header("content-length", str(len(data)))
         if retry_after_s is not None:
             self.send_header("retry-after", f"{retry_after_s:g}")

@@ -6,23 +6,20 @@ import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from stepline.local.own_name import name_user
-from stepline.local.stage.deployed import build_environment, read_json, tool_environment
+from stepline.local.stage.deployed import build_environment, tool_environment
 from stepline.local.stage.emulator import Progress
 from stepline.local.stage.fingerprint import Fingerprint
-from stepline.local.stage.issuer.signing import KEYS
-from stepline.local.stage.service import LOOPBACK, Service, claim_port
+from stepline.local.stage.service import LOOPBACK, Service, claim_port, claimed_port
 
 COMPANIONS: Final = ("issuer", "page", "model")
 ISSUER_PORT: Final = 4567
 SCRIPTED_PORT: Final = 4568
 PAGE_PORT: Final = 4569
-PAGE_HEALTH: Final = "/_stepline/health"
 START_S: Final = 20
 _LOCAL: Final = Path(__file__).parents[1]
 _SCRIPTED_MODULE: Final = "stepline.local.scripted"
@@ -31,37 +28,26 @@ _MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
 
 def start_page(home: Path, progress: Progress) -> str:
     """Start the server of the chat page unless it runs; return the page's origin. It builds the page when somebody opens it."""
-    with _port("page", PAGE_PORT, home) as port:
-        url = f"http://{LOOPBACK}:{port}"
-        command = ["stepline.local.page", "--port", str(port), "--home", str(home)]
-        said = f"starting the chat page on {LOOPBACK}:{port}"
-        _keep(
-            *("page", home, command, f"{url}{PAGE_HEALTH}"),
-            code=_LOCAL / "page",
-            environment=build_environment(),
-            said=said,
-            progress=progress,
-        )
-    return url
+    return _keep(
+        *("page", "chat page", PAGE_PORT, home, ["stepline.local.page", "--home", str(home)]),
+        code=_LOCAL / "page",
+        environment=build_environment(),
+        progress=progress,
+    )
 
 
 def start_issuer(home: Path, page_url: str, progress: Progress) -> str:
     """Start the issuer unless it runs; return its address."""
-    with _port("issuer", ISSUER_PORT, home) as port:
-        url = f"http://{LOOPBACK}:{port}"
-        command = [
-            *("stepline.local.stage.issuer", "--port", str(port), "--home", str(home)),
-            *("--page", page_url, "--name", name_user("")),
-        ]
-        said = f"starting the token issuer on {LOOPBACK}:{port}"
-        _keep(
-            *("issuer", home, command, f"{url}{KEYS}"),
-            code=_LOCAL / "stage/issuer",
-            environment=tool_environment(),
-            said=said,
-            progress=progress,
-        )
-    return url
+    command = [
+        *("stepline.local.stage.issuer", "--home", str(home)),
+        *("--page", page_url, "--name", name_user("")),
+    ]
+    return _keep(
+        *("issuer", "token issuer", ISSUER_PORT, home, command),
+        code=_LOCAL / "stage/issuer",
+        environment=tool_environment(),
+        progress=progress,
+    )
 
 
 def model_variables(home: Path, progress: Progress) -> dict[str, str]:
@@ -74,20 +60,14 @@ def model_variables(home: Path, progress: Progress) -> dict[str, str]:
         return own
     if importlib.util.find_spec(f"{_SCRIPTED_MODULE}.__main__") is None:
         return {}
-    with _port("model", SCRIPTED_PORT, home) as port:
-        url = f"http://{LOOPBACK}:{port}"
-        service = Service("model", home)
-        if not service.running:
-            key = "empty" if "ANTHROPIC_API_KEY" in os.environ else "not set"  # noqa: TID251 - no setting is read
-            progress(
-                f"starting the scripted model on {LOOPBACK}:{port} (ANTHROPIC_API_KEY is {key}; it is not an AI)"
-            )
-            service.start(
-                [sys.executable, "-m", _SCRIPTED_MODULE, "--port", str(port)],
-                tool_environment(),
-                health_url=f"{url}/health",
-                timeout_s=START_S,
-            )
+    key = "empty" if "ANTHROPIC_API_KEY" in os.environ else "not set"  # noqa: TID251 - no setting is read
+    url = _keep(
+        *("model", "scripted model", SCRIPTED_PORT, home, [_SCRIPTED_MODULE]),
+        code=_LOCAL / "scripted",
+        environment=tool_environment(),
+        progress=progress,
+        why=f" (ANTHROPIC_API_KEY is {key}; it is not an AI)",
+    )
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "scripted"}
 
 
@@ -98,25 +78,40 @@ def given(names: Sequence[str]) -> dict[str, str]:
 
 def _keep(
     name: str,
+    title: str,
+    preferred: int,
     home: Path,
     module: Sequence[str],
-    health_url: str,
     *,
     code: Path,
     environment: Mapping[str, str],
-    said: str,
     progress: Progress,
-) -> None:
-    """Start a service of ours unless it runs; start it anew if it runs older code, or with other words."""
+    why: str = "",
+) -> str:
+    """Start a service of ours unless it runs; start it anew if it runs older code, or with other words; return its address.
+
+    `title` and `why` are for `progress`.
+    """
     service, taken = Service(name, home), Fingerprint(home / f"{name}.json")
-    inputs = {"command": " ".join([sys.executable, *module]), "code": _digest(code)}
-    if service.running:
-        if not taken.changed(inputs):
-            return
+    digest = _digest(code)
+
+    def command(port: int) -> list[str]:
+        return [sys.executable, "-m", *module, "--port", str(port)]
+
+    def inputs(port: int) -> dict[str, str]:
+        return {"command": " ".join(command(port)), "code": digest}
+
+    port = claimed_port(name, home)
+    if service.running and taken.changed(inputs(port)):
         service.stop(timeout_s=3)
-    progress(said)
-    service.start([sys.executable, "-m", *module], environment, health_url=health_url, timeout_s=START_S)
-    taken.take(inputs)
+    is_new = not service.running
+    if is_new:
+        port = claim_port(name, preferred, home)
+        progress(f"starting the {title} on {LOOPBACK}:{port}{why}")
+    service.start(command(port), environment, port=port, timeout_s=START_S)
+    if is_new:
+        taken.take(inputs(port))
+    return f"http://{LOOPBACK}:{port}"
 
 
 def _digest(folder: Path) -> str:
@@ -124,13 +119,3 @@ def _digest(folder: Path) -> str:
     for path in sorted(folder.rglob("*.py")):
         total.update(path.read_bytes())
     return total.hexdigest()
-
-
-@contextmanager
-def _port(name: str, preferred: int, home: Path) -> Iterator[int]:
-    """Yield the port of a running service, or claim one for its start."""
-    if Service(name, home).running:
-        yield int(read_json(home / "ports.json")[name])
-        return
-    with claim_port(name, preferred, home) as port:
-        yield port

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from stepline.errors import DependencyError
-from stepline.local.guard.request_filter import HEALTH, PAGES
+from stepline.local.guard.request_filter import PAGES
 from stepline.local.install.package import make_environment
 from stepline.local.stage.deployed import ACCOUNT, REGION, credentials, function_environment, make_home
 from stepline.local.stage.durable import KEEP
 from stepline.local.stage.fingerprint import Fingerprint
-from stepline.local.stage.service import LOOPBACK, Service, claim_port
+from stepline.local.stage.service import LOOPBACK, Service, claim_port, claimed_port
 
 Progress = Callable[[str], None]
 ENFORCED: Final = {"AUTH": "true"}
@@ -43,8 +43,9 @@ class Emulator:
         """Set the paths; nothing is started."""
         self._home = make_home(home)
         self._environment = home / "emulator-env"
+        self._started = home / "emulator.json"
         self.service = Service("emulator", home)
-        self._fingerprint = Fingerprint(home / "emulator.json")
+        self._fingerprint = Fingerprint(self._started)
         self._state = home / "data/state"
 
     def install(self, progress: Progress) -> None:
@@ -62,29 +63,34 @@ class Emulator:
         """
         model = {**model, PAGES: page}
         self.install(progress)
-        if self.service.running and self._port_file.exists():
-            port = int(self._port_file.read_text())
-            if not (changed := self._fingerprint.changed(self._inputs(port, model))):
-                return _endpoint(port)
+        port = claimed_port("emulator", self._home)
+        if self.service.running and (changed := self._fingerprint.changed(self._inputs(port, model))):
             progress(f"restarting the emulator: {', '.join(changed)} changed")
             self.stop()
-        with claim_port("emulator", PORT, self._home) as port:
+        is_new = not self.service.running
+        if is_new:
+            port = claim_port("emulator", PORT, self._home)
             shutil.rmtree(self._home / "tmp", ignore_errors=True)  # code of functions deployed before
             progress(f"starting the emulator on {LOOPBACK}:{port}")
-            self.service.start(
-                [str(self._python), "-P", str(LAUNCHER[0])],
-                self.variables(port, model),
-                health_url=f"{_endpoint(port)}{HEALTH}",
-                timeout_s=30,
-            )
-        self._port_file.write_text(str(port))
-        self._fingerprint.take(self._inputs(port, model))
-        return _endpoint(port)
+        self.service.start(
+            [str(self._python), "-P", str(LAUNCHER[0])],
+            self.variables(port, model),
+            port=port,
+            timeout_s=30,
+        )
+        if is_new:
+            self._fingerprint.take(self._inputs(port, model))
+        return self.endpoint
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the port that it claimed last; that of the last deployment may be older."""
+        return _endpoint(claimed_port("emulator", self._home))
 
     @property
     def started_at(self) -> datetime:
         """The time of its first answer."""
-        return datetime.fromtimestamp(self._port_file.stat().st_mtime, UTC)
+        return datetime.fromtimestamp(self._started.stat().st_mtime, UTC)
 
     def keep(self) -> None:
         """Have the whole state written now, so that a deployment survives a kill. Raises DependencyError."""
@@ -123,10 +129,6 @@ class Emulator:
     @property
     def _python(self) -> Path:
         return self._environment / "bin/python"
-
-    @property
-    def _port_file(self) -> Path:
-        return self._home / "emulator.port"
 
     def variables(self, port: int, model: Mapping[str, str]) -> dict[str, str]:
         """The whole environment of the emulator, which every function inherits."""

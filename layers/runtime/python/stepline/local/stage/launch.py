@@ -32,4 +32,5 @@ guard: Any = importlib.import_module("stepline.local.guard.gate")
 importlib.import_module("stepline.local.guard.handler").refuse_pages(BaseHTTPRequestHandler)
 # The emulator serves this name of its module, as its own `--detach` does.
 emulator.app = guard.make_gate(emulator.app, os.environ)  # noqa: TID251 - the emulator's own variables, none of ours
+os.environ.pop(guard.IDENTITY, None)  # noqa: TID251 - functions inherit the rest
 runpy.run_module("ministack", run_name="__main__")

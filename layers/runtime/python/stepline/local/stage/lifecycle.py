@@ -31,7 +31,7 @@ from stepline.local.stage.emulator import Emulator, Progress
 from stepline.local.stage.issuer import signing
 from stepline.local.stage.program_environment import docker_variables, prepare
 from stepline.local.stage.program_image import add_bundle
-from stepline.local.stage.service import Service, exclusive
+from stepline.local.stage.service import Service, exclusive, release_ports
 from stepline.model.base import Value
 from stepline.ports.channel import Role
 
@@ -147,6 +147,8 @@ def _undone_on_failure(home: Path) -> Iterator[None]:
             Emulator(home).stop()
         for name in {*COMPANIONS} - ran:
             Service(name, home).stop(timeout_s=3)
+        if not ran:
+            release_ports(home)
         raise
 
 
@@ -159,11 +161,13 @@ def down(progress: Progress, home: Path = HOME, *, drain_s: float = DRAIN_S) -> 
         emulator = Emulator(home)
         stage = load(home)
         if stage is not None and emulator.service.running:
-            _drain(stage, progress, drain_s)
+            # A start that failed later may have moved it since the last deployment.
+            _drain(replace(stage, endpoint=emulator.endpoint), progress, drain_s)
         progress("stopping")
         saved = emulator.stop()
         for name in COMPANIONS:
             Service(name, home).stop(timeout_s=3)
+        release_ports(home)
         return saved
 
 

@@ -1,34 +1,46 @@
 """A background process of the local stage: started once, found again, stopped cleanly.
 
 The child inherits a lock on its file and keeps it as long as it lives. The lock therefore tells if it runs; a
-process id may be reused.
+process id may be reused. Its answer tells that it serves: it returns the identity that it was started with, and nobody else can.
+
+A stage has its ports from its first claim until it is taken down, also while a service of it restarts or was killed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import http.client
 import json
 import os
+import secrets
 import signal
 import socket
-import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from stepline.errors import DependencyError
+from stepline.local.guard.own_server import HEALTH, IDENTITY
 from stepline.local.stage.deployed import read_json, write_private
 
 LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
+_ANSWER_S: Final = 2
+_ANSWER_BYTES: Final = 1000
+_STEP: Final = 10
+_PLACES: Final = 100
+_TRIES: Final = 20
+_PORTS: Final = "ports.json"
+_DIRECT: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Asks this machine itself, where a proxy would give an answer of its own."""
 
 
 class Service:
-    """One child, known by name. Its log is `<name>.log`, its lock and process id are in `<name>.pid`."""
+    """One child, known by name. Its log is `<name>.log`; `<name>.pid` is its lock, with its process id and identity."""
 
     def __init__(self, name: str, home: Path) -> None:
         """Set the name and paths; nothing is started."""
@@ -46,12 +58,12 @@ class Service:
 
     @property
     def pid(self) -> int | None:
-        return int(self._pid_file.read_text() or 0) or None if self.running else None
+        return int(self._known()[0]) or None if self.running else None
 
     def start(
-        self, command: Sequence[str], environment: Mapping[str, str], *, health_url: str, timeout_s: float
+        self, command: Sequence[str], environment: Mapping[str, str], *, port: int, timeout_s: float
     ) -> None:
-        """Start the child unless it runs, and wait until it answers.
+        """Start the child unless it runs, and wait until it answers at `port`, it and nobody else.
 
         Raises DependencyError with the end of its log.
         """
@@ -59,14 +71,17 @@ class Service:
         with self._pid_file.open("a+b") as file:
             if _lock(file):
                 file.truncate(0)
-                pid = self._spawn(command, environment, file.fileno())
-                file.write(str(pid).encode())
+                identity = secrets.token_hex(16)
+                pid = self._spawn(command, {**environment, IDENTITY: identity}, file.fileno())
+                file.write(f"{pid} {identity}".encode())
+        identity = self._known()[1]
         deadline = time.monotonic() + timeout_s
-        while not _answers(health_url):
+        while (answer := _ask_health(port)) != identity or not identity:
             if (pid is not None and _reap(pid)) or time.monotonic() > deadline:
                 self.stop(timeout_s=1)
+                why = "" if answer is None else f", another process answers at {LOOPBACK}:{port}"
                 raise DependencyError(
-                    f"{self.name} did not start:\n{self.last_words()}", code="local_service"
+                    f"{self.name} did not start{why}:\n{self.last_words()}", code="local_service"
                 )
             time.sleep(_POLL_S)
 
@@ -86,6 +101,11 @@ class Service:
             _reap(pid)
             time.sleep(_POLL_S)
         _reap(pid)
+
+    def _known(self) -> tuple[str, str]:
+        """Return the process id and the identity of the last child, "0" and "" where they are not known."""
+        pid, _, identity = self._pid_file.read_text().partition(" ")
+        return pid or "0", identity
 
     def _spawn(self, command: Sequence[str], environment: Mapping[str, str], lock: int) -> int:
         """Start the child in its own session, so that a Ctrl-C here does not reach it; return its process id."""
@@ -117,33 +137,64 @@ def exclusive(home: Path) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def claim_port(name: str, preferred: int, home: Path) -> Iterator[int]:
-    """Yield the service's previous port, the preferred one, or a free one; it is saved.
+def claim_port(name: str, preferred: int, home: Path) -> int:
+    """Return a port for a service that does not run, and save it: its previous one, the preferred one, or another.
 
-    Start the service inside and wait until it answers: no other stage of this user claims a port meanwhile.
-    Without that, two stages that start at once take the same one, and the answer of one passes for the other's.
+    It is neither in use nor another stage's. Raises DependencyError if there is none.
     """
-    path = home / "ports.json"
-    with _one_claim_at_a_time():
+    path = home / _PORTS
+    with _stages() as stages:
+        others = stages - {home.resolve()}
         ports = read_json(path)
-        for port in (ports.get(name, preferred), preferred, 0):
-            if (free := _bindable(port)) is not None and free not in [
-                p for n, p in ports.items() if n != name
-            ]:
+        claimed = {port for stage in others for port in read_json(stage / _PORTS).values()}
+        claimed |= {port for service, port in ports.items() if service != name}
+        for port in (ports.get(name, preferred), *_places(preferred)):
+            if (free := _bindable(port)) is not None and free not in claimed:
                 break
         else:
             raise DependencyError(f"no port for {name}", code="local_service")
         write_private(path, json.dumps({**ports, name: free}).encode())
-        yield free
+        stages.add(home.resolve())
+    return free
+
+
+def claimed_port(name: str, home: Path) -> int:
+    """Return the port that a service claimed last, 0 before its first claim."""
+    return int(read_json(home / _PORTS).get(name, 0))
+
+
+def release_ports(home: Path) -> None:
+    """Let other stages take the ports of a stage that does not run."""
+    with _stages() as stages:
+        stages.discard(home.resolve())
+
+
+def _places(preferred: int) -> Iterable[int]:
+    """Return the ports to try, the preferred one first; for 0 any that the system gives.
+
+    The others are not among those that the system gives away, which could be a connection's while a service restarts.
+    """
+    return range(preferred, preferred + _PLACES * _STEP, _STEP) if preferred else [0] * _TRIES
 
 
 @contextlib.contextmanager
-def _one_claim_at_a_time() -> Iterator[None]:
-    path = Path(tempfile.gettempdir(), f"stepline-ports-{os.getuid()}")
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as file:
+def _stages() -> Iterator[set[Path]]:
+    """Yield the homes of this user's stages that are up, to be changed; nobody else sees or changes them meanwhile.
+
+    Their ports are in their homes; a home that is gone has none. Not in TMPDIR: it differs between shells.
+    """
+    path = Path(f"/tmp/stepline-ports-{os.getuid()}")  # noqa: S108 - opened as nobody else's link, for its owner alone
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "r+", errors="surrogateescape") as file:
+        if os.fstat(fd).st_uid != os.getuid():
+            raise DependencyError(f"{path} belongs to somebody else", code="local_service")
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        stages = {Path(line) for line in file.read().splitlines()}
+        stages = {stage for stage in stages if (stage / _PORTS).exists()}
+        yield stages
+        file.seek(0)
+        file.writelines(f"{stage}\n" for stage in sorted(stages))
+        file.truncate()
 
 
 def _bindable(port: int) -> int | None:
@@ -151,7 +202,7 @@ def _bindable(port: int) -> int | None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
-        except OSError:
+        except (OSError, OverflowError):
             return None
         return int(probe.getsockname()[1])
 
@@ -165,12 +216,16 @@ def _lock(file: IO[bytes]) -> bool:
     return True
 
 
-def _answers(url: str) -> bool:
+def _ask_health(port: int) -> str | None:
+    """Return what is answered for a service's health at a port, None without an answer."""
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310 - our own http URL on loopback
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
+        with _DIRECT.open(f"http://{LOOPBACK}:{port}{HEALTH}", timeout=_ANSWER_S) as response:
+            return str(response.read(_ANSWER_BYTES), "latin-1")
+    except urllib.error.HTTPError as refused:
+        refused.close()
+        return ""
+    except (urllib.error.URLError, http.client.HTTPException, OSError):
+        return None
 
 
 def _reap(pid: int) -> bool:

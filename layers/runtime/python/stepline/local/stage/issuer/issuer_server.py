@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from stepline.local.guard.own_server import HEALTH, OwnServer, own_identity
 from stepline.local.stage.deployed import HOME
 from stepline.local.stage.issuer.authorization import (
     SESSION_S,
@@ -89,6 +90,8 @@ class IssuerHandler(BaseHTTPRequestHandler):
         match path:
             case _ if not self._is_placed():
                 self._refuse(HTTPStatus.FORBIDDEN, "Not here", f"Ask for {self.site.url}.")
+            case _ if path == HEALTH:
+                self._say(HTTPStatus.OK, own_identity().encode(), {"Content-Type": "text/plain"})
             case _ if path in (DISCOVERY, KEYS):
                 self._give_document(path)
             case _ if path not in (AUTHORIZE, END_SESSION):
@@ -308,13 +311,13 @@ class IssuerHandler(BaseHTTPRequestHandler):
 
 def make_server(
     port: int, home: Path = HOME, *, page: str = "", name: str = "", sign_ins: SignIns | None = None
-) -> ThreadingHTTPServer:
+) -> OwnServer:
     """Return the issuer's server; port 0 picks a free one. `page` is the origin of the one client that may sign in."""
 
     class Handler(IssuerHandler):
         pass
 
-    server = ThreadingHTTPServer((LOOPBACK, port), Handler)
+    server = OwnServer((LOOPBACK, port), Handler)
     url = f"http://{LOOPBACK}:{server.server_address[1]}"
     Handler.site = Site(url=url, page=page, name=name, home=home, sign_ins=sign_ins or SignIns())
     load_key(home)

@@ -1,0 +1,66 @@
+"""The issuer, the page and the scripted model as services: each has a port of its own, and answers for itself."""
+
+import os
+import signal
+import socket
+
+import pytest
+
+from stepline.local.stage.companion import COMPANIONS, model_variables, start_issuer, start_page
+from stepline.local.stage.service import LOOPBACK, Service, claimed_port, release_ports
+
+STARTS = {
+    "issuer": lambda home, said: start_issuer(home, "http://127.0.0.1:1", said.append),
+    "page": lambda home, said: start_page(home, said.append),
+    "model": lambda home, said: model_variables(home, said.append)["ANTHROPIC_BASE_URL"],
+}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    yield tmp_path
+    for name in COMPANIONS:
+        Service(name, tmp_path).stop(timeout_s=3)
+    release_ports(tmp_path)
+
+
+@pytest.mark.parametrize("name", COMPANIONS)
+def test_a_second_start_finds_the_first(home, name):
+    said = []
+    url = STARTS[name](home, said)
+    pid = Service(name, home).pid
+    assert STARTS[name](home, said) == url
+    assert Service(name, home).pid == pid
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("name", COMPANIONS)
+def test_a_killed_service_comes_back_at_its_port(home, name):
+    service = Service(name, home)
+    url = STARTS[name](home, [])
+    os.kill(service.pid, signal.SIGKILL)
+    service.stop(timeout_s=3)
+    assert STARTS[name](home, []) == url
+    assert service.running
+
+
+@pytest.mark.parametrize("name", COMPANIONS)
+def test_a_service_leaves_its_port_to_whoever_took_it_while_it_was_gone(home, name):
+    url = STARTS[name](home, [])
+    Service(name, home).stop(timeout_s=3)
+    with socket.socket() as taker:
+        taker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taker.bind((LOOPBACK, claimed_port(name, home)))
+        taker.listen()
+        assert STARTS[name](home, []) != url
+
+
+def test_an_issuer_of_another_page_starts_anew_at_its_port(home):
+    said, service = [], Service("issuer", home)
+    url = start_issuer(home, "http://127.0.0.1:1", said.append)
+    pid = service.pid
+    assert start_issuer(home, "http://127.0.0.1:2", said.append) == url
+    assert service.pid != pid
+    assert len(said) == 2
