@@ -49,7 +49,7 @@ def test_a_turn_that_has_ended_is_found_in_an_index_that_reads_no_logs():
     conversation = a_turn(index)
     (hit,) = found(index, "otters")
     assert hit.row.path == f"ar:{closings(conversation)[0].turn}.assistant.completion"
-    assert hit.row.n == conversation.tail.n
+    assert [hit.row.n] == [batch.n for batch in conversation.batches() if batch.step == "close"]
 
 
 def test_an_end_that_is_followed_again_adds_no_row_twice():

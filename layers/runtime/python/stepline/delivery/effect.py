@@ -19,7 +19,7 @@ from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError, SteplineError
 from stepline.events.derive import derive, render_title
 from stepline.log.bindings import Ports
-from stepline.log.journal import Journal
+from stepline.log.journal import Draft, Journal
 from stepline.log.spill import LOST, hydrate
 from stepline.metrics import EVENT_RULE_FAILURES, MEMORY_UNWRITTEN, WORKSPACES_UNSAVED
 from stepline.model.batch import EMPTY, Batch
@@ -198,12 +198,17 @@ def save_workspace(ports: Ports, lane: Lane, batch: Batch) -> None:
         ports.meter.count(WORKSPACES_UNSAVED)
 
 
+def tells_memory(ports: Ports) -> bool:
+    """Return True if the end of a turn adds its rows to the index of memory, which reads no logs by itself."""
+    return ports.memory is not None and not ports.memory.reads_logs
+
+
 def remember(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Add the rows of the turn that this batch closed, its range summaries among them, to an index that reads no logs.
 
-    If the turn before opened it by its own end, that one's rows are added again: its effects may have been lost with its
-    execution, and no sweep looks behind an open turn. What no retry can mend is logged and counted, and so is what a
-    turn has beyond `ROWS_MAX` rows.
+    Turns before it of which the index may not have been told come first: the process that ended one may have died behind
+    its closing batch, and no sweep looks behind an open turn. A batch of its own records each turn that was told. What no
+    retry can mend is logged and counted, and so is what a turn has beyond `ROWS_MAX` rows.
     """
     index = ports.memory
     if index is None or index.reads_logs or not any(isinstance(entry, Closed) for entry in batch.entries):
@@ -212,22 +217,44 @@ def remember(ports: Ports, lane: Lane, batch: Batch) -> None:
     from stepline.timeline.memory_rows import turn_rows  # noqa: PLC0415 - as above
 
     scope = MemoryScope(tenant=lane.tenant, project=lane.project, user=batch.state.owner)
+    journal, since = Journal(ports, lane, "memory"), batch.state.unremembered or batch.n
     try:
-        journal = Journal(ports, lane, "memory")
         timeline = History().load(journal, segment=batch.state.segment, consistent=True)
-        ends = {batch.n, *(turn.opened for turn in timeline.history if turn.closed == batch.n)}
-        turns = [turn.id for turn in timeline.history if turn.closed in ends]
-        for turn in turns:
-            rows = turn_rows(timeline, turn)
-            index.add(scope, rows[:ROWS_MAX])
-            if left_out := rows[ROWS_MAX:]:
-                logger.warning("rows of memory left out", extra={"turn_id": turn, "rows": len(left_out)})
-                ports.meter.count(MEMORY_UNWRITTEN)
     except SteplineError as error:
-        if isinstance(error, DependencyError) and error.reason not in LOST:
-            raise
-        logger.exception("memory not written", extra={"code": error.reason, "n": batch.n})
-        ports.meter.count(MEMORY_UNWRITTEN)
+        _count_unwritten(ports, batch, error)
+        return
+    for turn in (turn for turn in timeline.history if since <= turn.closed <= batch.n):
+        try:
+            rows = turn_rows(timeline, turn.id)
+            index.add(scope, rows[:ROWS_MAX])
+        except SteplineError as error:
+            _count_unwritten(ports, batch, error)
+            rows = ()
+        if left_out := rows[ROWS_MAX:]:
+            logger.warning("rows of memory left out", extra={"turn_id": turn.id, "rows": len(left_out)})
+            ports.meter.count(MEMORY_UNWRITTEN)
+        _record_remembered(journal, turn.closed)
+
+
+def _count_unwritten(ports: Ports, batch: Batch, error: SteplineError) -> None:
+    """Log and count an error that no retry can mend. Raises DependencyError: it is another."""
+    if isinstance(error, DependencyError) and error.reason not in LOST:
+        raise error
+    logger.error("memory not written", exc_info=error, extra={"code": error.reason, "n": batch.n})
+    ports.meter.count(MEMORY_UNWRITTEN)
+
+
+def _record_remembered(journal: Journal, closed: int) -> None:
+    """Put a batch that says: the index was told of every turn up to the one that batch `closed` ended."""
+
+    def plan(tail: Batch) -> Draft | None:
+        if not 0 < tail.state.unremembered <= closed:
+            return None
+        later = journal.ports.log.since(journal.lane, closed, upto=tail.n, consistent=True)
+        ends = (one.n for one in later if any(isinstance(entry, Closed) for entry in one.entries))
+        return Draft(entries=(), state=replace(tail.state, unremembered=next(ends, 0)))
+
+    journal.commit(plan)
 
 
 def _title(ports: Ports, lane: Lane, batch: Batch) -> str:

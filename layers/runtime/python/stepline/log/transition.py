@@ -217,12 +217,18 @@ def closed(state: State) -> State:
         spent_nanos=state.spent_nanos,
         stored_bytes=state.stored_bytes,
         deleted=state.deleted,
+        unremembered=state.unremembered,
     )
+
+
+def unremembered(state: State, n: int) -> State:
+    """Record that batch n ended a turn of which an index of memory has not been told; it may be behind others."""
+    return replace(state, unremembered=state.unremembered or n)
 
 
 def deleted(state: State, n: int) -> State:
     """End the conversation for good in batch n: nothing is open, nothing is kept, and nothing follows."""
-    return replace(closed(state), deleted=n, stored_bytes=0)
+    return replace(closed(state), deleted=n, stored_bytes=0, unremembered=0)
 
 
 def titled(state: State, n: int) -> State:

@@ -19,14 +19,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from stepline.delivery.effect import project, publish, redo, remember, save_workspace
+from stepline.delivery.effect import project, publish, redo, remember, save_workspace, tells_memory
 from stepline.delivery.settle_account import settle_account
 from stepline.errors import retry_after_of
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import ended, onward, owns, standing, stops_when_deleted
 from stepline.log.journal import Draft, Journal
 from stepline.log.spill import hydrate
-from stepline.log.transition import closed, epoch_ms, next_round, opened, titled
+from stepline.log.transition import closed, epoch_ms, next_round, opened, titled, unremembered
 from stepline.loop.steer import STOPPED
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State
@@ -327,7 +327,7 @@ def _end(
     """Return the draft of the closing batch; `before` are the entries ahead of the turn's end."""
     n = tail.n + 1
     entries: list[Entry] = [*before, closing, *settled.dropped]
-    state = closed(tail.state)
+    state = unremembered(closed(tail.state), n) if tells_memory(ports) else closed(tail.state)
     if any(isinstance(entry, Titled) for entry in before):
         state = titled(state, n)
     if settled.promoted:

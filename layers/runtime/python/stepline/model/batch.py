@@ -14,7 +14,7 @@ from stepline.model.usage import ModelCall, Tally
 FORMAT = 1
 """The version of the format of batches and their states; a batch without a version has the first one."""
 
-STATE_MAX_BYTES = 1_104
+STATE_MAX_BYTES = 1_120
 BATCH_MAX_BYTES = 32 * 1024
 
 
@@ -46,6 +46,7 @@ class State(Row):
     Unix epoch; both are 0 in a log that began before they were recorded.
     `spent_nanos` is what the conversation's model calls have cost, in billionths of a US dollar, and `stored_bytes` the size
     of the files that it keeps. `deleted` is the batch that ended it for good, behind which there is none; 0 as long as it lives.
+    `unremembered` is the oldest batch that ended a turn whose rows an index that reads no logs may lack; 0 if it has all.
 
     Source: docs/concepts/log.md.
     """
@@ -88,6 +89,7 @@ class State(Row):
     spent_nanos: int = 0
     stored_bytes: int = 0
     deleted: int = 0
+    unremembered: int = 0
 
     def route(self) -> str:
         """Return the state machine's next state."""
