@@ -24,36 +24,45 @@ class GivenLimits(Value):
 
 
 class Accounts(Protocol):
+    """Two kinds of rows: an account's limits and counters, and of each conversation how much of it was counted there."""
+
     def limits(self, scopes: Sequence[Scope]) -> tuple[GivenLimits, ...]:
-        """Return what each account was given, by one strong read. Raises DependencyError."""
+        """Return the limits of each account, in the order of `scopes`, by one strong read; `GivenLimits()` for one without any.
+
+        Raises DependencyError.
+        """
         ...
 
     def set_limits(self, scope: Scope, limits: Limits, *, version: int, by: str, at: str) -> int:
-        """Replace the limits that an account was given in this version; return the new version.
+        """Replace an account's limits if they are still those of `version`, 0 if none were given; return the new version.
 
         Raises InputError `limits_changed`: they have another version. Raises DependencyError.
         """
         ...
 
     def used(self, scopes: Sequence[Scope], at: datetime) -> tuple[Used, ...]:
-        """Return what each account has used at a time, by a strong read; turns are not counted here. Raises DependencyError."""
+        """Return the counters of each account, in the order of `scopes`, for the day and month of `at` in UTC, by a strong read.
+
+        `turns` is 0: the slots of the log count turns. Raises DependencyError.
+        """
         ...
 
     def account(self, lane: Lane) -> Account:
-        """Return what was charged for a conversation, by a strong read. Raises DependencyError."""
+        """Return the row of a conversation's charges, by a strong read; `Account()` if there are none. Raises DependencyError."""
         ...
 
     def post(self, lane: Lane, account: Account, postings: Sequence[Posting]) -> Posted:
-        """Replace the row of a conversation by its next version, and change the counters, all or nothing.
+        """Replace a conversation's row by `account`, its next version, and change counters by `postings`, all or nothing.
 
-        `moved`: the row has another version than the one before. `full`: a counter is larger than the posting allows.
+        `posted`: done. `moved`: the stored row is not version `account.version - 1`. `full`: a counter is larger than a
+        posting allows. Neither of these two changes anything.
 
         Raises:
-            UnknownOutcome: it may be done or not, or it met another one: read the row again.
+            UnknownOutcome: it may be done, or it conflicted with another posting: read the row again.
             DependencyError: nothing was done, for a temporary reason.
         """
         ...
 
     def forget(self, scope: Scope) -> None:
-        """Delete the limits and counters of an account. Raises DependencyError."""
+        """Delete an account's limits and counters of all months; rows of conversations stay. Raises DependencyError."""
         ...

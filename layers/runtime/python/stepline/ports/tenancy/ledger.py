@@ -1,4 +1,4 @@
-"""The ledger of one invocation: the model calls and the services that it used, until they are recorded."""
+"""The ledger of one invocation: its model calls that no batch has recorded yet, and counts of the services that it used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepline.model.usage import ModelCall
 
 
 class Ledger:
-    """Collects from all threads of an invocation.
+    """Model calls, and counts by field of `Consumption`, of all threads of one invocation.
 
     A process that runs one invocation after another has one, and `begin`s it anew each time; a process that drives several
     steps at once has one for each.
@@ -31,9 +31,9 @@ class Ledger:
         self.turn = ""
 
     def begin(self, memory_mb: int, *, began_s: float | None = None) -> None:
-        """Begin an invocation of a function with this memory, now or before (`time.monotonic`).
+        """Begin an invocation of a function with `memory_mb`, now or at `began_s` (`time.monotonic`).
 
-        What an earlier one left is void.
+        Calls and counts of the invocation before are dropped.
         """
         with self._lock:
             self._calls.clear()
@@ -44,46 +44,46 @@ class Ledger:
             self.lane, self.turn = None, ""
 
     def works_for(self, lane: Lane, turn: str = "") -> None:
-        """Name the conversation that the invocation works for, and its turn, if there is one."""
+        """Set the conversation that the invocation works for, and its turn; "" if it works for none."""
         self.lane, self.turn = lane, turn
 
     def called(self, call: ModelCall) -> None:
-        """Add a call of a model."""
+        """Add a model call that no batch has recorded, and its price to `spent_nanos`."""
         with self._lock:
             self._calls.append(call)
             self._spent_nanos += call.nanos
 
     def count(self, field: str, amount: int = 1) -> None:
-        """Add to a field of `Consumption`."""
+        """Add an amount to the count of a field of `Consumption`, in that field's unit."""
         with self._lock:
             self._counts[field] += amount
 
     @property
     def spent_nanos(self) -> int:
-        """The cost of the invocation's model calls so far, recorded or not."""
+        """The price of all model calls of the invocation, recorded or not, in billionths of a dollar."""
         return self._spent_nanos
 
     @property
     def calls(self) -> tuple[ModelCall, ...]:
-        """The calls that no batch has recorded yet."""
+        """The model calls that no batch has recorded yet, oldest first."""
         with self._lock:
             return tuple(self._calls)
 
     def take_calls(self) -> tuple[ModelCall, ...]:
-        """Return the calls that no batch has recorded yet, and forget them."""
+        """Return the model calls that no batch has recorded yet, oldest first, and remove them, for a batch that is to be put."""
         with self._lock:
             taken = tuple(self._calls)
             self._calls.clear()
             return taken
 
     def give_back(self, calls: Iterable[ModelCall]) -> None:
-        """Take calls back whose batch was not put."""
+        """Put calls that were taken back in front of the others, because their batch was not put."""
         given = list(calls)
         with self._lock:
             self._calls[:0] = given
 
     def consumption(self) -> Consumption:
-        """Return what the invocation has used so far, its time included."""
+        """Return the counts so far, with one invocation and its time: milliseconds, and times megabytes of memory."""
         with self._lock:
             passed_ms = round((time.monotonic() - self._began) * 1000)
             counts = Counter(self._counts)

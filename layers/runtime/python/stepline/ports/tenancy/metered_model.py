@@ -1,4 +1,4 @@
-"""A model whose calls are recorded: each once, also those that failed, were ended early, or were tried again within a call."""
+"""A model client that adds each call to the ledger once, also one that failed, was ended early, or was tried again inside."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def _keep_nothing(_: ModelCall) -> None: ...
 
 @dataclass(frozen=True, kw_only=True)
 class Metering:
-    """Where calls are recorded, and their prices on the date `at`.
+    """The ledger that calls are added to, and the prices that they have at the time `at` (ISO-8601).
 
-    `note` is told of a call when the provider has counted its prompt, and again at its end, so that others can record it
-    if this process dies meanwhile.
+    `note` stores a call outside this process, when the provider has counted its prompt and again at its end: if the process
+    dies before a batch records the call, another one does.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -30,18 +30,18 @@ class Metering:
     note: Callable[[ModelCall], None] = _keep_nothing
 
     def call(self, role: str, model: str, usage: Usage, *, id: str = "") -> ModelCall:  # noqa: A002 - the field's name
-        """Return the record of a call with an id of its own, or the given one."""
+        """Return the row of a call, priced at `at`; its id is new if none is given."""
         return self.prices.call(role, model, usage, self.at, id=id or new_call_id())
 
 
 def new_call_id() -> str:
-    """Return an id that no other call of a conversation has."""
+    """Return a random id of 8 hex digits for a call; a conversation's log tells calls apart by it."""
     return secrets.token_hex(4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeteredModel:
-    """`usages` gets the tokens of each call, too."""
+    """A model whose streams are metered; the tokens of each call, with those of its failed tries, are appended to `usages`."""
 
     model: ModelClient
     metering: Metering
@@ -52,7 +52,7 @@ class MeteredModel:
 
 
 class MeteredStream:
-    """A call that is recorded when its iteration ends or is left, whatever ends it."""
+    """A call that is added to the ledger once, when its iteration ends, fails or is left, or at the end of its `with` block."""
 
     def __init__(self, running: ModelStream, role: str, metering: Metering, usages: list[Usage]) -> None:
         self._running = running
