@@ -19,6 +19,7 @@ from stepline.model.file.attachment import Attachment
 from stepline.model.file.upload_slot import Upload
 from stepline.model.ids import Lane, utc
 from stepline.model.tenancy.consumption import Consumption, InvocationCost
+from stepline.model.usage import ModelCall, Usage
 from stepline.ports.log import Listing
 from stepline.ports.relay import Delta
 from stepline.settings import Settings
@@ -69,6 +70,7 @@ def _twins(backend: Any) -> dict[str, Any]:
         "object": backend.artifacts.objects,
         "tomb/": backend.erasure.stored,
         "delta": backend.deltas._streams,
+        "note": backend.deltas._notes,
         "upload": backend.uploads._rows,
         "cost": backend.costs._rows,
         "socket": {name: heard for name, heard in backend.subscriptions._listeners.items() if heard},
@@ -97,6 +99,7 @@ def fill_conversation(backend: Any, ports: Ports, lane: Lane) -> None:
     ports.log.mark_read(lane, 2)
     for claim in (1, 4):
         ports.deltas.put(lane, claim, Delta("answer", 0, "text"), Delta("answer", 4, "more"))
+        ports.deltas.note(lane, claim, ModelCall(role="r", model="m", usage=Usage(), id="c"))
     ports.subscriptions.subscribe(lane, "socket-1", int(now.timestamp()) + 3600, OWNER)
     file = Attachment(filename="a.txt", mime="text/plain", size_bytes=1, sha256="0" * 64)
     ports.uploads.begin(lane, Upload(upload_id="up_1", user=OWNER, file=file, until_s=int(now.timestamp())))

@@ -20,6 +20,7 @@ from stepline.adapters.aws.table import (
     limits_pk,
     log_pk,
     message_sk,
+    noted_pk,
     person_pk,
     rate_pk,
     rated_pk,
@@ -56,6 +57,7 @@ def test_every_table_key_of_a_lane_begins_with_its_tenant_and_project(lane: Lane
         log_pk(lane),
         conversation_pk(lane),
         delta_pk(lane, claim),
+        noted_pk(lane),
         upload_pk(lane),
         cost_pk(lane),
         charge_pk(lane),
@@ -68,7 +70,7 @@ def test_every_table_key_of_a_lane_begins_with_its_tenant_and_project(lane: Lane
 def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
     assert builders == {
-        *("log_pk", "conversation_pk", "delta_pk", "upload_pk", "user_pk", "person_pk"),
+        *("log_pk", "conversation_pk", "delta_pk", "noted_pk", "upload_pk", "user_pk", "person_pk"),
         *("cost_pk", "charge_pk", "limits_pk", "account_pk", "slot_pk"),
         *("rated_pk", "feedback_pk", "feedback_sk"),
         *("batch_sk", "message_sk", "socket_key", "heard_sk", "ticket_pk", "ticket_sk", "rate_pk", "exec_pk"),
@@ -138,6 +140,7 @@ def test_two_lanes_share_no_key(one: Lane, two: Lane) -> None:
         conversation_pk,
         upload_pk,
         lambda lane: delta_pk(lane, 1),
+        noted_pk,
         lambda lane: execution_name(lane, 1),
         lambda lane: quarantine_key(lane, f"up_{'0' * 32}"),
     ]

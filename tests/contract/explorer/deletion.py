@@ -110,7 +110,8 @@ def left_behind(simulation: Simulation, lane: Lane) -> Iterator[str]:
     if not simulation.told_deleted:
         yield "never told that it is deleted"
     log: MemoryLog = simulation.log
-    rows = (log._messages, log._feedback, log._listings, log._open, simulation.deltas._streams)
+    beside = (simulation.deltas._streams, simulation.deltas._notes)
+    rows = (log._messages, log._feedback, log._listings, log._open, *beside)
     kept = any(lane.key() in (name, name[0]) for held in rows for name in held)
     objects = any(f"/{lane.prefix()}/" in key for key in simulation.artifacts.objects)
     if kept or objects or log.batches.get(lane.key()) or lane.key() in log._unlisted:

@@ -128,6 +128,7 @@ def _forget_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
 def _leave_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Go on for a dead attempt without what it has used."""
     monkeypatch.setattr(journal.Journal, "take_over", lambda *_: None)
+    monkeypatch.setattr(journal.Journal, "take_over_all", lambda *_, **__: None)
 
 
 def _forget_ids(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,7 +210,7 @@ ABLATIONS: Final = (
     ),
     Ablation(
         rule="who goes on for a dead attempt records what it has used",
-        breaks="a model call that is not recorded",
+        breaks="a noted call that no batch has",
         at="log.put in Decide",
         scenario=scenario.WORK,
         patch=_leave_calls,

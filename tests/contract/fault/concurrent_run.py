@@ -60,6 +60,7 @@ class ConcurrentRun:
     def __init__(self, make: Callable[[MemoryLog], Simulation], clients: Sequence[str]) -> None:
         log = ExpiringLog()
         self.simulation = make(log)
+        self.simulation.outlived = True
         log.clock = self.simulation.clock
         self.clients = [Client(name, self.simulation, self._start) for name in clients]
         self.flights: list[Flight] = []
@@ -90,7 +91,6 @@ class ConcurrentRun:
     def give_up(self, flight: Flight) -> None:
         """Let whoever waits for an invocation hear that it is gone, while it is not."""
         execution, flight.execution = flight.execution, None
-        self.simulation.unawaited += 1
         if execution is not None and not execution.over:
             execution.fail(DIED("given up"))
         self._tidy()
@@ -99,12 +99,10 @@ class ConcurrentRun:
         """Invoke what a flight runs a second time."""
         if flight.execution is not None and not flight.execution.over:
             self.simulation.shared.add(self.simulation.state.claim)
-            self.simulation.unawaited += 1
             self.flights.append(Flight(flight.execution.begin()))
 
     def abandon(self, flight: Flight) -> None:
         """Let the execution that waits for an invocation end."""
-        self.simulation.unawaited += 1
         if flight.execution is not None:
             flight.execution.abandon()
         self._tidy()
@@ -112,7 +110,6 @@ class ConcurrentRun:
     def wait(self, seconds: float) -> None:
         """Let time pass; no function lives longer than `FUNCTION_S`."""
         if seconds > FUNCTION_S:
-            self.simulation.unawaited += len(self.flights)
             for flight in list(self.flights):
                 self.advance(flight, fault="before")
         self.simulation.clock.pause(seconds)

@@ -12,7 +12,7 @@ import msgspec
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.memory_index import MemoryMemoryIndex
 from stepline.events.derive import derive
-from stepline.inspection.receipt import make_receipts
+from stepline.inspection.receipt import complete_calls, make_receipts
 from stepline.log.spill import hydrate
 from stepline.log.timeline_cache import segment_key
 from stepline.log.versions import save_versions
@@ -146,17 +146,23 @@ def _hooks(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
 
 
 def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
-    """Every call that the model has counted is in the log once, with its prompt as it was counted; the state has the sum.
+    """Receipts have every call that the model has counted, with its prompt as it was counted.
 
-    The call that a process died of before it could note it is in nobody's memory; an invocation for which nobody waits any
-    more, or that runs a second time, may ask when another has recorded what there was.
+    A call is in the log once, and the state has the sum of them; what is only noted was asked behind the end of its turn.
+    The call that a process died of before it could note it is in nobody's memory.
     """
-    calls, state = [call for batch in batches for call in batch.calls], batches[-1].state
+    logged, state = [call for batch in batches for call in batch.calls], batches[-1].state
+    noted = simulation.ports.deltas.notes(LANE, since=0)
+    whole, unheard = complete_calls(batches, noted)
+    beside = [call for more in unheard.values() for call in more]
+    calls = [*(call for batch in whole for call in batch.calls), *beside]
     made = [stream.completion().usage for stream in simulation.streams]
     made = [usage for usage in made if usage.prompt_tokens]  # what was refused has used nothing
-    if max(Counter(call.id for call in calls).values(), default=1) > 1:
+    if beside and not simulation.outlived:
+        yield "a noted call that no batch has"
+    if max(Counter(call.id for call in logged).values(), default=1) > 1:
         yield "a model call recorded twice"
-    if len(made) - len(calls) not in range(simulation.unnoted + simulation.unawaited + 1):
+    if len(made) - len(calls) not in range(simulation.unnoted + 1):
         yield "a model call that is not recorded"
     counted = Counter(usage.prompt_tokens for usage in made)
     if Counter(call.usage.prompt_tokens for call in calls) - counted:
@@ -164,13 +170,15 @@ def _spending(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]
     if Counter(call.usage for call in calls if not call.usage.estimated) - Counter(made):
         yield "an answer that the model has not counted so"
     read, written = (
-        sum(call.usage.prompt_tokens for call in calls),
-        sum(call.usage.output_tokens for call in calls),
+        sum(call.usage.prompt_tokens for call in logged),
+        sum(call.usage.output_tokens for call in logged),
     )
-    spent = (read, written, sum(call.nanos for call in calls))
+    spent = (read, written, sum(call.nanos for call in logged))
     if spent != (state.input_tokens, state.output_tokens, state.spent_nanos):
         yield "a state that says what was not spent"
-    if round(make_receipts(batches, prices=PRICES).usd * 1e9) != state.spent_nanos:
+    if round(make_receipts(batches, prices=PRICES, noted=noted).usd * 1e9) != sum(
+        call.nanos for call in calls
+    ):
         yield "receipts that do not add up"
 
 

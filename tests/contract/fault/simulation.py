@@ -77,8 +77,8 @@ class Simulation:
     """`moment` is told whenever something begins in which the user may cut in: `stream 1.0`, `tool 1.0`, `program 1.0`.
 
     `samples` counts what the model was asked; each answer names its sample. `streams` are these calls, whose usage the model
-    counts, and `unnoted` how often a process died before it could note one, `unawaited` how
-    often an invocation went on for which nobody waits, or a second time. `shared` are the claims under which two
+    counts, and `unnoted` how often a process died before it could note one. `outlived`: workers may work on when nobody waits
+    for them any more. `shared` are the claims under which two
     invocations of one attempt may speak at once: nobody promises what is shown of such a stream before it is settled.
     `tasks_last` is how often a task of the server is asked for until it is done; 0 if it makes none. `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
     """
@@ -99,7 +99,7 @@ class Simulation:
     samples: int = 0
     streams: list[MemoryModelStream] = dataclasses.field(default_factory=list)
     unnoted: int = 0
-    unawaited: int = 0
+    outlived: bool = False
     shared: set[int] = dataclasses.field(default_factory=set)
 
     def __post_init__(self) -> None:

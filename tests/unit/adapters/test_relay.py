@@ -387,7 +387,7 @@ def test_a_noted_call_is_stored_as_it_was_noted_last_and_posted_to_nobody(fixtur
     stream.push("answer.0", "text")
     stream.note(made(50))
     stream.close()
-    assert fixture.deltas.notes(LANE, CLAIM) == [made(50)]
+    assert fixture.deltas.notes(LANE, CLAIM) == {CLAIM: [made(50)]}
     assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "text"}
 
 
@@ -399,4 +399,4 @@ def test_a_note_that_the_table_refuses_is_stored_at_the_next_interval(fixture: R
     stream.push("answer.0", "text")
     fixture.publisher.wait(lambda: fixture.publisher.tries)
     stream.close()
-    assert fixture.deltas.notes(LANE, CLAIM) == [made(1)]
+    assert fixture.deltas.notes(LANE, CLAIM) == {CLAIM: [made(1)]}

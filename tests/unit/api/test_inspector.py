@@ -11,6 +11,7 @@ from stepline.api.endpoint import Services
 from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router
 from stepline.log.timeline_cache import History
+from stepline.model.usage import ModelCall, Usage
 from stepline.ports.channel import Inspect, Principal
 from stepline.tools.context import ToolOutput
 from tests.support.conversation import FAR, LANE, USER, Conversation, tool
@@ -166,3 +167,13 @@ def test_a_batch_that_decides_no_round_is_not_found(inspected: Inspected, what: 
 def test_a_query_that_is_not_valid_is_refused(inspected: Inspected, what: str) -> None:
     status, body = inspected.ask(what)
     assert (status, body["code"]) == (400, "bad_message")
+
+
+def test_receipts_have_a_call_that_was_noted_and_that_no_batch_has() -> None:
+    inspected = Inspected()
+    before = inspected.ask("receipts")[1]
+    late = ModelCall(role="test.late", model="memory", usage=Usage(input_tokens=7), id="late")
+    inspected.conversation.ports.deltas.note(LANE, 1, late)
+    after = inspected.ask("receipts")[1]
+    assert after["tokens"]["input_tokens"] == before["tokens"]["input_tokens"] + 7
+    assert [line["role"] for line in after["turns"][0]["lines"]][-1] == "test.late"

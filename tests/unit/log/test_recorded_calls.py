@@ -156,3 +156,33 @@ def test_many_calls_fit_into_a_batch_and_are_still_known() -> None:
     assert (row.count, row.nanos, row.usage.output_tokens) == (len(calls), 5 * len(calls), 3 * len(calls))
     assert call_ids([row]) == {call.id for call in calls}
     assert conversation.state.spent_nanos == 5 * len(calls)
+
+
+@pytest.mark.parametrize("first", ["maker", "successor"])
+def test_of_a_maker_and_one_that_read_its_note_whoever_puts_first_records_the_call(first: str) -> None:
+    conversation = Conversation()
+    process(conversation).commit(note("before"))
+    before = conversation.tail
+    maker, successor = process(conversation), process(conversation)
+    maker.ports.ledger.called(made("a"))
+    conversation.ports.deltas.note(LANE, 1, made("a"))
+    successor.take_over_all(before, 1, ())
+    order = [maker, successor] if first == "maker" else [successor, maker]
+    for one in order:
+        one.commit(note("put"), tail=before)
+    assert ids(conversation) == [[], ["a"], []]
+    assert conversation.state.spent_nanos == 5
+
+
+def test_all_claims_of_a_turn_are_taken_over_but_what_the_log_has_and_what_another_will_record() -> None:
+    conversation = Conversation()
+    maker = process(conversation)
+    maker.ports.ledger.called(made("b"))
+    maker.commit(note("one"))
+    for claim, name in ((0, "a"), (1, "b"), (1, "c"), (2, "d"), (3, "e")):
+        conversation.ports.deltas.note(LANE, claim, made(name))
+    successor = process(conversation)
+    for _ in range(2):  # a plan is made again behind each conflict
+        successor.take_over_all(conversation.tail, 1, conversation.batches(), but=[2])
+    successor.commit(note("two"))
+    assert ids(conversation) == [["b"], ["c", "e"]]

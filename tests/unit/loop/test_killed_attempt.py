@@ -164,7 +164,7 @@ def test_what_was_recorded_before_the_process_died_is_not_recorded_again() -> No
 def test_a_noted_prompt_is_exact_where_the_provider_counts_it() -> None:
     conversation = opened(answered("Lost."), answered("Done."))
     killed_while_deciding(conversation, after=1)
-    (noted,) = conversation.ports.deltas.notes(LANE, conversation.state.claim)
+    ((noted,),) = conversation.ports.deltas.notes(LANE, since=0).values()
     conversation.decide(attempt=1)
     cut, whole = calls(conversation)
     assert (cut.id, cut.usage.input_tokens) == (noted.id, whole.usage.input_tokens)

@@ -105,7 +105,8 @@ def get_receipts(call: Call[Nothing, None]) -> Receipts:
     journal, tail = call.tail()
     batches = journal.since(0, upto=tail.n, consistent=True)
     prices = call.ports.of(tail.state.bundle).policy.prices
-    return make_receipts(batches, call.ports.costs.of(journal.lane), prices)
+    noted = call.ports.deltas.notes(journal.lane, since=0)
+    return make_receipts(batches, call.ports.costs.of(journal.lane), prices, noted)
 
 
 def export(call: Call[Nothing, None]) -> ConversationExport:

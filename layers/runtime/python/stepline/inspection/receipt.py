@@ -1,7 +1,8 @@
 """Receipts: what each turn and each of its rounds took, in tokens, dollars, time and services.
 
-Model calls are in the log, a row each, with the price that they had when they were made. What AWS bills is in the rows that
-invocations leave beside it; one whose process died leaves none, and the receipt says how many did.
+Model calls are in the log, a row each, with the price that they had when they were made; of one that no batch has, because
+its process worked on when its turn had ended, there is the note. What AWS bills is in the rows that invocations leave beside
+the log; one whose process died leaves none, and the receipt says how many did.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from stepline.events.derive_close import usage_line
 from stepline.events.types import UsageLine
@@ -29,7 +32,7 @@ from stepline.model.entry import (
 from stepline.model.tenancy.aws_price import price_consumption
 from stepline.model.tenancy.consumption import InvocationCost, add_all, count_unreported
 from stepline.model.tenancy.price import READ, Prices, dollars
-from stepline.model.usage import ModelCall, Usage, sum_calls, sum_usages
+from stepline.model.usage import ModelCall, Usage, call_ids, sum_calls, sum_usages
 from stepline.ports.model import DECISION_ROLE
 
 
@@ -50,10 +53,10 @@ class RoundReceipt(WholeValue):
 
 
 class OtherReceipt(WholeValue):
-    """The cost of model calls beside the rounds, by the batch that records them.
+    """The cost of model calls beside the rounds, by the batch that records them, or if none does, that of their claim.
 
-    `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for those of an attempt that failed. `usd` is None where the
-    price of a model is not known.
+    `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for those of an attempt that failed, or was heard by nobody.
+    `usd` is None where the price of a model is not known.
     """
 
     n: int
@@ -118,6 +121,10 @@ KINDS: Final[Mapping[type[Entry], str]] = {
 }
 FAILED: Final = "failed"
 
+Notes: TypeAlias = Mapping[int, Sequence[ModelCall]]
+"""The calls that were noted under each claim."""
+NO_NOTES: Final[Notes] = {}
+
 
 @dataclass
 class _Bill:
@@ -125,6 +132,7 @@ class _Bill:
 
     turn: str
     started_at: str
+    opened: int
     rounds: list[RoundReceipt] = field(default_factory=list)
     other: list[OtherReceipt] = field(default_factory=list)
     calls: list[ModelCall] = field(default_factory=list)
@@ -154,6 +162,12 @@ class _Bill:
             kind = next(kinds, FAILED)
             self.other.append(OtherReceipt(n=batch.n, kind=kind, tokens=name_tokens(used), usd=usd))
 
+    def add_unheard(self, claim: int, calls: Sequence[ModelCall]) -> None:
+        """Add calls that were made under a claim of the turn and that no batch has."""
+        self.calls += calls
+        row = OtherReceipt(n=claim, kind=FAILED, tokens=name_tokens(_used(calls)), usd=_usd(calls))
+        self.other.append(row)
+
     def receipt(self, costs: Iterable[InvocationCost], prices: Prices, running: int) -> TurnReceipt:
         rounds = [
             RoundReceipt(
@@ -180,15 +194,25 @@ class _Bill:
 
 
 def make_receipts(
-    batches: Sequence[Batch], costs: Sequence[InvocationCost] = (), prices: Prices | None = None
+    batches: Sequence[Batch],
+    costs: Sequence[InvocationCost] = (),
+    prices: Prices | None = None,
+    noted: Notes = NO_NOTES,
 ) -> Receipts:
-    """Return the receipts of a whole log; `costs` are the rows of its invocations, `prices` those of the deployment."""
+    """Return the receipts of a whole log; `costs` are the rows of its invocations, `prices` those of the deployment.
+
+    `noted` are the calls that were noted under each claim.
+    """
     prices = prices or Prices()
+    batches, unheard = complete_calls(batches, noted)
     bills: list[_Bill] = []
     counted = next((batch.n for batch in batches if batch.calls), None)
     for batch in batches:
         calls = batch.calls if counted is not None and batch.n >= counted else _calls_of(batch, prices)
         _read(bills, batch, calls)
+    for claim, more in unheard.items():
+        if (bill := next((bill for bill in reversed(bills) if bill.opened <= claim), None)) is not None:
+            bill.add_unheard(claim, more)
     state = batches[-1].state if batches else None
     running = state.epoch if state is not None and state.status == "open" else 0
     turns = [bill.receipt(costs, prices, running) for bill in bills]
@@ -200,6 +224,32 @@ def make_receipts(
     )
 
 
+def complete_calls(
+    batches: Sequence[Batch], noted: Notes
+) -> tuple[Sequence[Batch], dict[int, list[ModelCall]]]:
+    """Return the batches with each call as it ended, and by claim the noted calls that no batch has.
+
+    A call that was recorded while it seemed dead is an estimate in the log; if it came to its end, its note is not. What
+    runs now is left out: its own batch will record it.
+    """
+    if not (batches and noted):
+        return batches, {}
+    known = call_ids(call for batch in batches for call in batch.calls)
+    state = batches[-1].state
+    before = state.claim if state.status == "open" else batches[-1].n + 1
+    unheard = {
+        claim: lost
+        for claim, calls in noted.items()
+        if claim < before and (lost := [call for call in calls if call.id not in known])
+    }
+    ended = {call.id: call for calls in noted.values() for call in calls if not call.usage.estimated}
+
+    def whole(call: ModelCall) -> ModelCall:
+        return ended.get(call.id, call) if call.usage.estimated else call
+
+    return [replace(batch, calls=tuple(map(whole, batch.calls))) for batch in batches], unheard
+
+
 def _read(bills: list[_Bill], batch: Batch, calls: Sequence[ModelCall]) -> None:
     """Add a batch to the receipts. Its calls are of the turn that it leaves, or of the one whose hook they end."""
     turn = next((entry.turn for entry in batch.entries if isinstance(entry, Contributed)), "")
@@ -209,7 +259,7 @@ def _read(bills: list[_Bill], batch: Batch, calls: Sequence[ModelCall]) -> None:
     for entry in batch.entries:
         match entry:
             case Opened():
-                bills.append(_Bill(entry.turn, entry.at))
+                bills.append(_Bill(entry.turn, entry.at, batch.n))
             case Closed() if bill is not None:
                 bill.elapsed_ms = entry.elapsed_ms
             case Resulted() if bill is not None:

@@ -9,7 +9,7 @@ Source: docs/concepts/log.md#append.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
@@ -62,8 +62,11 @@ class Journal:
         self.ports = ports
         self._step = step
         self._adopted: tuple[ModelCall, ...] = ()
+        self._noted: dict[int, list[ModelCall]] | None = None
         self._looked = -1
         """Up to this batch, it is known which calls the log has; -1 before the first commit."""
+        self._known: frozenset[str] = frozenset()
+        """The ids of the calls that the log was seen to have."""
 
     def tail(self, *, consistent: bool) -> Batch:
         """Return the newest batch, or the empty one before the first."""
@@ -129,20 +132,41 @@ class Journal:
         The provider's count of a call's prompt is exact. What it had written by the time its process died is estimated from
         the stored text.
         """
-        noted = self.ports.deltas.notes(self.lane, claim)
-        if not noted:
-            return
+        noted = self.ports.deltas.notes(self.lane, claim).get(claim)
+        if noted:
+            self.adopt(self._measured(claim, noted), since=claim)
+
+    def take_over_all(
+        self, tail: Batch, since: int, batches: Sequence[Batch], *, but: Collection[int] = ()
+    ) -> None:
+        """Do so for all claims from batch `since` on, but for some; `batches` are those behind it, up to `tail`.
+
+        A process for which others went on may have asked once more. The notes are read once.
+        """
+        if self._noted is None:
+            self._noted = self.ports.deltas.notes(self.lane, since)
+        if self._noted:  # most turns have some, and `batches` spare a second read of the log
+            self._known |= call_ids(call for batch in batches for call in batch.calls)
+            self._looked = max(self._looked, tail.n)
+        adopted = call_ids(self._adopted)
+        for claim, noted in self._noted.items():
+            others = [call for call in noted if call.id not in adopted]
+            if claim not in but and (lost := self._without_recorded(others, tail)):
+                self._adopted += tuple(self._measured(claim, lost))
+
+    def _measured(self, claim: int, noted: Sequence[ModelCall]) -> list[ModelCall]:
+        """Return the noted calls of a claim; the output of one that was cut is estimated from the stored text."""
         cut = max((call for call in noted if call.usage.estimated), key=_prompt_tokens, default=None)
-        if cut is not None:
-            stored = self.ports.deltas.since(self.lane, claim)
-            text = "".join(delta.text for delta in stored if delta.name != CONTROL_LANE)
-            written = max(cut.usage.output_tokens, estimate_tokens(text))
-            used = replace(cut.usage, output_tokens=written)
-            priced = self.ports.policy.prices.call(
-                cut.role, cut.model, used, utc(self.ports.clock.now()), id=cut.id
-            )
-            noted = [priced if call is cut else call for call in noted]
-        self.adopt(noted, since=claim)
+        if cut is None:
+            return list(noted)
+        stored = self.ports.deltas.since(self.lane, claim)
+        text = "".join(delta.text for delta in stored if delta.name != CONTROL_LANE)
+        written = max(cut.usage.output_tokens, estimate_tokens(text))
+        used = replace(cut.usage, output_tokens=written)
+        priced = self.ports.policy.prices.call(
+            cut.role, cut.model, used, utc(self.ports.clock.now()), id=cut.id
+        )
+        return [priced if call is cut else call for call in noted]
 
     def adopt(self, calls: Iterable[ModelCall], *, since: int) -> None:
         """Let the next batch record calls of a process that may be dead, unless a batch after `since` has them."""
@@ -153,18 +177,18 @@ class Journal:
         """Return the model calls that a batch behind `tail` will record."""
         return self._without_recorded((*self._adopted, *self.ports.ledger.calls), tail)
 
-    def _without_recorded(self, calls: tuple[ModelCall, ...], tail: Batch) -> tuple[ModelCall, ...]:
+    def _without_recorded(self, calls: Sequence[ModelCall], tail: Batch) -> tuple[ModelCall, ...]:
         """Return the calls that the log up to `tail` does not have.
 
         Another process may have recorded a call of this one that seemed dead, and a put whose outcome is not known may stand.
         """
         if self._looked < 0:
             self._looked = tail.n
-        if not calls or tail.n <= self._looked:
-            return calls
-        between = self.ports.log.since(self.lane, self._looked, upto=tail.n, consistent=True)
-        known = call_ids(call for batch in between for call in batch.calls)
-        return tuple(call for call in calls if call.id not in known)
+        if calls and tail.n > self._looked:
+            between = self.ports.log.since(self.lane, self._looked, upto=tail.n, consistent=True)
+            self._known |= call_ids(call for batch in between for call in batch.calls)
+            self._looked = tail.n
+        return tuple(call for call in calls if call.id not in self._known)
 
     def _put(self, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
         own = self.ports.ledger.take_calls()
@@ -177,7 +201,7 @@ class Journal:
         if isinstance(put, Written):
             known = call_ids(batch.calls)  # of an earlier draft, if that is what stands
             self.ports.ledger.give_back(call for call in calls if call in own and call.id not in known)
-            self._adopted, self._looked = (), batch.n
+            self._adopted, self._looked, self._known = (), batch.n, self._known | known
         else:
             self.ports.ledger.give_back(own)
         return put, batch

@@ -42,6 +42,7 @@ from stepline.model.entry import (
     Inbound,
     Opened,
     Resulted,
+    Started,
     Steered,
     Titled,
 )
@@ -124,8 +125,6 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
     """
     lane = step.lane()
     journal = Journal(ports, lane, "close")
-    if code or step.attempt > 0:
-        journal.take_over(journal.tail(consistent=True).state.claim)
 
     def plan(tail: Batch) -> Draft | Step:
         state = tail.state
@@ -135,6 +134,7 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
         if not code and standing(state, step, "close") == "beyond":
             return onward(step, state)
         batches = ports.log.since(lane, min(state.opened, state.rendered), upto=tail.n, consistent=True)
+        journal.take_over_all(tail, state.opened, batches, but=_claims_afterwards(batches))
         suffix = [hydrate(ports.artifacts, batch) for batch in batches if batch.n > state.rendered]
         stop, settled = stop_of(suffix, state), settle_events(suffix, state)
         decision = _decision(suffix, state)
@@ -200,6 +200,14 @@ def bill_of(batches: Iterable[Batch], unrecorded: Iterable[ModelCall], state: St
         for call in batch.calls
     )
     return sum_calls([*own, *unrecorded])
+
+
+def _claims_afterwards(batches: Iterable[Batch]) -> frozenset[int]:
+    """Return the claims of hooks behind the turn before: one may still run, and its end records its calls."""
+    entries = ((batch.n, entry) for batch in batches for entry in batch.entries)
+    return frozenset(
+        n for n, entry in entries if isinstance(entry, Started) and entry.call_id.startswith("post_run_hook")
+    )
 
 
 def is_afterwards(entry: Entry) -> bool:

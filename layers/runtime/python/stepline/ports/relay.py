@@ -41,10 +41,6 @@ DELTA_TTL_S: Final = 3600
 """Longer than any turn runs; the batch that settles a claim holds its stream's text."""
 
 
-NOTE_TTL_S: Final = 90 * 24 * 3600
-"""Longer than any time after which a turn is taken over."""
-
-
 class Delta(Value):
     """`text` of lane `name` from character `off` on."""
 
@@ -59,14 +55,15 @@ class Deltas(Protocol):
         ...
 
     def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
-        """Store a model call beside the claim's text, in the place of what was noted of it before.
+        """Store a model call that was made under a claim, in the place of what was noted of it before.
 
-        If the process that makes it dies, another one records it.
+        If the process that makes it dies, another one records it. Notes stay as long as their conversation: receipts read
+        those that nobody has recorded.
         """
         ...
 
-    def notes(self, lane: Lane, claim: int) -> list[ModelCall]:
-        """Return the noted calls of a claim, by id, by a strong read."""
+    def notes(self, lane: Lane, since: int) -> dict[int, list[ModelCall]]:
+        """Return the noted calls of a claim and of all later ones, by claim and id, by a strong read."""
         ...
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:

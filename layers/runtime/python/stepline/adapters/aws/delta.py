@@ -1,23 +1,22 @@
-"""Stored text of the running generation: one row per interval, without a condition, kept for an hour."""
+"""Stored text of the running generation: one row per interval, without a condition, kept for an hour.
+
+Noted model calls stand in a partition of their lane, by claim, so that one query finds those of many claims.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from stepline.adapters.aws.error import Item
-from stepline.adapters.aws.table import Table, delta_pk, key
+from stepline.adapters.aws.table import Table, batch_sk, delta_pk, key, noted_pk
 from stepline.model.usage import ModelCall
-from stepline.ports.relay import DELTA_TTL_S, NOTE_TTL_S, Delta
+from stepline.ports.relay import DELTA_TTL_S, Delta
 
 if TYPE_CHECKING:
     from stepline.model.ids import Lane
     from stepline.ports.clock import Clock
-
-
-NOTE: Final = ".call#"
-"""The beginning of the keys of noted calls: before that of every lane, whose names begin with a letter."""
 
 
 class DynamoDeltas:
@@ -45,34 +44,27 @@ class DynamoDeltas:
         )
 
     def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
-        expires_at = int(self._clock.now().timestamp()) + NOTE_TTL_S
         self._table.put(
             {
-                **key(delta_pk(lane, claim), f"{NOTE}{call.id}"),
+                **key(noted_pk(lane), f"{batch_sk(claim)}#{call.id}"),
                 "body": {"B": msgspec.json.encode(call)},
-                "expires_at": {"N": str(expires_at)},
             }
         )
 
-    def notes(self, lane: Lane, claim: int) -> list[ModelCall]:
+    def notes(self, lane: Lane, since: int) -> dict[int, list[ModelCall]]:
         rows = self._table.query(
-            "pk = :pk AND begins_with(sk, :note)",
-            {":pk": {"S": delta_pk(lane, claim)}, ":note": {"S": NOTE}},
+            "pk = :pk AND sk >= :since",
+            {":pk": {"S": noted_pk(lane)}, ":since": {"S": batch_sk(since)}},
             ConsistentRead=True,
         )
-        now = self._clock.now().timestamp()
-        return [
-            msgspec.json.decode(row["body"]["B"], type=ModelCall)
-            for row in rows
-            if int(row["expires_at"]["N"]) > now
-        ]
+        noted: dict[int, list[ModelCall]] = {}
+        for row in rows:
+            call = msgspec.json.decode(row["body"]["B"], type=ModelCall)
+            noted.setdefault(int(row["sk"]["S"].partition("#")[0]), []).append(call)
+        return noted
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:
-        rows = self._table.query(
-            "pk = :pk AND sk > :notes",
-            {":pk": {"S": delta_pk(lane, claim)}, ":notes": {"S": f"{NOTE}~"}},
-            ConsistentRead=True,
-        )
+        rows = self._table.query("pk = :pk", {":pk": {"S": delta_pk(lane, claim)}}, ConsistentRead=True)
         now = self._clock.now().timestamp()
         live = (row for row in rows if int(row["expires_at"]["N"]) > now)
         return sorted(

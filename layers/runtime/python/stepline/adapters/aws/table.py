@@ -128,6 +128,11 @@ def delta_pk(lane: Lane, claim: int) -> str:
     return f"DELTA#{lane.key()}#{claim}"
 
 
+def noted_pk(lane: Lane) -> str:
+    """Return the key of the model calls that were noted under all claims of a lane."""
+    return f"DELTA#{lane.key()}#calls"
+
+
 def user_pk(tenant: str, project: str, user: str) -> str:
     return f"USER#{tenant}#{project}#{user}"
 

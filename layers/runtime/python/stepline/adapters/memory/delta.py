@@ -7,7 +7,7 @@ from threading import Lock
 from stepline.model.ids import Lane
 from stepline.model.usage import ModelCall
 from stepline.ports.clock import Clock
-from stepline.ports.relay import DELTA_TTL_S, NOTE_TTL_S, Delta
+from stepline.ports.relay import DELTA_TTL_S, Delta
 
 
 class MemoryDeltas:
@@ -18,7 +18,7 @@ class MemoryDeltas:
         self._lock = Lock()
         self._clock = clock
         self._streams: dict[tuple[str, int], dict[tuple[str, int], tuple[Delta, float]]] = {}
-        self._notes: dict[tuple[str, int], dict[str, tuple[ModelCall, float]]] = {}
+        self._notes: dict[tuple[str, int], dict[str, ModelCall]] = {}
 
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         expires_at = self._clock.now().timestamp() + DELTA_TTL_S
@@ -27,15 +27,13 @@ class MemoryDeltas:
             stream.update({(delta.name, delta.off): (delta, expires_at) for delta in deltas})
 
     def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
-        expires_at = self._clock.now().timestamp() + NOTE_TTL_S
         with self._lock:
-            self._notes.setdefault((lane.key(), claim), {})[call.id] = (call, expires_at)
+            self._notes.setdefault((lane.key(), claim), {})[call.id] = call
 
-    def notes(self, lane: Lane, claim: int) -> list[ModelCall]:
-        now = self._clock.now().timestamp()
+    def notes(self, lane: Lane, since: int) -> dict[int, list[ModelCall]]:
         with self._lock:
-            noted = sorted(self._notes.get((lane.key(), claim), {}).items())
-        return [call for _, (call, expires_at) in noted if expires_at > now]
+            places = sorted(place for place in self._notes if place[0] == lane.key() and place[1] >= since)
+            return {place[1]: [call for _, call in sorted(self._notes[place].items())] for place in places}
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:
         now = self._clock.now().timestamp()
@@ -44,9 +42,10 @@ class MemoryDeltas:
         return [delta for _, (delta, expires_at) in stream if expires_at > now]
 
     def erase(self, lane: Lane) -> int:
-        """Remove all pieces of a conversation; return the number of streams that there were."""
+        """Remove all pieces and notes of a conversation; return the number of claims that had some."""
         with self._lock:
-            for place in [place for place in self._notes if place[0] == lane.key()]:
-                del self._notes[place]
-            streams = [place for place in self._streams if place[0] == lane.key()]
-            return sum(self._streams.pop(place, None) is not None for place in streams)
+            places = {place for place in (*self._notes, *self._streams) if place[0] == lane.key()}
+            for place in places:
+                self._notes.pop(place, None)
+                self._streams.pop(place, None)
+            return len(places)

@@ -105,10 +105,10 @@ class MeteredStream:
         self._recorded = True
         made, metering = self._running.completion(), self._metering
         self._usages.append(made.cost)
-        for tokens in filter(_counts, made.tries):
-            metering.ledger.called(metering.call(self._role, made.model, tokens))
+        calls = [metering.call(self._role, made.model, tokens) for tokens in filter(_counts, made.tries)]
         if _counts(made.usage):
-            call = self._call(made)
+            calls.append(self._call(made))
+        for call in calls:
             metering.ledger.called(call)
             metering.note(call)
 

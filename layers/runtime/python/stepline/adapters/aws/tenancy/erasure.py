@@ -27,6 +27,7 @@ from stepline.adapters.aws.table import (
     delta_pk,
     key,
     log_pk,
+    noted_pk,
     upload_pk,
 )
 from stepline.adapters.aws.tenancy.tombstone import ERASE_SHARD, TOMB, read_tombstone, tombstone_item
@@ -110,7 +111,7 @@ class AwsErasure:
 
     def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
         yield from self._erase_heard(lane)
-        for pk in (upload_pk(lane), cost_pk(lane)):
+        for pk in (upload_pk(lane), cost_pk(lane), noted_pk(lane)):
             yield from self.delete_rows(pk)
         beside = self._rows(conversation_pk(lane), attributes="pk, sk")
         kept = (HEAD, TOMB)
