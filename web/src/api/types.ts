@@ -466,10 +466,10 @@ export interface OriginRates {
 }
 
 /**
- * The cost of model calls beside the rounds, by the batch that records them.
+ * The cost of model calls beside the rounds, by the batch that records them, or if none does, that of their claim.
  *
- * `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for those of an attempt that failed. `usd` is None where the
- * price of a model is not known.
+ * `kind` is `title`, `summary`, `hook`, `tool`, or `failed` for those of an attempt that failed, or was heard by nobody.
+ * `usd` is None where the price of a model is not known.
  */
 export interface OtherReceipt {
   readonly n: number;
