@@ -48,6 +48,10 @@ _STATUS_OF_CODE: Final = {
     "media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "idempotency_key_reused": HTTPStatus.UNPROCESSABLE_ENTITY,
     "turn_open": HTTPStatus.CONFLICT,
+    "import_unfinished": HTTPStatus.CONFLICT,
+    "conversation_exists": HTTPStatus.CONFLICT,
+    "another_import": HTTPStatus.CONFLICT,
+    "import_files_missing": HTTPStatus.UNPROCESSABLE_ENTITY,
     "not_inspectable": HTTPStatus.FORBIDDEN,
 }
 

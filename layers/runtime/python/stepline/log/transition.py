@@ -217,12 +217,13 @@ def closed(state: State) -> State:
         spent_nanos=state.spent_nanos,
         stored_bytes=state.stored_bytes,
         deleted=state.deleted,
+        importing=state.importing,
     )
 
 
 def deleted(state: State, n: int) -> State:
     """End the conversation for good in batch n: nothing is open, nothing is kept, and nothing follows."""
-    return replace(closed(state), deleted=n, stored_bytes=0)
+    return replace(closed(state), deleted=n, stored_bytes=0, importing=0)
 
 
 def titled(state: State, n: int) -> State:

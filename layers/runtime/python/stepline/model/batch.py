@@ -46,6 +46,7 @@ class State(Row):
     Unix epoch; both are 0 in a log that began before they were recorded.
     `spent_nanos` is what the conversation's model calls have cost, in billionths of a US dollar, and `stored_bytes` the size
     of the files that it keeps. `deleted` is the batch that ended it for good, behind which there is none; 0 as long as it lives.
+    `importing` is the batch that began an import which is not whole yet: until it is, nothing else is put; 0 otherwise.
 
     Source: docs/concepts/log.md.
     """
@@ -88,6 +89,7 @@ class State(Row):
     spent_nanos: int = 0
     stored_bytes: int = 0
     deleted: int = 0
+    importing: int = 0
 
     def route(self) -> str:
         """Return the state machine's next state."""

@@ -495,6 +495,23 @@ class Deleted(Value, tag="deleted", tag_field="kind"):
     call_id: str = ""
 
 
+class Importing(Value, tag="importing", tag_field="kind"):
+    """The start of an import: the batches up to `Imported` are made of documents, and nobody else puts any.
+
+    `digest` is the SHA-256 of what is imported, as 64 hex: the same import goes on with it.
+    """
+
+    digest: str
+    at: str
+
+
+class Imported(Value, tag="imported", tag_field="kind"):
+    """The end of an import: the conversation is whole, and goes on like any other."""
+
+    digest: str
+    at: str
+
+
 Entry: TypeAlias = (
     Owner
     | Inbound
@@ -518,4 +535,6 @@ Entry: TypeAlias = (
     | Contributed
     | Feedback
     | Deleted
+    | Importing
+    | Imported
 )

@@ -32,6 +32,8 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Imported,
+    Importing,
     Inbound,
     Listed,
     Opened,
@@ -156,6 +158,8 @@ class _Walk:
             case Owner() | Opened() | Reopened() | Started() | Dropped() | Feedback() | Titled():
                 return []
             case Compacting() | Compacted() | Listed() | ApprovalRequested() | ApprovalAnswered() | Deleted():
+                return []
+            case Importing() | Imported():
                 return []
             case _:
                 assert_never(entry)

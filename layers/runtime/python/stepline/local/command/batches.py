@@ -31,6 +31,8 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Imported,
+    Importing,
     Inbound,
     Listed,
     Opened,
@@ -94,6 +96,8 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kin
             return [one_line(f"{entry.tools} tools of MCP servers listed until {entry.until}{failed}")]
         case ApprovalRequested() | ApprovalAnswered():
             return [_approval(entry)]
+        case Importing() | Imported():
+            return [f"import {entry.digest[:12]} {'begins' if isinstance(entry, Importing) else 'is whole'}"]
         case _:
             return _protocol(entry)
 
