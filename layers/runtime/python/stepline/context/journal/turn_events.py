@@ -1,0 +1,124 @@
+"""The events of the open turn: what was decided, what came of it, and what arrived, in the order of the log.
+
+The texts are those of the timeline, without the contents of results: these are artifacts.
+Source: docs/concepts/journal.md#the-current-turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from stepline.context.journal.turn_course import Course, Detail
+from stepline.model.entry import (
+    ApprovalAnswered,
+    ApprovalRequested,
+    Contributed,
+    Decided,
+    Deferred,
+    Dropped,
+    Entry,
+    Inbound,
+    Resulted,
+    Steered,
+    TakenOver,
+)
+from stepline.model.ids import call_id
+from stepline.rendering.inbound import event_place
+from stepline.rendering.pieces_of_entry import is_shown
+from stepline.rendering.quote import clip, inline
+from stepline.rendering.render_entry import (
+    render_call,
+    render_edited,
+    render_end,
+    render_event,
+    render_notice,
+    render_outcome,
+    render_round,
+    render_status,
+    render_steered,
+    render_takeover,
+)
+from stepline.rendering.result import notice_paths, result_path
+
+STAGED: Final = "staged for the next round:"
+
+
+def render_course(course: Course, detail: Detail) -> str:
+    """Return the events of the turn, the newest of them if there are too many; "" for none."""
+    texts = [
+        render_event(detail.fit_event(event.inbound), event.path) for event in course.waited if event.path
+    ]
+    attempts = 0
+    for _, _, entry in course.rows:
+        attempts += isinstance(entry, Decided) and entry.accepted and bool(entry.answer)
+        if text := "".join(_entry(course, entry, detail, attempts)):
+            texts.append(text)
+    return detail.rows_of(texts)
+
+
+def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Iterator[str]:  # noqa: C901, PLR0912 - one branch a kind of entry
+    turn = course.turn.id
+    match entry:
+        case Inbound():
+            place = event_place(turn, entry)
+            yield render_event(detail.fit_event(entry), place.path, place.files)
+        case Decided():
+            yield from _decision(turn, entry, detail, attempts)
+        case Resulted():
+            yield from _result(turn, entry, detail)
+        case Deferred():
+            yield render_outcome(entry, f"ar:{turn}.assistant.completion.attempt.{attempts}.outcome", ())
+        case Steered():
+            yield render_steered(entry)
+        case TakenOver():
+            yield render_takeover()
+        case ApprovalAnswered() if entry.action is not None:
+            yield render_edited(entry.call_id, entry.action, turn)
+        case ApprovalRequested():
+            yield f"[APPROVAL ASKED] {entry.action.call_id} {inline(entry.action.tool_id)}\n"
+        case Contributed():
+            for block in entry.blocks:
+                if is_shown(block):
+                    yield f"- {clip(block.type, detail.chars)} {clip(block.path, detail.chars)}\n{detail.text(block.text, 'BLOCK')}"
+        case Dropped():
+            yield f"- event handed back: {inline(entry.message_id)}, {inline(entry.reason)}\n"
+        case _:
+            pass
+
+
+def _decision(turn: str, entry: Decided, detail: Detail, attempts: int) -> Iterator[str]:
+    yield render_round(entry, ())
+    first = entry.actions[0].call_id if entry.actions else call_id(turn, entry.iteration, 0)
+    if entry.thinking and not entry.interrupted:
+        yield f"[thinking] ar:{turn}.react.thinking.{entry.iteration}\n{detail.text(chr(10).join(entry.thinking), 'THINKING')}"
+    if entry.notes:
+        yield f"[AI Agent say]: ar:{turn}.react.notes.{first}\n{detail.text(entry.notes, 'NOTES')}"
+    for action in entry.actions:
+        if action.code is not None:
+            yield f"[AI Agent wrote code] fi:{turn}.code.{action.call_id}\n{detail.text(action.code, 'CODE')}"
+        yield render_call(action, turn)
+    for notice, path in zip(entry.notices, notice_paths(entry, turn), strict=True):
+        yield render_notice(notice, path, entry.accepted)
+    if entry.interrupted and entry.raw:
+        path = f"ar:{turn}.react.decision.raw.interrupted.{entry.iteration}"
+        yield f"[REACT DECISION RAW INTERRUPTED] {path}\n{detail.text(entry.raw, 'RAW')}"
+    if not (entry.accepted and entry.actions):
+        yield render_end()
+    if entry.accepted and entry.answer:
+        path = f"ar:{turn}.assistant.completion.attempt.{attempts}"
+        yield f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{detail.text(entry.answer, 'ASSISTANT MESSAGE')}"
+
+
+def _result(turn: str, entry: Resulted, detail: Detail) -> Iterator[str]:
+    """Yield the status of a call, the paths of its artifacts, and its notices."""
+    yield render_status(entry)
+    own = result_path(turn, entry.call_id)
+    for block in entry.blocks:
+        if not is_shown(block):
+            continue
+        path = clip(str(block.meta.get("source_path") or block.path or own), detail.chars)
+        if block.type == "react.notice":
+            yield f"[REACT NOTICE]\n[path: {path}]\n{detail.text(block.text, 'NOTICE')}"
+        else:
+            yield f"artifact: {path}\n"
