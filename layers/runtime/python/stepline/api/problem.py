@@ -51,7 +51,6 @@ _STATUS_OF_CODE: Final = {
     "import_unfinished": HTTPStatus.CONFLICT,
     "conversation_exists": HTTPStatus.CONFLICT,
     "another_import": HTTPStatus.CONFLICT,
-    "import_files_missing": HTTPStatus.UNPROCESSABLE_ENTITY,
     "not_inspectable": HTTPStatus.FORBIDDEN,
 }
 

@@ -71,9 +71,9 @@ def check_alive(state: State) -> None:
         raise NotFoundError("the conversation was deleted", code=DELETED)
 
 
-def check_whole(state: State) -> None:
-    """Raise InputError `import_unfinished` if the conversation is being imported: what is there is a part of it."""
-    if state.importing:
+def check_whole(state: State, *, following: State | None = None) -> None:
+    """Raise InputError `import_unfinished` if the conversation is being imported, unless it is deleted by what follows."""
+    if state.importing and not (following and following.deleted):
         raise InputError("this conversation is being imported, and is not whole yet", code=UNFINISHED)
 
 

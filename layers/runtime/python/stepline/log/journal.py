@@ -111,8 +111,7 @@ class Journal:
                 planned = None
             if isinstance(planned, Draft):
                 check_alive(found.state)
-                if not planned.state.deleted:
-                    check_whole(found.state)
+                check_whole(found.state, following=planned.state)
                 put, batch = self._put(found, planned)
                 if isinstance(put, Written):
                     return batch
