@@ -31,7 +31,7 @@ from stepline.rendering.render_entry import render_elapsed, render_prompt
 from stepline.rendering.turn_facts import feedback_path
 from stepline.timeline.workspace import pulled_refs
 
-SLOT_MAPPING: Final = "A slot is an external file below outputs/: fi:<turn_id>.outputs/<name> is what turn_<id>.slots.<name> names.\n"
+SLOT_MAPPING: Final = "A slot is an external file below outputs/: turn_<id>.slots.<name> is the file fi:turn_<id>.outputs/<name>.\n"
 TITLE_CHARS: Final = 120
 GATE_CHARS: Final = 400
 NOTE_CHARS: Final = 240
@@ -64,7 +64,7 @@ def _prompt(digest: Digest, detail: Detail) -> str:
     """Return the messages that opened the turn; long ones are cut, and their paths lead to the whole."""
     course = digest.course
     shown = course.prompts[: detail.rows]
-    texts = [render_prompt(detail.fit_event(event), place.path, "", place.files) for event, place in shown]
+    texts = [detail.fit(render_prompt(event, place.path, "", place.files)) for event, place in shown]
     return "".join([*texts, *detail.more(len(course.prompts) - len(shown))])
 
 
@@ -93,8 +93,8 @@ def _gate(digest: Digest, _: Detail) -> str:
     )
 
 
-def _guidance(digest: Digest, _: Detail) -> str:
-    return f"{render_plans(digest.announced)}\n"
+def _guidance(digest: Digest, detail: Detail) -> str:
+    return detail.fit(f"{render_plans(digest.announced)}\n")
 
 
 def _memories(digest: Digest, detail: Detail) -> str:

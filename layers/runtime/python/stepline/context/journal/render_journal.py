@@ -43,8 +43,13 @@ from stepline.timeline.fold import Timeline
 
 PRIOR_SHARE: Final = 1 / 3
 """The share of prior turns in what the unchanging texts leave: the same in every round of a turn."""
+LOG_SHARE: Final = 1 / 8
+"""The share of the session log in the same."""
 CURRENT_SHARE: Final = 1 / 2
 """The share of the current turn in the rest; what it leaves is for the staged artifacts."""
+HEADER: Final = "[OPERATIONAL DIGEST]\n[TURN SESSION JOURNAL] oldest -> newest\n"
+FRAME_BYTES: Final = 200
+"""Room for the lines around the digest's parts."""
 GUARD: Final = (
     "Resolve today, yesterday, this week and the like from these lines alone, and say nothing of a date that neither they, "
     "the user nor a source gives: never guess one.\n"
@@ -72,8 +77,7 @@ def render_journal(
     fixed = sum(byte_length(part) for part in (text.instructions, text.tools, text.catalogue))
     whole = int(facts.budget_tokens * BYTES_PER_TOKEN / MARGIN)
     beside = sum(map(byte_length, (*system, tail))) + sum(weigh(one.tokens) for one in media)
-    room = max(0, whole - fixed)
-    human = _human(timeline, announced, shown, prior=int(room * PRIOR_SHARE), room=whole - beside)
+    human = _human(timeline, announced, shown, base_bytes=max(0, whole - fixed), room_bytes=whole - beside)
     sizes = [byte_length(system[0]), byte_length(system[0] + system[1])]
     marks = [estimate_bytes(size) >= minimum_tokens for size in (*sizes, sizes[1] + byte_length(human))]
     return Rendered(
@@ -119,30 +123,36 @@ def render_time(facts: Announced) -> str:
     )
 
 
-def _human(timeline: Timeline, facts: Announced, shown: Sequence[Shown], *, prior: int, room: int) -> str:
-    """Return the cached text in `room` bytes, of which prior turns take `prior` at most."""
+def _human(
+    timeline: Timeline, facts: Announced, shown: Sequence[Shown], *, base_bytes: int, room_bytes: int
+) -> str:
+    """Return the cached text in `room_bytes`; the shares of what is stable in a turn are those of `base_bytes`."""
     rounds = render_rounds(facts)
-    priors = PriorTurns(timeline, prior)
-    left = room - byte_length(rounds) - byte_length(priors.text)
-    own = _own(timeline, facts, priors, int(left * CURRENT_SHARE) if shown else left)
-    staged = render_shown(shown, left - byte_length(own))
-    return (
-        f"[OPERATIONAL DIGEST]\n[TURN SESSION JOURNAL] oldest -> newest\n{priors.text}{own}{staged}\n{rounds}"
-    )
+    priors = PriorTurns(timeline, int(base_bytes * PRIOR_SHARE))
+    log, current = "", ""
+    left = room_bytes - byte_length(rounds) - FRAME_BYTES
+    if (turn := timeline.current) is not None:
+        course = Course(timeline=timeline, turn=turn)
+        log = render_log(course, int(base_bytes * LOG_SHARE))
+        left -= byte_length(log)
+        digest = Digest(course=course, announced=facts, notes=priors.notes(timeline))
+        spare = left - byte_length(priors.text)
+        current = _fit_current(digest, int(spare * CURRENT_SHARE) if shown else spare)
+        left -= byte_length(current)
+    if byte_length(priors.text) > left:
+        priors = PriorTurns(timeline, max(0, left))
+    staged = render_shown(shown, left - byte_length(priors.text))
+    return f"{HEADER}{priors.text}{current}\n{log}{staged}\n{rounds}"
 
 
-def _own(timeline: Timeline, facts: Announced, priors: PriorTurns, most_bytes: int) -> str:
-    """Return the open turn and its session log, in as much detail as has room."""
-    if (turn := timeline.current) is None:
-        return ""
-    course = Course(timeline=timeline, turn=turn)
-    digest = Digest(course=course, announced=facts, notes=priors.notes(timeline))
-    own = ""
+def _fit_current(digest: Digest, most_bytes: int) -> str:
+    """Return the open turn in as much detail as has room."""
+    text = ""
     for detail in DETAILS:
-        own = f"{render_current(digest, detail)}\n{render_log(course, detail)}"
-        if byte_length(own) <= most_bytes:
+        text = render_current(digest, detail)
+        if byte_length(text) <= most_bytes:
             break
-    return own
+    return text
 
 
 def render_rounds(facts: Announced) -> str:

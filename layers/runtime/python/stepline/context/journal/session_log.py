@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from stepline.context.journal.turn_course import Course, Detail
+from stepline.context.journal.turn_course import Course
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
-    Closed,
     Contributed,
     Decided,
     Deferred,
-    Dropped,
     Entry,
     Feedback,
     Inbound,
@@ -25,32 +23,39 @@ from stepline.model.entry import (
     TakenOver,
     Titled,
 )
-from stepline.rendering.quote import clip, inline
+from stepline.rendering.piece import byte_length
+from stepline.rendering.quote import clip
 
 HEADER: Final = "[SESSION LOG (recent events)] oldest -> newest, append-only\n"
+MESSAGE_CHARS: Final = 240
 DATA_CHARS: Final = 120
-LINES_MAX: Final = 400
 IDS_SHOWN: Final = 8
 
 
-def render_log(course: Course, detail: Detail) -> str:
-    """Return the log of the turn; the oldest lines are counted where there are too many."""
+def render_log(course: Course, most_bytes: int) -> str:
+    """Return the log of the turn; the oldest lines are counted where it would be longer than `most_bytes`."""
     lines = [
         _line(entry.at, "user", f"{entry.event} {place.path}", entry.text) for entry, place in course.prompts
     ]
-    lines += [_line(event.inbound.at, "user", event.path, event.inbound.text) for event in course.waited]
+    lines += [
+        _line(event.at, "user", f"{event.event} {place.path}", event.text) for event, place in course.waited
+    ]
     for _, at, entry in course.rows:
         lines += _lines(at, entry)
-    most = min(LINES_MAX, 5 * detail.rows)
-    return "".join([HEADER, *detail.more(len(lines) - most), *lines[-most:]])
+    size, left_out = sum(map(byte_length, lines)), 0
+    while size > most_bytes and left_out < len(lines):
+        size -= byte_length(lines[left_out])
+        left_out += 1
+    counted = f"- … {left_out} earlier ones\n" if left_out else ""
+    return "".join([HEADER, counted, *lines[left_out:]])
 
 
 def _line(at: str, area: str, message: str, data: str = "") -> str:
     told = clip(data, DATA_CHARS)
-    return f"- {at} [{area}] {inline(message)}{f' | {told}' if told else ''}\n"
+    return f"- {at} [{area}] {clip(message, MESSAGE_CHARS)}{f' | {told}' if told else ''}\n"
 
 
-def _lines(at: str, entry: Entry) -> Iterator[str]:  # noqa: C901, PLR0912 - one branch a kind of entry
+def _lines(at: str, entry: Entry) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
     match entry:
         case Inbound():
             yield _line(entry.at, "user", f"{entry.event} {entry.message_id}", entry.text)
@@ -79,10 +84,6 @@ def _lines(at: str, entry: Entry) -> Iterator[str]:  # noqa: C901, PLR0912 - one
             yield _line(entry.at, "feedback", f"{entry.origin} on {entry.turn}: {entry.word}", entry.text)
         case Contributed():
             yield _line(entry.at, "solver", f"the bundle added {len(entry.blocks)} blocks", entry.code)
-        case Dropped():
-            yield _line(at, "user", f"event {entry.message_id} handed back", entry.reason)
-        case Closed():
-            yield _line(entry.at, "summary", f"closed: {entry.outcome}", entry.reason)
         case _:
             pass
 

@@ -33,7 +33,7 @@ def artifact_rows(course: Course, detail: Detail) -> str:
         if isinstance(entry, Resulted):
             own = result_path(course.turn.id, entry.call_id)
             found += [_artifact(entry, block, own, detail) for block in entry.blocks if _is_artifact(block)]
-    return detail.rows_of(found)
+    return detail.rows_of([detail.fit(text) for text in found])
 
 
 def _is_artifact(block: Produced) -> bool:

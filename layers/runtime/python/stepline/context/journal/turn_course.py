@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from msgspec.structs import replace
-
+from stepline.context.summary_text import cut_middle
 from stepline.model.block import Block
-from stepline.model.entry import Closed, Decided, Entry, Inbound, Opened
+from stepline.model.entry import Decided, Entry, Inbound, Opened
 from stepline.rendering.excerpt import render_text
-from stepline.rendering.inbound import Place, prompt_places
-from stepline.rendering.turn_facts import Event, Turn
+from stepline.rendering.inbound import Place, event_place, prompt_places
+from stepline.rendering.turn_facts import Turn
 from stepline.timeline.fold import Timeline
 
 
@@ -31,6 +30,10 @@ class Detail:
         """Return a text as lines of data; a long one as beginning and end."""
         return render_text(text, what, self.text_bytes)
 
+    def fit(self, rendered: str) -> str:
+        """Return a rendered text, without its middle if there is no room for that; its path leads to the whole."""
+        return cut_middle(rendered, 2 * self.text_bytes)
+
     def rows_of(self, rows: Sequence[str]) -> str:
         """Return the newest rows, and the number of those before them; "" for none."""
         return "".join([*self.more(len(rows) - self.rows), *rows[-self.rows :]])
@@ -38,24 +41,6 @@ class Detail:
     def more(self, count: int) -> tuple[str, ...]:
         """Return the line for so many that are not shown."""
         return (f"- … {count} more\n",) if count > 0 else ()
-
-    def fit_event(self, event: Inbound) -> Inbound:
-        """Return an event with as much of its text as is shown."""
-        if len(event.text) <= self.text_bytes // 4:
-            return event
-        return replace(event, text=_middle(event.text, self.text_bytes))
-
-
-def _middle(text: str, most_bytes: int) -> str:
-    """Return a text without its middle, if it is longer than `most_bytes`."""
-    body = text.encode("utf-8", "surrogatepass")
-    if len(body) <= most_bytes:
-        return text
-    first, last = (
-        body[: most_bytes * 3 // 4].decode("utf-8", "ignore"),
-        body[-most_bytes // 4 :].decode("utf-8", "ignore"),
-    )
-    return f"{first}\n[… {len(text) - len(first) - len(last)} characters left out; the path leads to all of it]\n{last}"
 
 
 DETAILS: Final = (
@@ -103,15 +88,14 @@ class Course:
         return tuple(zip(said, prompt_places(self.turn.id, said), strict=True))
 
     @cached_property
-    def waited(self) -> tuple[Event, ...]:
-        """The events that waited for the turn and did not open it."""
-        return tuple(event for event in self.timeline.arrived.values() if event.n <= self.turn.opened)
+    def waited(self) -> tuple[tuple[Inbound, Place], ...]:
+        """The events that waited for the turn and did not open it, with their paths."""
+        events = [event.inbound for event in self.timeline.arrived.values() if event.n <= self.turn.opened]
+        return tuple((event, event_place(self.turn.id, event)) for event in events)
 
     @property
     def answers(self) -> int:
         """The number of accepted answers."""
         return sum(
-            (isinstance(entry, Decided) and entry.accepted and bool(entry.answer))
-            or (isinstance(entry, Closed) and bool(entry.answer))
-            for _, _, entry in self.rows
+            isinstance(entry, Decided) and entry.accepted and bool(entry.answer) for _, _, entry in self.rows
         )

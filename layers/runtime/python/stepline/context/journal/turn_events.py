@@ -16,7 +16,6 @@ from stepline.model.entry import (
     Contributed,
     Decided,
     Deferred,
-    Dropped,
     Entry,
     Inbound,
     Resulted,
@@ -41,28 +40,27 @@ from stepline.rendering.render_entry import (
 )
 from stepline.rendering.result import notice_paths, result_path
 
-STAGED: Final = "staged for the next round:"
+STAGED: Final = "[STAGED] the next round shows: "
+STAGED_SHOWN: Final = 20
 
 
 def render_course(course: Course, detail: Detail) -> str:
     """Return the events of the turn, the newest of them if there are too many; "" for none."""
-    texts = [
-        render_event(detail.fit_event(event.inbound), event.path) for event in course.waited if event.path
-    ]
+    texts = [render_event(event, place.path, place.files) for event, place in course.waited]
     attempts = 0
     for _, _, entry in course.rows:
         attempts += isinstance(entry, Decided) and entry.accepted and bool(entry.answer)
         if text := "".join(_entry(course, entry, detail, attempts)):
             texts.append(text)
-    return detail.rows_of(texts)
+    return detail.rows_of([detail.fit(text) for text in texts])
 
 
-def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Iterator[str]:  # noqa: C901, PLR0912 - one branch a kind of entry
+def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
     turn = course.turn.id
     match entry:
         case Inbound():
             place = event_place(turn, entry)
-            yield render_event(detail.fit_event(entry), place.path, place.files)
+            yield render_event(entry, place.path, place.files)
         case Decided():
             yield from _decision(turn, entry, detail, attempts)
         case Resulted():
@@ -81,8 +79,6 @@ def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Itera
             for block in entry.blocks:
                 if is_shown(block):
                     yield f"- {clip(block.type, detail.chars)} {clip(block.path, detail.chars)}\n{detail.text(block.text, 'BLOCK')}"
-        case Dropped():
-            yield f"- event handed back: {inline(entry.message_id)}, {inline(entry.reason)}\n"
         case _:
             pass
 
@@ -98,6 +94,8 @@ def _decision(turn: str, entry: Decided, detail: Detail, attempts: int) -> Itera
         if action.code is not None:
             yield f"[AI Agent wrote code] fi:{turn}.code.{action.call_id}\n{detail.text(action.code, 'CODE')}"
         yield render_call(action, turn)
+    if staged := (*entry.show_artifacts, *(f"sk:{skill}" for skill in entry.show_skills)):
+        yield f"{STAGED}{', '.join(clip(path, detail.chars) for path in staged[:STAGED_SHOWN])}\n"
     for notice, path in zip(entry.notices, notice_paths(entry, turn), strict=True):
         yield render_notice(notice, path, entry.accepted)
     if entry.interrupted and entry.raw:
