@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from stepline.delivery.effect import ROWS_MAX, make_listing, publish
 from stepline.errors import InputError, LimitError, NotFoundError
-from stepline.ingress.admit import Arrival, choose_bundle
 from stepline.ingress.allow import check_rate, check_stopped
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive
@@ -180,6 +179,8 @@ def _found(ports: Ports, user: str, bundle: str) -> State:
 
     It begins now, whatever its documents say: who erases everything up to a time means what was here then.
     """
+    from stepline.ingress.admit import Arrival, choose_bundle  # noqa: PLC0415 - of all requests to this API an import alone
+
     chosen = choose_bundle(ports, Arrival(message_id="", user=user, bundle=bundle), EMPTY)
     return State(owner=user, bundle=chosen, begun_ms=epoch_ms(utc(ports.clock.now())))
 
