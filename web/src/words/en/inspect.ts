@@ -48,6 +48,7 @@ const kinds: Readonly<Record<string, string>> = {
   file: "FILE",
   sources: "SOURCES POOL",
   announce: "ANNOUNCE",
+  journal: "JOURNAL",
   header: "TURN",
   prompt: "USER MESSAGE",
   event: "EVENT",

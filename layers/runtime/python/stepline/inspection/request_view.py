@@ -15,7 +15,14 @@ from msgspec.structs import replace
 
 from stepline.inspection.reduction import Reduced, Traced, trace
 from stepline.inspection.rounds import WholeValue
-from stepline.inspection.sent_request import Role, SentRequest, read_system, read_upto, render_sent
+from stepline.inspection.sent_request import (
+    Role,
+    SentRequest,
+    read_staged,
+    read_system,
+    read_upto,
+    render_sent,
+)
 from stepline.log.journal import Journal
 from stepline.model.entry import Opened
 from stepline.model.usage import Usage, estimate_tokens
@@ -82,8 +89,12 @@ def read_request(journal: Journal, n: int) -> RequestView:
     batches = read_upto(journal, n)
     decided = batches[-1]
     traced = trace(Timeline.empty(journal.lane), batches[: decided.state.rendered])
+    artifacts, lane = journal.ports.artifacts, journal.lane
     sent = render_sent(
-        traced.timeline, decided, system=read_system(journal.ports.artifacts, journal.lane, batches)
+        traced.timeline,
+        decided,
+        system=read_system(artifacts, lane, batches),
+        staged=read_staged(artifacts, lane, decided),
     )
     opened = [entry for batch in batches for entry in batch.entries if isinstance(entry, Opened)]
     return view_request(sent, traced, max_tokens=opened[-1].max_tokens)
