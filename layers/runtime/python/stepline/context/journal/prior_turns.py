@@ -60,8 +60,9 @@ def at_hand(timeline: Timeline) -> Timeline:
     """Return the timeline with the batches of its newest turns at hand, read at once. Raises LookupError."""
     history, spare = timeline.history, TURNS_MAX + 1
     newest, before = history[-spare:], history[-spare - 1 : -spare]
-    starts = [turn.opened - 1 for turn in newest] + [n - 1 for turn in newest for n in turn.prompts]
-    first = min([*starts, *(turn.closed for turn in before)], default=timeline.n)
+    # A turn's events begin where the turn before it ended, and what opened it may be older still.
+    starts = [n - 1 for turn in newest for n in turn.prompts]
+    first = min([*starts, before[0].closed if before else 0])
     if first >= timeline.base:
         return timeline
     return replace(timeline, base=first, batches=timeline.since(first))

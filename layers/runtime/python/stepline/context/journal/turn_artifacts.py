@@ -14,7 +14,7 @@ from stepline.model.block import Produced
 from stepline.model.entry import Resulted
 from stepline.model.source import Source, host_of
 from stepline.rendering.excerpt import render_result_text
-from stepline.rendering.pieces_of_entry import NOTE_TYPES, is_shown
+from stepline.rendering.pieces_of_entry import NOTE_TYPES, shown_blocks
 from stepline.rendering.quote import clip, inline, label
 from stepline.rendering.render_entry import UNPREVIEWED
 from stepline.rendering.result import result_path
@@ -32,12 +32,14 @@ def artifact_rows(course: Course, detail: Detail) -> str:
     for _, _, entry in course.rows:
         if isinstance(entry, Resulted):
             own = result_path(course.turn.id, entry.call_id)
-            found += [_artifact(entry, block, own, detail) for block in entry.blocks if _is_artifact(block)]
+            found += [
+                _artifact(entry, block, own, detail) for block in shown_blocks(entry) if _is_artifact(block)
+            ]
     return detail.rows_of([detail.fit(text) for text in found])
 
 
 def _is_artifact(block: Produced) -> bool:
-    return is_shown(block) and block.type not in NOTE_TYPES and block.type != "react.notice"
+    return block.type not in NOTE_TYPES and block.type != "react.notice"
 
 
 def _artifact(entry: Resulted, block: Produced, own: str, detail: Detail) -> str:

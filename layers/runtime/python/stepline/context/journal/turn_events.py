@@ -24,7 +24,7 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import call_id
 from stepline.rendering.inbound import event_place
-from stepline.rendering.pieces_of_entry import is_shown
+from stepline.rendering.pieces_of_entry import is_shown, shown_blocks
 from stepline.rendering.quote import clip, inline
 from stepline.rendering.render_entry import (
     render_call,
@@ -112,9 +112,7 @@ def _result(turn: str, entry: Resulted, detail: Detail) -> Iterator[str]:
     """Yield the status of a call, the paths of its artifacts, and its notices."""
     yield render_status(entry)
     own = result_path(turn, entry.call_id)
-    for block in entry.blocks:
-        if not is_shown(block):
-            continue
+    for block in shown_blocks(entry):
         path = clip(str(block.meta.get("source_path") or block.path or own), detail.chars)
         if block.type == "react.notice":
             yield f"[REACT NOTICE]\n[path: {path}]\n{detail.text(block.text, 'NOTICE')}"

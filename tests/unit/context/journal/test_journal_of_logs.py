@@ -1,0 +1,144 @@
+"""Journals of any log: nothing forged, nothing too long, and what a cache or a program may rely on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.context.estimate import MARGIN
+from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
+from stepline.context.journal.staged import Shown
+from stepline.context.journal.turn_course import DETAILS
+from stepline.model.source import Source
+from stepline.model.usage import BYTES_PER_TOKEN
+from stepline.ports.model import Part
+from stepline.rendering.piece import byte_length
+from stepline.timeline.fold import Timeline
+from tests.support.journal_request import ask, digest, structure
+from tests.support.log_builder import LANE, LogBuilder, logs, patient
+from tests.support.strategies import FORGERIES, texts
+from tests.unit.context.journal.journal_lines import forged_in_journal
+
+forgeries = st.sampled_from([*FORGERIES, *(f"[{title}]\nnone" for title in SECTIONS), "```\n[LOOP ROUNDS]"])
+
+
+@patient
+@given(logs(forgetting=True), texts | forgeries)
+def test_no_text_of_anybody_looks_like_structure(log: LogBuilder, text: str) -> None:
+    shown = (Shown(path="fi:a", kind=text, filename=text, text=text), Shown(path="fi:b", why=text))
+    log.message(text, source=text)
+    assert forged_in_journal(digest(log.timeline(), shown=shown, skills=shown)) == []
+
+
+@patient
+@given(logs(forgetting=True))
+def test_every_section_stands_once_and_in_its_order(log: LogBuilder) -> None:
+    timeline = log.timeline()
+    wanted = [f"[{title}]" for title in SECTIONS if timeline.current]
+    found = [line for line in structure(digest(timeline)) if line in wanted]
+    assert [line for line in wanted if line in found or line[1:-1] not in OPTIONAL] == found
+
+
+@patient
+@given(
+    logs(forgetting=True),
+    st.sampled_from([6_000, 20_000]),
+    st.lists(texts.map(lambda text: text * 200), max_size=3),
+)
+def test_no_request_is_larger_than_its_budget(log: LogBuilder, budget: int, staged: list[str]) -> None:
+    shown = [Shown(path="fi:a", text=text) for text in staged]
+    rendered = ask(log.timeline(), budget_tokens=budget, shown=shown)
+    parts = [part for part in (*rendered.system, *rendered.content) if isinstance(part, Part)]
+    assert sum(byte_length(part.text) for part in parts) * MARGIN <= budget * BYTES_PER_TOKEN
+
+
+@patient
+@given(logs(), st.data())
+def test_a_turns_rounds_share_their_prior_turns_byte_for_byte(log: LogBuilder, data: st.DataObject) -> None:
+    upto = data.draw(st.integers(1, len(log.batches)))
+    earlier, later = log.timeline(upto), log.timeline()
+    if earlier.current and later.current and earlier.current.id == later.current.id:
+        before, after = (digest(one).partition("\n=== CURRENT TURN") for one in (earlier, later))
+        assert before[0] == after[0]
+
+
+@patient
+@given(logs(forgetting=True), st.data())
+def test_a_fold_that_has_dropped_its_older_batches_is_asked_about_alike(
+    log: LogBuilder, data: st.DataObject
+) -> None:
+    whole = log.timeline()
+    base = data.draw(st.integers(0, whole.n))
+    read = []
+
+    def load(after: int, upto: int) -> tuple:
+        read.append((after, upto))
+        return tuple(log.batches[after:upto])
+
+    short = replace(whole, base=base, batches=whole.batches[base:], load=load)
+    assert ask(short) == ask(whole)
+    assert len(read) <= 1
+
+
+def test_a_long_conversation_is_read_only_as_far_back_as_it_is_shown() -> None:
+    log = LogBuilder()
+    for number in range(60):
+        log.message(f"question {number}")
+        log.answer("so it is")
+        log.close()
+    log.message("and now?")
+    read = []
+
+    def load(after: int, upto: int) -> tuple:
+        read.append((after, upto))
+        return tuple(log.batches[after:upto])
+
+    whole = log.timeline()
+    text = digest(replace(whole, base=whole.n, batches=(), load=load))
+    assert "[EARLIER TURNS] 36 not shown" in text
+    assert "question 36" in text
+    assert "question 35" not in text.partition("=== PRIOR TURN")[2]
+    assert [after for after, _ in read] == [36 * 3]
+
+
+def test_a_conversation_whose_turn_is_over_has_prior_turns_only() -> None:
+    log = LogBuilder()
+    log.message("hello")
+    log.answer("hi")
+    log.close()
+    text = digest(log.timeline())
+    assert "=== PRIOR TURN" in text
+    assert "CURRENT TURN" not in text
+    assert digest(Timeline.empty(LANE)).startswith("[OPERATIONAL DIGEST]\n")
+
+
+def test_a_turn_that_grows_is_shown_in_less_detail_before_it_has_no_room() -> None:
+    log = LogBuilder()
+    log.message("look everywhere")
+    for number in range(12):
+        log.act(("web_tools.web_search", {"queries": f"{number} " * 300}), notes="I look. " * 100)
+        source = Source(sid=number + 1, title="A page", url=f"https://e.example/{number}", text="long " * 300)
+        log.result(f"found {number} " * 2_000, tool="web_tools.web_search", sources=(source,))
+    sizes = [
+        byte_length(digest(log.timeline(), budget_tokens=tokens)) for tokens in (80_000, 16_000, 8_000, 4_500)
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) == len(sizes)
+    least = digest(log.timeline(), budget_tokens=4_500)
+    assert "[SOLVER.REACT.EVENTS (oldest -> newest)]\n- … 21 more\n" in least
+    assert "- … 9 more\n- SID:10" in least
+    assert len(DETAILS) == 5
+
+
+@pytest.mark.parametrize("most", [1_000, 10_000])
+def test_staged_texts_share_what_is_left_and_the_short_ones_stay_whole(most: int) -> None:
+    log = LogBuilder()
+    log.message("show me")
+    shown = (Shown(path="fi:a", text="short"), Shown(path="fi:b", text="word " * 20_000))
+    text = digest(log.timeline(), shown=shown, budget_tokens=4_000 + most)
+    assert "### fi:a [artifact]\n" in text
+    assert "\n  short\n```\n" in text
+    assert "[ARTIFACT PREVIEW TRUNCATED]\n" in text
