@@ -121,6 +121,20 @@ UPLOADS = {
     "ooxml_external": "a document that fetches something from outside; links to follow by hand are no such thing",
     "ooxml_document_type": "a document whose XML declares a document type",
 }
+OF_IMPORTS = (
+    "As the `code` of a refusal of [an import](../how-to/move-conversations-in.md), besides those of every request. Nothing was "
+    "written; the message names the document, the place in it, and the reason."
+)
+IMPORTS = {
+    "import_unfinished": "the conversation is being imported, and is not whole yet: whatever else is asked of it has to wait, but not a deletion",
+    "conversation_exists": "there is a conversation of this name already: choose another one",
+    "another_import": "the conversation was begun by an import of other documents, or by a release that reads them otherwise",
+    "import_too_large": "packed or unpacked, the documents have more bytes than one import may have",
+    "import_too_many_files": "an import names more than 500 uploads",
+    "import_not_packed": "`packed` is no JSON array in gzip and Base64, or there are `documents` as well",
+    "import_nothing": "`stepline import`: there are no documents at the path, or none of this conversation",
+    "import_several": "`stepline import`: the archive has several conversations, and none is named",
+}
 TERMINAL = {
     "context_limit": "the conversation does not fit into the model's window",
     "model_refused": "the provider refuses the request for good: credentials, billing, an unknown model",
@@ -448,6 +462,7 @@ def render() -> str:
                 EVENT_SOURCE,
             ),
             *_group("Uploads", OF_UPLOADS, UPLOADS),
+            *_group("Imports", OF_IMPORTS, IMPORTS),
             *_group(
                 "How a turn fails",
                 "In the terminal event [`chat.error`](events.md). The prompt stays in the conversation; a client offers to send "
