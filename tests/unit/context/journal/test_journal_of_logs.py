@@ -7,17 +7,20 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as with_fields
 
 from stepline.context.estimate import MARGIN
 from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
+from stepline.context.journal.session_log import HEADER
 from stepline.context.journal.staged import Shown
 from stepline.context.journal.turn_course import DETAILS
+from stepline.model.entry import ApprovalAnswered, ApprovalRequested
 from stepline.model.source import Source
 from stepline.model.usage import BYTES_PER_TOKEN
 from stepline.ports.model import Part
 from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
-from tests.support.journal_request import ask, digest, structure
+from tests.support.journal_request import ask, digest, section, structure
 from tests.support.log_builder import LANE, LogBuilder, logs, patient
 from tests.support.strategies import FORGERIES, texts
 from tests.unit.context.journal.journal_lines import forged_in_journal
@@ -142,3 +145,39 @@ def test_staged_texts_share_what_is_left_and_the_short_ones_stay_whole(most: int
     assert "### fi:a [artifact]\n" in text
     assert "\n  short\n```\n" in text
     assert "[ARTIFACT PREVIEW TRUNCATED]\n" in text
+
+
+def test_what_a_person_decided_and_what_a_bundle_said_stand_among_the_events() -> None:
+    log = LogBuilder()
+    log.message("send it")
+    log.contribute(
+        log.block("ar:turn_0001.system.message.mood", "[mood]\nfine", type="stage.mood"),
+        log.block("fi:turn_0001.outputs/n.md", "[D] be brief", type="react.note"),
+    )
+    log.act(("mail.send", {"to": "ada"}))
+    call, (action,) = log.call(), log.batches[-1].entries[0].actions  # type: ignore[union-attr]  # it is a decision
+    about = {"turn": log.turn, "at": log.at, "iteration": 0}
+    log.put(log.state, ApprovalRequested(action=action, rule="always", **about))
+    edited = with_fields(action, call_id="tc_0123456789ab", params={"to": "bob"})
+    answered = {
+        "n": log.n - 1,
+        "message_id": "m9",
+        "call_id": call,
+        "tool_id": "mail.send",
+        "requested_at": log.at,
+        **about,
+    }
+    log.put(log.state, ApprovalAnswered(verdict="edited", text="to bob", action=edited, **answered))
+    log.take_over()
+    text = digest(log.timeline())
+    events = section(text, "SOLVER.REACT.EVENTS (oldest -> newest)")
+    assert "[STAGE] stage.mood\n[path: ar:turn_0001.system.message.mood]\n  [mood]\n  fine\n" in events
+    assert "be brief" not in events
+    assert "- [D] fi:turn_0001.outputs/n.md: be brief\n" in text
+    assert f"[APPROVAL ASKED] {call} mail.send\n" in events
+    assert f"[EDITED BY THE USER] instead of {call}, which was not run:\n" in events
+    assert "The turn was interrupted" in events
+    session = text.partition(HEADER)[2]
+    areas = [line.split("[")[1].partition("]")[0] for line in session.splitlines() if line.startswith("- ")]
+    assert areas == ["user", "solver", "react", "solver", "user", "solver"]
+    assert f"[user] edited {call} | to bob\n" in session

@@ -21,10 +21,10 @@ from stepline.timeline.workspace import fold_files
 
 TURNS_MAX: Final = 24
 """Maximum prior turns shown: their batches are read at once."""
-PROMPT_CHARS: Final = 1_200
+PROMPT_CHARS: Final = 800
 EVENT_CHARS: Final = 240
-ANSWER_CHARS: Final = 1_600
-SUMMARY_CHARS: Final = 1_600
+ANSWER_CHARS: Final = 800
+SUMMARY_CHARS: Final = 1_200
 OBJECTIVE_CHARS: Final = 240
 ROWS_SHOWN: Final = 12
 """Maximum rows of messages, files, tools or slots of a turn."""

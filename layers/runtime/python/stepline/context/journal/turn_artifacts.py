@@ -24,6 +24,8 @@ from stepline.timeline.workspace import fold_files, last_checkout, pulled_refs
 PATH_CHARS: Final = 400
 TITLE_CHARS: Final = 120
 MIME_CHARS: Final = 100
+SOURCES_SHOWN: Final = 24
+SOURCE_CHARS: Final = 160
 
 
 def artifact_rows(course: Course, detail: Detail) -> str:
@@ -95,10 +97,10 @@ def explored_rows(course: Course, detail: Detail) -> str:
 def source_rows(timeline: Timeline, detail: Detail) -> str:
     """Return the rows of the pool: those cited last and the newest."""
     pool = timeline.sources
-    shown = shown_rows(pool, timeline.cited, most=detail.rows)
+    shown = shown_rows(pool, timeline.cited, most=min(SOURCES_SHOWN, detail.rows))
     rows = [
         f"- SID:{sid:02} {label(clip(pool[sid].title, TITLE_CHARS))}"
-        f" {clip(host_of(pool[sid].url) or pool[sid].path, TITLE_CHARS)} {label(clip(_text(pool[sid]), detail.chars))}\n"
+        f" {clip(host_of(pool[sid].url) or pool[sid].path, TITLE_CHARS)} {label(clip(_text(pool[sid]), min(SOURCE_CHARS, detail.chars)))}\n"
         for sid in shown
     ]
     return "".join([*detail.more(len(pool) - len(shown)), *rows])

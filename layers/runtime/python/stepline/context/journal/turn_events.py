@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from stepline.context.journal.turn_course import Course, Detail
+from stepline.model.block import Produced
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -24,7 +25,7 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import call_id
 from stepline.rendering.inbound import event_place
-from stepline.rendering.pieces_of_entry import is_shown, shown_blocks
+from stepline.rendering.pieces_of_entry import NOTE_TYPES, is_shown, shown_blocks
 from stepline.rendering.quote import clip, inline
 from stepline.rendering.render_entry import (
     render_call,
@@ -55,7 +56,7 @@ def render_course(course: Course, detail: Detail) -> str:
     return detail.rows_of([detail.fit(text) for text in texts])
 
 
-def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
+def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Iterator[str]:
     turn = course.turn.id
     match entry:
         case Inbound():
@@ -76,11 +77,20 @@ def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Itera
         case ApprovalRequested():
             yield f"[APPROVAL ASKED] {entry.action.call_id} {inline(entry.action.tool_id)}\n"
         case Contributed():
-            for block in entry.blocks:
-                if is_shown(block):
-                    yield f"- {clip(block.type, detail.chars)} {clip(block.path, detail.chars)}\n{detail.text(block.text, 'BLOCK')}"
+            yield from (_contributed(block, detail) for block in entry.blocks if _tells(block))
         case _:
             pass
+
+
+def _tells(block: Produced) -> bool:
+    return is_shown(block) and block.type not in NOTE_TYPES
+
+
+def _contributed(block: Produced, detail: Detail) -> str:
+    """Return a text of the bundle's code below its path, or the path of what it stored."""
+    head = f"[STAGE] {clip(block.type, detail.chars)}\n"
+    where = f"[path: {clip(block.path, detail.chars)}]\n" if block.path else ""
+    return f"{head}{where}{detail.text(block.text, 'BLOCK') if block.text else ''}"
 
 
 def _decision(turn: str, entry: Decided, detail: Detail, attempts: int) -> Iterator[str]:
