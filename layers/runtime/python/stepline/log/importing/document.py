@@ -13,6 +13,7 @@ import msgspec
 from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.batch import Batch
+from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
 
 DOCUMENTS_MAX: Final = 2_048
 """The most documents of one import: the timeline, its sources, and a log for each turn."""
@@ -71,6 +72,24 @@ def read_document(body: bytes, name: str) -> Document:
     """
     try:
         found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise InputError(f"{name[:120]} is not JSON", code="import_not_json") from error
-    raise InputError(f"{name[:120]} is no document {type(found)}", code="import_unknown_document")
+    if (
+        isinstance(found, dict)
+        and isinstance(found.get("kind"), str)
+        and isinstance(found.get("payload"), dict)
+    ):
+        return Document(kind=found["kind"], payload=found["payload"], name=name)
+    kind = _kind(found) if isinstance(found, dict) else ""
+    if not kind:
+        raise InputError(f"{name[:120]} is no document of a conversation", code="import_unknown_document")
+    return Document(kind=kind, payload=found, name=name)
+
+
+def _kind(payload: dict[str, Any]) -> str:
+    """Return the kind of a payload by its fields."""
+    if "turn_id" in payload and "blocks" in payload:
+        return TURN_LOG
+    if "blocks" in payload:
+        return TIMELINE
+    return SOURCES if "sources_pool" in payload else ""
