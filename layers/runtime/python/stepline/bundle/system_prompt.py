@@ -138,12 +138,22 @@ def instructions(
         ("{max_chars}", caps.max_chars),
         ("{max_tokens}", caps.max_tokens),
         ("{max_bytes}", caps.max_bytes),
-        ("{preview_chars}", RESULT_PREVIEW_CHARS),
+        *_previews(layout),
         ("{packages}", ", ".join(packages or ()) or "none"),
         ("{record}", layout),
     ):
         body = body.replace(field, str(value))
     return body
+
+
+def _previews(layout: ContextLayout) -> tuple[tuple[str, int], ...]:
+    """Return the characters that a request shows of results, by their fields."""
+    if layout == "timeline":
+        return (("{preview_chars}", RESULT_PREVIEW_CHARS),)
+    from stepline.context.journal.turn_course import DETAILS  # noqa: PLC0415 - most agents have the other layout
+
+    whole = DETAILS[0]
+    return (("{preview_chars}", whole.preview_chars), ("{read_chars}", whole.read_chars))
 
 
 def render_kinds(tools: Sequence[ToolSpec]) -> str:
