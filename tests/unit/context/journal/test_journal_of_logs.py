@@ -11,16 +11,19 @@ from msgspec.structs import replace as with_fields
 
 from stepline.context.estimate import MARGIN
 from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
+from stepline.context.journal.render_journal import render_journal
 from stepline.context.journal.session_log import HEADER
-from stepline.context.journal.staged import Shown
+from stepline.context.journal.staged import JournalText, Shown
 from stepline.context.journal.turn_course import DETAILS
+from stepline.context.request import Rendered
+from stepline.model.block import Body
 from stepline.model.entry import ApprovalAnswered, ApprovalRequested
 from stepline.model.source import Source
 from stepline.model.usage import BYTES_PER_TOKEN
 from stepline.ports.model import Part
 from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
-from tests.support.journal_request import ask, digest, section, structure
+from tests.support.journal_request import FACTS, ask, digest, section, structure
 from tests.support.log_builder import LANE, LogBuilder, logs, patient
 from tests.support.strategies import FORGERIES, texts
 from tests.unit.context.journal.journal_lines import forged_in_journal
@@ -126,7 +129,7 @@ def test_a_turn_that_grows_is_shown_in_less_detail_before_it_has_no_room() -> No
         source = Source(sid=number + 1, title="A page", url=f"https://e.example/{number}", text="long " * 300)
         log.result(f"found {number} " * 2_000, tool="web_tools.web_search", sources=(source,))
     sizes = [
-        byte_length(digest(log.timeline(), budget_tokens=tokens)) for tokens in (80_000, 16_000, 8_000, 4_500)
+        byte_length(digest(log.timeline(), budget_tokens=tokens)) for tokens in (80_000, 12_000, 7_000, 4_500)
     ]
     assert sizes == sorted(sizes, reverse=True)
     assert len(set(sizes)) == len(sizes)
@@ -181,3 +184,49 @@ def test_what_a_person_decided_and_what_a_bundle_said_stand_among_the_events() -
     areas = [line.split("[")[1].partition("]")[0] for line in session.splitlines() if line.startswith("- ")]
     assert areas == ["user", "solver", "react", "solver", "user", "solver"]
     assert f"[user] edited {call} | to bob\n" in session
+
+
+def test_an_artifact_is_shown_by_its_beginning_and_says_how_to_see_all_of_it() -> None:
+    log = LogBuilder()
+    log.message("look")
+    log.act(("lab.look", {}), ("lab.look", {}), ("react.read", {}), ("react.read", {}))
+    log.result('{"rows": [' + "1, " * 2_000 + "1]}", tool="lab.look")
+    log.result("word " * 320, tool="lab.look")
+    log.result("", blocks=(log.view("fi:turn_0001.outputs/a.md", "line\n" * 400),))
+    view = log.view("fi:turn_0001.outputs/b.png", "", media={"extent": "40x30", "tokens": 9})
+    log.result(
+        "",
+        blocks=(
+            with_fields(view, text="", body=Body(key="k", sha256="0" * 64, size_bytes=4, mime="image/png")),
+        ),
+    )
+    artifacts = section(digest(log.timeline()), "SOLVER.CURRENT ARTIFACTS (oldest -> newest)")
+    assert "shape:\n  dict[1]\n    rows: list[2001]\n" in artifacts
+    assert "...[truncated]: 4413 more characters; show_artifacts shows them\n" in artifacts
+    assert artifacts.count("...[truncated]") == 1
+    assert artifacts.count("  line\n") == 400
+    assert f"| shown part: tc:turn_0001.{log.batches[-2].entries[0].call_id}.view.0 |" in artifacts  # type: ignore[union-attr]
+    assert "| image/png | 4 bytes | 40x30; show_artifacts attaches it\n" in artifacts
+
+
+def test_no_mark_is_spent_on_a_beginning_that_no_provider_caches() -> None:
+    log = LogBuilder()
+    log.message("hello")
+    short = JournalText(instructions="A" * 32, tools="B" * 64, catalogue="C")
+    marks = []
+    for minimum in (0, 20, 40, 10_000):
+        rendered = journal_of(log.timeline(), short, minimum)
+        marks.append([part.cache for part in (*rendered.system, *rendered.content) if isinstance(part, Part)])
+    assert marks == [
+        [True, True, False, True],
+        [False, True, False, True],
+        [False, False, False, True],
+        [False, False, False, False],
+    ]
+
+
+def journal_of(timeline: Timeline, text: JournalText, minimum_tokens: int) -> Rendered:
+    """Return a request that stages nothing."""
+    return render_journal(
+        timeline, text=text, skills=(), shown=(), media=(), facts=FACTS, minimum_tokens=minimum_tokens
+    )

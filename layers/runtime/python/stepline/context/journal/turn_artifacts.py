@@ -13,9 +13,9 @@ from stepline.context.journal.turn_course import Course, Detail
 from stepline.model.block import Produced
 from stepline.model.entry import Resulted
 from stepline.model.source import Source, host_of
-from stepline.rendering.excerpt import render_result_text
+from stepline.rendering.excerpt import render_shape
 from stepline.rendering.pieces_of_entry import NOTE_TYPES, shown_blocks
-from stepline.rendering.quote import clip, inline, label
+from stepline.rendering.quote import clip, inline, label, quote
 from stepline.rendering.render_entry import UNPREVIEWED
 from stepline.rendering.result import result_path
 from stepline.timeline.fold import Timeline
@@ -45,13 +45,25 @@ def _is_artifact(block: Produced) -> bool:
 
 
 def _artifact(entry: Resulted, block: Produced, own: str, detail: Detail) -> str:
-    path = str(block.meta.get("source_path") or block.path or own)
+    """Return one content; what shows a part of another path names that, and the path of the part."""
+    source = str(block.meta.get("source_path") or "")
+    path = source or block.path or own
     head = f"- {clip(path, PATH_CHARS)} | {clip(block.type, MIME_CHARS)} by {entry.call_id} {inline(entry.tool_id)}"
+    part = f" | shown part: {clip(block.path, PATH_CHARS)}" if source and block.path else ""
     if block.body is not None:
-        return f"{head} | {_stored(block)}\n"
+        return f"{head}{part} | {_stored(block)}\n"
     most = detail.read_chars if entry.tool_id in UNPREVIEWED else detail.preview_chars
     facts = f"{clip(block.mime, MIME_CHARS)} | {len(block.text)} characters"
-    return f"{head} | {facts}\n{render_result_text(block.text, path, most=most)}"
+    return f"{head}{part} | {facts}\n{_beginning(block.text, most)}"
+
+
+def _beginning(text: str, most: int) -> str:
+    """Return a text of at most `most` characters whole, and the shape and the beginning of a longer one."""
+    if len(text) <= most:
+        return f"{quote(text)}\n"
+    shape = render_shape(text)
+    told = f"shape:\n{quote(shape)}\npreview:\n" if shape else ""
+    return f"{told}{quote(text[:most])}\n...[truncated]: {len(text) - most} more characters; show_artifacts shows them\n"
 
 
 def _stored(block: Produced) -> str:
@@ -63,7 +75,7 @@ def _stored(block: Produced) -> str:
         clip(block.body.mime, MIME_CHARS),
         f"{block.body.size_bytes} bytes",
         clip(str(block.meta.get("visibility") or ""), MIME_CHARS),
-        extent,
+        f"{extent}; show_artifacts attaches it" if extent else "",
     ]
     return " | ".join(fact for fact in facts if fact)
 
