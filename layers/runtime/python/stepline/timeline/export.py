@@ -121,7 +121,8 @@ def export_turn(timeline: Timeline, turn: str) -> Export:
         "blocks_count": len(blocks),
         "tokens": sum(estimate_tokens(block.text) for block in blocks),
     }
-    said = [row for row in timeline.feedback.values() if row.turn == turn and not row.withdrawn]
+    given = [row for row in timeline.feedback.values() if row.turn == turn and not row.withdrawn]
+    said = sorted(given, key=lambda row: row.origin != "user")
     feedback = {"feedback": [{"origin": row.origin, "reaction": row.reaction, "ts": row.at} for row in said]}
     rows = batch_rows(found, batches, timeline.view.groups(turn), timeline.view.waited(turn))
     return Export(

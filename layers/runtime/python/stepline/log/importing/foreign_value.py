@@ -25,8 +25,10 @@ DEPTH_MAX: Final = 64
 """The most levels of a value within a value."""
 VALUES_MAX: Final = 200_000
 """The most values within one value."""
-INT_MAX: Final = 2**64 - 1
-INT_MIN: Final = -(2**63)
+INT_MAX: Final = 10**200
+"""The largest number in JSON."""
+STORED_MAX: Final = 2**63
+"""The largest number that every encoding of ours has: what is kept in a segment is within it."""
 COUNT_MAX: Final = 10**12
 """The largest count, size or number of milliseconds."""
 BEGIN: Final = "1970-01-01T00:00:00.000Z"
@@ -69,6 +71,11 @@ def text_of(value: Any, where: str, *, most: int = TEXT_CHARS) -> str:
     if len(value) > most:
         refuse("import_too_large", where, f"a text has at most {most} characters")
     return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
+
+
+def source_of(value: Any) -> str:
+    """Return the name of a service, cut to what a name may have; what is no text is none."""
+    return text_of(value[:NAME_CHARS], "source") if isinstance(value, str) else ""
 
 
 def name_of(value: Any, findings: Findings, *, most: int = NAME_CHARS) -> str:
@@ -144,7 +151,7 @@ def path_of(value: Any, turn: str, findings: Findings) -> str:
     return ""
 
 
-def json_of(value: Any, where: str, findings: Findings) -> Any:
+def json_of(value: Any, where: str, findings: Findings, *, largest: int = INT_MAX) -> Any:
     """Return JSON without surrogates and numbers that are too large. Raises InputError `import_too_deep`, `import_too_large`."""
     left = VALUES_MAX
 
@@ -161,7 +168,7 @@ def json_of(value: Any, where: str, findings: Findings) -> Any:
             case bool() | None:
                 return one
             case int():
-                return one if INT_MIN <= one <= INT_MAX else _changed(findings, "number", hex(one))
+                return one if -largest <= one <= largest else _changed(findings, "number", hex(one))
             case float():
                 return one if abs(one) <= 1.8e308 and one == one else _changed(findings, "number", None)  # noqa: PLR0124 - NaN
             case dict():

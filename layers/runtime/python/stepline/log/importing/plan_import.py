@@ -21,10 +21,12 @@ from stepline.log.importing.check_log import check_log
 from stepline.log.importing.document import Document, ImportPlan, ImportReport, NamedFile
 from stepline.log.importing.foreign_value import (
     BEGIN,
+    STORED_MAX,
     Findings,
+    json_of,
     message_of,
-    name_of,
     refuse,
+    source_of,
     text_of,
     time_of,
 )
@@ -136,12 +138,12 @@ def _numbered(brought: Brought, findings: Findings) -> tuple[list[ToldTurn], int
         return list(brought.turns), max(
             (row.n for told in brought.turns for row in told.rows or ()), default=0
         )
-    turns, n, first = list[ToldTurn](), 1, True
+    turns, n = list[ToldTurn](), 1
     left = dict.fromkeys(brought.pool)
     for told in brought.turns:
         found = infer_rows(told.turn, told.blocks, n, sids=brought.pool.keys(), findings=findings)
         turns.append(replace(told, blocks=found.blocks, rows=found.rows))
-        n, first = found.last + 1, False
+        n = found.last + 1
         for row in (one for batch in found.rows for one in batch.entries if isinstance(one, ResultedRow)):
             for sid in row.sources:
                 left.pop(sid, None)
@@ -188,9 +190,9 @@ def _put_outside(telling: Telling, slots: Slots, row: OutsideRow) -> None:
         user=telling.user,
         at=time_of(row.at, findings, default=BEGIN),
         reactive=row.reactive and bool(row.handed_back),
-        payload=row.payload,
+        payload=json_of(row.payload, where, findings, largest=STORED_MAX),
         attachments=row.attachments,
-        source=name_of(row.source, findings) if row.source else "",
+        source=source_of(row.source),
     )
     slots.entries[row.n].append(event)
     slots.times.setdefault(row.n, event.at)

@@ -10,11 +10,14 @@ import msgspec
 from stepline.errors import InputError
 from stepline.log.importing.foreign_value import (
     NAME_CHARS,
+    STORED_MAX,
     Findings,
     count_of,
+    json_of,
     message_of,
     name_of,
     object_of,
+    source_of,
 )
 from stepline.log.importing.telling import Telling
 from stepline.model.block import Block
@@ -57,7 +60,7 @@ def read_inbound(telling: Telling, blocks: Sequence[Block], turn: str) -> tuple[
         reactive=reactive,
         payload=payload,
         attachments=tuple(files),
-        source=name_of(said.meta.get("source"), findings) if said.meta.get("source") else "",
+        source=source_of(said.meta.get("source")),
     )
     return event, end
 
@@ -94,6 +97,7 @@ def _content(said: Block, findings: Findings) -> tuple[str, dict[str, object]]:
     payload = said.meta.get("payload")
     if not isinstance(payload, dict) or not payload:
         return said.text, {}
+    payload = json_of(payload, said.path[:80], findings, largest=STORED_MAX)
     shown = msgspec.json.format(msgspec.json.encode(payload), indent=2).decode()
     if said.text == shown:
         return "", payload
