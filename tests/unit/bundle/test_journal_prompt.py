@@ -19,6 +19,7 @@ from stepline.settings import Settings
 from stepline.tools.context import ReadCaps
 from tests.unit.bundle.test_system_prompt import SKILLS_MAX_CHARS, SYSTEM_MAX_CHARS, TEMPLATE_MAX_CHARS
 
+WRAPUP_MAX_CHARS = 500
 CAPS = ReadCaps()
 RUNTIME = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
 AGENTS = [
@@ -41,10 +42,9 @@ def test_the_blocks_are_small(agent: Agent):
     text = text_of(agent)
     _, _, skills = text.catalogue.partition("\n[SKILL CATALOG]")
     assert len(text.instructions) < 12_000
-    assert (
-        len(text.instructions + text.tools + text.catalogue + text.wrapup)
-        < SYSTEM_MAX_CHARS + SKILLS_MAX_CHARS
-    )
+    whole = text.instructions + text.tools + text.catalogue
+    assert len(whole) < SYSTEM_MAX_CHARS + SKILLS_MAX_CHARS
+    assert len(text.wrapup) < WRAPUP_MAX_CHARS
     assert 0 < len(skills) < SKILLS_MAX_CHARS
 
 
