@@ -48,11 +48,16 @@ STAGED_SHOWN: Final = 20
 def render_course(course: Course, detail: Detail) -> str:
     """Return the events of the turn, the newest of them if there are too many; "" for none."""
     texts = [render_event(event, place.path, place.files) for event, place in course.waited]
-    attempts = 0
+    attempts = left = 0
     for _, _, entry in course.rows:
-        attempts += isinstance(entry, Decided) and entry.accepted and bool(entry.answer)
+        if isinstance(entry, Decided):
+            attempts += entry.accepted and bool(entry.answer)
+            left = len(entry.actions) if entry.accepted else 0
         if text := "".join(_entry(course, entry, detail, attempts)):
             texts.append(text)
+        if isinstance(entry, Resulted):
+            left -= 1
+            texts[-1] += "" if left else render_end()
     return detail.rows_of([detail.fit(text) for text in texts])
 
 
