@@ -32,8 +32,8 @@ from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
 
 BATCHES_MAX: Final = 20_000
 TURNS_MAX: Final = 2_000
-_SHARED: Final = ("conv.range.summary",)
-"""Blocks of the timeline's document that a turn's own may lack."""
+_SUMMARY: Final = ("conv.range.summary", "react.plan.history")
+_PRESERVED: Final = ".preserved"
 
 
 class ToldTurn(Value):
@@ -43,7 +43,6 @@ class ToldTurn(Value):
     where: str
     blocks: tuple[Block, ...]
     rows: tuple[BatchRow, ...] | None = None
-    early: tuple[Block, ...] = ()
 
 
 class Brought(Value):
@@ -143,7 +142,7 @@ def _by_turn(
         turn = _turn_in(one) or newest
         newest = turn
         kind = one.get("type") if isinstance(one, Mapping) else None
-        if turn in has_log and kind not in _SHARED:
+        if turn in has_log and not _is_carried(kind):
             continue
         block = read_block(one, f"{where}.blocks[{index}]", findings, at=at)
         if not turn:
@@ -151,6 +150,11 @@ def _by_turn(
             continue
         found.setdefault(turn, []).append(msgspec.structs.replace(block, turn_id=turn))
     return found
+
+
+def _is_carried(kind: Any) -> bool:
+    """Return True for a block that a compaction left in the timeline's document, which a turn's own may lack."""
+    return isinstance(kind, str) and (kind in _SUMMARY or kind.endswith(_PRESERVED))
 
 
 def _turn_in(raw: Any) -> str:

@@ -133,7 +133,8 @@ def message_of(value: Any, seed: str, findings: Findings) -> str:
     """Return a message's id; one of another form is replaced by one that is made of `seed`."""
     if isinstance(value, str) and SEGMENT.fullmatch(value):
         return value
-    findings.change("message_id")
+    if value is not None:
+        findings.change("message_id")
     return f"m{_hash(seed)[:16]}"
 
 

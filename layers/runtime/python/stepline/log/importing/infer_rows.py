@@ -52,6 +52,9 @@ _EVENTS: Final = frozenset({"user.followup", "user.steer", "event.external"})
 _ENDING: Final = frozenset(
     {COMPLETION, "stage.suggested_followups", "react.turn.finalize", "react.state", "react.exit"}
 )
+_ANSWERS: Final = ("assistant.completion.attempt", COMPLETION)
+_OWN_WORDS: Final = frozenset({"react.turn.finalize", "react.state", "react.exit"})
+"""Blocks of an end that this system words itself."""
 _SUMMARY: Final = "conv.range.summary"
 _OUTCOME: Final = "assistant.completion.attempt.outcome"
 _FEEDBACK: Final = "turn.feedback"
@@ -88,6 +91,7 @@ class _Walk:
         self._round: list[Block] = []
         self._ending: list[Block] = []
         self._calls: dict[str, str] = {}
+        self._done: set[str] = set()
         self._attempts: list[str] = []
         self._iteration = -1
         self._opened = n
@@ -120,22 +124,24 @@ class _Walk:
         block = blocks[at]
         if block.type in _EVENTS:
             event, loose, end = _with_files(blocks, at)
-            if any(one.type in ("react.tool.call", "assistant.completion.attempt") for one in self._round):
-                self._settle()
+            self._make_way()
             self._put(InboundRow(blocks=len(event)), event, block.ts)
             for one in loose:
                 self._other(one)
             return end
-        if block.call_id in self._calls and (block.type not in _DECISION or self._is_tools_notice(block)):
+        if self._is_of_result(block):
             end = at + 1
             while (
-                end < len(blocks)
-                and blocks[end].call_id == block.call_id
-                and blocks[end].type not in _DECISION
+                end < len(blocks) and blocks[end].call_id == block.call_id and _may_follow_call(blocks[end])
             ):
                 end += 1
             self._result(blocks[at:end])
             return end
+        self._single(block)
+        return at + 1
+
+    def _single(self, block: Block) -> None:
+        """Read a block that is neither an event nor a result."""
         if block.type in _DECISION or (block.type == "react.plan" and self._acknowledged()):
             self._round.append(block)
             if block.type == "react.tool.call" and block.call_id:
@@ -146,10 +152,21 @@ class _Walk:
             self.feedback.append(block)
         elif block.type in ("react.round.start", "turn.header"):
             self._settle()
+            self._findings.change(block.type)
         else:
-            self._settle()
+            self._make_way()
             self._other(block)
-        return at + 1
+
+    def _make_way(self) -> None:
+        """Put the round's decision if it is made; what comes before its end stands before it in a log."""
+        if any(one.type in ("react.tool.call", "assistant.completion.attempt") for one in self._round):
+            self._settle()
+
+    def _is_of_result(self, block: Block) -> bool:
+        """Return True if a block is what a call brought: the call is known, and has no result yet."""
+        if block.call_id not in self._calls or block.call_id in self._done:
+            return False
+        return _may_follow_call(block) and not (block.type == "react.notice" and self._round)
 
     def end(self, at: str) -> None:
         """End the turn: with what its blocks say, or as one that was still running."""
@@ -165,11 +182,11 @@ class _Walk:
         if not ending:
             self._findings.change(OPEN)
             ending = [closed_open(self.turn, at)]
+        for block in ending:
+            if block.type in _OWN_WORDS:
+                self._findings.change(block.type)
         row = ClosedRow(blocks=len(ending), answered=bool(answers))
         self._put(row, ending, ending[-1].ts)
-
-    def _is_tools_notice(self, block: Block) -> bool:
-        return block.type == "react.notice" and not self._round
 
     def _acknowledged(self) -> bool:
         return bool(self._round) and self._round[-1].type == "react.plan.ack"
@@ -185,16 +202,17 @@ class _Walk:
         if not own:
             return
         calls = {block.call_id: block.tool_id for block in own if block.type == "react.tool.call"}
-        answers = [block.text for block in own if block.type in ("assistant.completion.attempt", COMPLETION)]
+        answers = [block.text for block in own if block.type in _ANSWERS]
         accepted = bool(calls or answers or any(block.type == "conv.working.summary" for block in own))
         cut = any(block.meta.get("interrupted") is True for block in own)
-        self._iteration = max(self._iteration + 1, max(block.iteration for block in own))
+        self._iteration = max(self._iteration + 1, *(block.iteration for block in own))
+        began = next((block.ts for block in own if block.type in _ANSWERS), own[0].ts)
         said = "\n".join([*answers, *(block.text for block in own if block.type == "react.notes")])
         row = DecidedRow(
             blocks=len(own),
             iteration=self._iteration,
             rendered=self.n - 1,
-            started_at=own[0].ts,
+            started_at=began,
             action="call_tool" if calls and not answers else "complete" if accepted else "exit",
             accepted=accepted,
             interrupted=cut and not accepted,
@@ -209,6 +227,7 @@ class _Walk:
         made = [block for block in own if block.type != "react.plan"]
         plans = [block for block in own if block.type == "react.plan"]
         call = own[0].call_id
+        self._done.add(call)
         facts = object_of(made[0].text) if made and made[0].path.endswith(".result") else None
         failed = bool(facts and facts.get("error"))
         row = ResultedRow(
@@ -240,6 +259,7 @@ class _Walk:
             row: AnyRow = CompactedRow(blocks=1, cut=self._opened)
         elif block.type == _OUTCOME:
             row = DeferredRow(blocks=1)
+            self._findings.change(block.type)
         elif block.type == "stage.gate" and block.text:
             row = TitledRow(blocks=1)
         else:
@@ -256,6 +276,10 @@ def closed_open(turn: str, at: str) -> Block:
 def _is_preserved(block: Block) -> bool:
     """Return True if a compaction of the existing system left the block beside its summary."""
     return block.type.endswith((".preserved", ".history"))
+
+
+def _may_follow_call(block: Block) -> bool:
+    return block.type not in _DECISION or block.type == "react.notice"
 
 
 def _with_files(blocks: Sequence[Block], at: int) -> tuple[list[Block], list[Block], int]:

@@ -217,15 +217,19 @@ def _batches(
         if n == last:
             at = brought.ended_at or at
             entries += slots.feedback
-            title = _title(brought.title, [*batches, _draft(tail, n, entries, at, slots, begun)], lane)
+            title = _title(
+                brought.title, [*batches, _draft(tail, n, entries, at=at, slots=slots, begun=begun)], lane
+            )
             entries += [Titled(title=title, at=at)] if title else []
             entries.append(Imported(digest=begun.digest, at=at))
-        tail = _draft(tail, n, entries, at, slots, begun)
+        tail = _draft(tail, n, entries, at=at, slots=slots, begun=begun)
         batches.append(tail)
     return tuple(batches)
 
 
-def _draft(tail: Batch, n: int, entries: Sequence[Entry], at: str, slots: Slots, begun: Importing) -> Batch:
+def _draft(
+    tail: Batch, n: int, entries: Sequence[Entry], *, at: str, slots: Slots, begun: Importing
+) -> Batch:
     whole = any(isinstance(entry, Imported) for entry in entries)
     state = follow_state(tail, n, entries, at=at, rendered=slots.rendered.get(n, n - 1), whole=whole)
     return Batch(n=n, by=begun.digest[:16], at=at, entries=tuple(entries), state=state, step=STEP)

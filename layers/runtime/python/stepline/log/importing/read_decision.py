@@ -36,36 +36,58 @@ def read_decision(
         model=name_of(row.model, telling.findings) if row.model else "",
         citations=telling.citations(row.citations),
     )
-    code, left, told = None, [], dict[str, Any]()
-    actions, notices = list[Action](), list[Notice]()
+    told, left = _Pieces(telling, turn), list[Block]()
     for block in blocks:
-        match block.type:
-            case "stage.react" | "react.plan.ack":
-                continue
-            case "react.thinking" if "thinking" not in told:
-                told["thinking"] = (block.text,)
-            case "react.notes" if "notes" not in told:
-                told["notes"] = block.text
-            case "react.tool.code" if code is None:
-                code = block.text
-            case "react.tool.call":
-                actions.append(read_action(telling, block, turn, code))
-                code = None
-            case "react.notice":
-                notices.append(read_notice(telling, block))
-            case "react.decision.raw" if "raw" not in told:
-                told["raw"] = block.text
-            case "assistant.completion.attempt" | "assistant.completion" if "answer" not in told:
-                told["answer"] = block.text
-            case "conv.working.summary" if "summary" not in told:
-                told["summary"] = block.text
-            case "react.plan" if "plan" not in told and (plan := read_snapshot(block)) is not None:
-                told["plan"] = plan
-            case _:
-                left.append(block)
-    if code is not None:
+        left += [] if told.take(block) else [block]
+    if told.code is not None:
         telling.findings.leave_out("react.tool.code")
-    return replace(entry, actions=tuple(actions), notices=tuple(notices), **told), left
+    return replace(entry, actions=tuple(told.actions), notices=tuple(told.notices), **told.fields), left
+
+
+_TEXTS: Final = {
+    "react.notes": "notes",
+    "react.decision.raw": "raw",
+    "assistant.completion.attempt": "answer",
+    "assistant.completion": "answer",
+    "conv.working.summary": "summary",
+}
+"""The blocks that are a text of the decision, each with its field."""
+_DERIVED: Final = ("stage.react", "react.plan.ack")
+"""Blocks that follow from others."""
+
+
+class _Pieces:
+    """The pieces of a decision, block by block; `code` waits for its call."""
+
+    def __init__(self, telling: Telling, turn: str) -> None:
+        self._telling, self._turn = telling, turn
+        self.code: str | None = None
+        self.actions: list[Action] = []
+        self.notices: list[Notice] = []
+        self.fields: dict[str, Any] = {}
+
+    def take(self, block: Block) -> bool:
+        """Take a block; return False if it is none of a decision, or a second one of its kind."""
+        name = _TEXTS.get(block.type, "")
+        match block.type:
+            case "react.tool.code" if self.code is None:
+                self.code = block.text
+            case "react.tool.call":
+                self.actions.append(read_action(self._telling, block, self._turn, self.code))
+                self.code = None
+            case "react.notice":
+                self.notices.append(read_notice(self._telling, block))
+            case "react.thinking":
+                return self._keep("thinking", (block.text,))
+            case "react.plan":
+                plan = read_snapshot(block)
+                return plan is not None and self._keep("plan", plan)
+            case kind:
+                return kind in _DERIVED or (bool(name) and self._keep(name, block.text))
+        return True
+
+    def _keep(self, name: str, value: Any) -> bool:
+        return self.fields.setdefault(name, value) is value
 
 
 def read_action(telling: Telling, block: Block, turn: str, code: str | None) -> Action:

@@ -44,6 +44,7 @@ def read_closed(
     answers = [block for block in blocks if block.type == COMPLETION]
     last = answers[-1] if answers else None
     further = last is not None and len(answers) > attempts
+    state.setdefault("rounds", state.get("iteration"))  # as the existing system calls them
     counts = {n: count_of(state.get(n)) for n in ("rounds", "files", "elapsed_ms", "model_ms", "tools_ms")}
     cited = last.meta.get(SOURCES_USED, ()) if last is not None and further else ()
     return Closed(
