@@ -29,6 +29,24 @@ BODY_BYTES: Final = 5_500_000
 """An invocation has at most 6 MB; `packed` needs no escapes there, while documents as they are may take twice their size."""
 UNPACKED_BYTES: Final = 24 * 1024 * 1024
 """What the function has memory for."""
+REFUSED: Final = (
+    *(
+        "bad_conversation",
+        "bad_upload",
+        "unknown_bundle",
+        "import_not_packed",
+        "import_not_json",
+        "import_empty",
+    ),
+    *(
+        "import_unknown_document",
+        "import_document_twice",
+        "import_bad_turn",
+        "import_bad_block",
+        "import_bad_value",
+    ),
+    *("import_bad_rows", "import_bad_hash", "import_bad_base64", "import_too_deep", "import_inconsistent"),
+)
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
@@ -95,7 +113,7 @@ ENDPOINTS: Final = (
         body_bytes=BODY_BYTES,
         answer=ImportStatus,
         codes={
-            HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_upload", "unknown_bundle", "import_not_packed"),
+            HTTPStatus.BAD_REQUEST: REFUSED,
             HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted"),
             HTTPStatus.CONFLICT: ("conversation_exists", "another_import"),
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("import_too_large", "import_too_many_files"),
