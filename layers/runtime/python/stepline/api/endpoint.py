@@ -124,7 +124,7 @@ class Endpoint:
     `path` is a template, `/v1/conversations/{conversation}`; one name may be `{name+}` for as many parts as there are.
     `run` returns a value of type `answer`; without one the answer is empty, or a `Redirect` if it `redirects`. `query` is read from texts, `body` from JSON
     of at most `body_bytes`.
-    `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
+    What `founds` takes a new name: no other answer leads there. `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
     the docstring of `run` is the summary. `gives` are the names that its answer has values for, each by its JSON pointer: names
     in paths of other endpoints, and parameters of its own query, for the next page.
     """
@@ -138,11 +138,13 @@ class Endpoint:
     body: type[Value] | None = None
     body_bytes: int = BODY_MAX_BYTES
     redirects: bool = False
+    founds: bool = False
     codes: Mapping[HTTPStatus, tuple[str, ...]] = field(default_factory=dict)
     gives: Mapping[str, str] = field(default_factory=dict)
 
 
 OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
-    HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted")
+    HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted"),
+    HTTPStatus.CONFLICT: ("import_unfinished",),
 }
-"""The refusals of an endpoint of one conversation: another user's is not found."""
+"""The refusals of an endpoint of one conversation: another user's is not found, and one that moves in is not whole yet."""

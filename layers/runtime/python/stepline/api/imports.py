@@ -111,6 +111,7 @@ ENDPOINTS: Final = (
         run=move_in,
         body=Import,
         body_bytes=BODY_BYTES,
+        founds=True,
         answer=ImportStatus,
         codes={
             HTTPStatus.BAD_REQUEST: REFUSED,
