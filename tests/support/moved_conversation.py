@@ -1,99 +1,83 @@
-"""Conversations that move: what an export tells of a log, the documents of it, and the log that an import makes of them."""
+"""A conversation that is to move: said in one world, exported there, with what of its files another world has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
-from stepline.events.derive import derive
-from stepline.log.importing.document import Document, ImportPlan
-from stepline.log.importing.plan_import import plan_import
-from stepline.model.batch import decode_batch, encode_batch
-from stepline.model.entry import Inbound
+from stepline.ingress.import_conversation import Brought, ImportStatus, import_conversation
+from stepline.log.bindings import Ports
+from stepline.log.importing.import_document import Document, read_document
+from stepline.log.spill import hydrate
+from stepline.model.batch import Batch
+from stepline.model.file.attachment import Attachment, attachment_key
+from stepline.model.file.upload_slot import Upload
 from stepline.model.ids import Lane
+from stepline.ports.channel import Principal
 from stepline.timeline.export import export_conversation
 from stepline.timeline.fold import Timeline
-from stepline.timeline.memory_rows import turn_rows
-from stepline.timeline.segment import encode_segment
-from tests.support.log_builder import LANE, LogBuilder
+from tests.support.conversation import FAR, LANE, USER, Conversation
+from tests.support.generation import answered, called
 
-THERE: Final = Lane(tenant="globex", project="help", conversation="moved-1")
-USER: Final = "grace"
-
-
-def settled(log: LogBuilder) -> LogBuilder:
-    """End the open turn of a log, and give its files names that a client may send."""
-    for index, batch in enumerate(log.batches):
-        entries = tuple(_tidy(entry) if isinstance(entry, Inbound) else entry for entry in batch.entries)
-        log.batches[index] = replace(batch, entries=entries)
-    while log.state.status == "open":
-        log.close(code="step_failed")
-    return log
+CSV: Final = b"city,people\nUlm,128000\n"
+SENT: Final = Attachment(
+    filename="cities.csv", mime="text/csv", size_bytes=len(CSV), sha256=hashlib.sha256(CSV).hexdigest()
+)
+PADDING: Final = "This answer is longer than a batch can be. ✓✓✓✓✓✓✓✓✓✓ " * 600
+"""More bytes than a batch has."""
+WRITTEN: Final = {"path": "outputs/ulm.md", "channel": "canvas", "content": "# Ulm", "kind": "file"}
+MOVED: Final = Lane(tenant=LANE.tenant, project=LANE.project, conversation="moved")
+FILE: Final = hashlib.sha256(b"# Ulm").hexdigest()
 
 
-def documents_of(timeline: Timeline) -> list[Document]:
-    """Return the documents of an export, as a file has them."""
-    return [
-        Document(kind=one.kind, payload=msgspec.json.decode(msgspec.json.encode(one.payload)))
-        for one in export_conversation(timeline, ttl_s=300)
-    ]
+def said() -> Conversation:
+    """Return a conversation of two turns: an attachment, a file, a title, an answer that no batch holds."""
+    conversation = Conversation(called("react.write", WRITTEN), answered("It is Ulm."), answered(PADDING))
+    conversation.ports.artifacts.put(attachment_key(LANE, SENT.sha256), CSV, mime=SENT.mime)
+    conversation.send("Which city is the largest?", attachments=(SENT,))
+    conversation.run()
+    conversation.clock.pause(3600)
+    conversation.send("Tell me all about the minster.", id="m2")
+    conversation.run()
+    return conversation
 
 
-def moved(
-    documents: list[Document], *, lane: Lane = THERE, files: Mapping[str, int] | None = None
-) -> ImportPlan:
-    """Return the plan of importing these documents."""
-    return plan_import(documents, lane=lane, user=USER, files=files or {})
+def hydrated(ports: Ports, lane: Lane = LANE) -> list[Batch]:
+    """Return the batches of a conversation, with all of their texts."""
+    return [hydrate(ports.artifacts, batch) for batch in ports.log.since(lane, 0)]
 
 
-def log_of(plan: ImportPlan, lane: Lane = THERE) -> Timeline:
-    """Return what a reader folds of an imported log, from the bytes that are stored."""
-    return Timeline.empty(lane).extended([decode_batch(encode_batch(batch)) for batch in plan.batches])
+def exported(ports: Ports, lane: Lane = LANE) -> tuple[Document, ...]:
+    """Return the documents of a conversation, as a file of each would be read."""
+    found = export_conversation(Timeline.empty(lane).extended(hydrated(ports, lane)), ttl_s=300)
+    return tuple(read_document(msgspec.json.encode(one), f"documents[{at}]") for at, one in enumerate(found))
 
 
-def told(timeline: Timeline) -> dict[tuple[str, str], Any]:
-    """Return what an export tells, document by document, but for the keys of bytes, which say only where they lie."""
-    found = {}
-    for one in export_conversation(timeline, ttl_s=300):
-        payload = msgspec.json.decode(msgspec.json.encode(one.payload))
-        for block in payload.get("blocks", ()):
-            if block["body"]:
-                block["body"]["key"] = ""
-        found[one.kind, payload.get("turn_id", "")] = (one.tags, one.text, payload)
-    return found
+def principal(user: str = USER, **fields: Any) -> Principal:
+    place = {"tenant": LANE.tenant, "project": LANE.project, **fields}
+    return Principal(user=user, expires_at=FAR, **place)
 
 
-def read_everywhere(plan: ImportPlan, lane: Lane = THERE) -> Timeline:
-    """Read an imported log as everything reads it: clients, the model, the index, a segment; return its timeline."""
-    timeline = log_of(plan, lane)
-    for batch in plan.batches:
-        derive(batch, lane)
-    assert "".join(piece.text for piece in timeline.pieces)
-    encode_segment(timeline)
-    for block in timeline.blocks():
-        if block.path:
-            timeline.resolve(block.path)
-    for turn in timeline.turns:
-        turn_rows(timeline, turn)
-        timeline.resolve(f"ar:{turn}.react.turn.index")
-        timeline.resolve(f"ws:{turn}.conv.working.summary")
-    return timeline
+def uploaded(ports: Ports, file: Attachment, body: bytes, *, lane: Lane = MOVED, user: str = USER) -> str:
+    """Upload a file that is taken; return the id of its upload."""
+    upload_id = f"up_{file.sha256[:32]}"
+    ports.artifacts.put(attachment_key(lane, file.sha256), body, mime=file.mime)
+    ports.uploads.begin(lane, Upload(upload_id=upload_id, user=user, file=file, until_s=FAR, state="ready"))
+    return upload_id
 
 
-def values_in(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the place of each value within a value."""
-    yield at
-    if isinstance(value, dict):
-        for name, one in value.items():
-            yield from values_in(one, (*at, name))
-    elif isinstance(value, list):
-        for index, one in enumerate(value):
-            yield from values_in(one, (*at, index))
-
-
-def _tidy(entry: Inbound) -> Inbound:
-    files = (replace(file, filename=file.filename.replace("\t", "_")) for file in entry.attachments)
-    return replace(entry, attachments=tuple(files))
+def bring(
+    ports: Ports,
+    documents: Sequence[Document],
+    *,
+    conversation: str = MOVED.conversation,
+    who: Principal | None = None,
+    until_s: float = float("inf"),
+    **fields: Any,
+) -> ImportStatus:
+    """Make one pass of an import."""
+    brought = Brought(documents=tuple(documents), **fields)
+    return import_conversation(ports, who or principal(), conversation, brought, until_s=until_s)

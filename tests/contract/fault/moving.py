@@ -15,7 +15,7 @@ from stepline.ingress.import_conversation import ImportStatus
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import erase
 from stepline.log.fence import UNFINISHED
-from stepline.log.importing.document import Document
+from stepline.log.importing.import_document import Document
 from stepline.log.journal import Journal
 from stepline.log.listed_conversations import list_conversations
 from stepline.log.owned_tail import owned_tail

@@ -18,7 +18,7 @@ from stepline.ingress.erase_user import ErasurePorts, ask_erasure, erase_all
 from stepline.ingress.feedback import Opinion, submit_feedback
 from stepline.ingress.rename import rename
 from stepline.log.erase_conversation import erase_pending
-from stepline.log.importing.document import Document
+from stepline.log.importing.import_document import Document
 from stepline.log.owned_conversations import OwnedConversations
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch

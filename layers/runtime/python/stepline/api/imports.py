@@ -23,7 +23,7 @@ from stepline.ingress.import_conversation import (
     ImportStatus,
     import_conversation,
 )
-from stepline.log.importing.document import Document, read_document
+from stepline.log.importing.import_document import Document, read_document
 
 BODY_BYTES: Final = 5_500_000
 """An invocation has at most 6 MB; `packed` needs no escapes there, while documents as they are may take twice their size."""

@@ -23,7 +23,7 @@ from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.ingress.allow import check_rate, check_stopped
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive
-from stepline.log.importing.document import Document, ImportPlan, ImportReport
+from stepline.log.importing.import_document import Document, ImportPlan, ImportReport
 from stepline.log.spill import hydrate, spill
 from stepline.log.transition import epoch_ms
 from stepline.model.base import Value

@@ -21,7 +21,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 import msgspec
 
 from stepline.errors import InputError, LimitError
-from stepline.log.importing.document import Document, read_document
+from stepline.log.importing.import_document import Document, read_document
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
 
 DOCUMENT_BYTES: Final = 64 * 1024 * 1024

@@ -18,7 +18,7 @@ from stepline.errors import DependencyError, InputError, LimitError
 from stepline.local.client.api_transport import ApiError
 from stepline.local.client.uploader import Uploader
 from stepline.log.fence import UNFINISHED
-from stepline.log.importing.document import Document, NamedFile
+from stepline.log.importing.import_document import Document, NamedFile
 
 if TYPE_CHECKING:
     from stepline.ingress.import_conversation import ImportStatus

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from stepline.log.importing.document import DOCUMENTS_MAX, Document
 from stepline.log.importing.foreign_value import (
     BEGIN,
     COUNT_MAX,
@@ -22,6 +21,7 @@ from stepline.log.importing.foreign_value import (
     time_of,
     turn_of,
 )
+from stepline.log.importing.import_document import DOCUMENTS_MAX, Document
 from stepline.log.importing.read_sources import read_sources
 from stepline.log.importing.told_block import BLOCKS_MAX, read_block
 from stepline.model.base import Value
@@ -206,7 +206,10 @@ def _began(log: Document) -> str:
 
 
 def _outside(head: Mapping[str, Any], where: str, findings: Findings) -> tuple[OutsideRow, ...]:
-    return _rows(head.get("outside") or [], tuple[OutsideRow, ...], f"{where}.outside", findings)
+    rows: tuple[OutsideRow, ...] = _rows(
+        head.get("outside") or [], tuple[OutsideRow, ...], f"{where}.outside", findings
+    )
+    return rows
 
 
 def _rows(raw: Any, kind: Any, where: str, findings: Findings) -> Any:

@@ -142,12 +142,8 @@ def path_of(value: Any, turn: str, findings: Findings) -> str:
     """Return a block's path if it can be one in this turn; none for one of another turn, and for a file's that is none."""
     if not value:
         return ""
-    if isinstance(value, str) and len(value) <= PATH_CHARS and not _SURROGATES.search(value):
-        path = value.removeprefix("conv:")
-        if _is_path(path, turn):
-            if path != value:
-                findings.change("path_spelled")
-            return path
+    if isinstance(value, str) and len(value) <= PATH_CHARS and _is_path(value, turn):
+        return value
     findings.change("path")
     return ""
 

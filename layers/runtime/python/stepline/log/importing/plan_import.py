@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from stepline.errors import InputError
 from stepline.log.importing.brought import BATCHES_MAX, Brought, ToldTurn, read_brought
 from stepline.log.importing.check_log import check_log
-from stepline.log.importing.document import Document, ImportPlan, ImportReport, NamedFile
 from stepline.log.importing.foreign_value import (
     BEGIN,
     STORED_MAX,
@@ -30,6 +29,7 @@ from stepline.log.importing.foreign_value import (
     text_of,
     time_of,
 )
+from stepline.log.importing.import_document import Document, ImportPlan, ImportReport, NamedFile
 from stepline.log.importing.infer_rows import OPEN, closed_open, infer_rows
 from stepline.log.importing.read_inbound import kind_of_event
 from stepline.log.importing.replay_state import follow_state
@@ -182,7 +182,10 @@ def _put_outside(telling: Telling, slots: Slots, row: OutsideRow) -> None:
     """Put an event that no turn tells of, with its fate."""
     where, findings = f"outside {row.n}", telling.findings
     for file in row.attachments:
-        check_attachment(file)
+        try:
+            check_attachment(file)
+        except InputError as error:
+            raise InputError(f"{where}: {error}", code="import_bad_value") from error
     event = Inbound(
         message_id=message_of(row.message_id, f"{row.n}", findings),
         event=kind_of_event(row.event),

@@ -38,18 +38,19 @@ def read_closed(
     state = _facts(blocks, "react.state")
     ended = {**state, **_facts(blocks, "react.exit")}
     reason = _word(ended.get("reason")) or "complete"
-    outcome = ended.get("outcome")
-    if outcome not in ("completed", "error"):
-        outcome = "error" if reason == "error" else "completed"
+    said = ended.get("outcome")
+    failed = said == "error" or (said != "completed" and reason == "error")
     answers = [block for block in blocks if block.type == COMPLETION]
     last = answers[-1] if answers else None
     further = last is not None and len(answers) > attempts
     state.setdefault("rounds", state.get("iteration"))  # as the existing system calls them
-    counts = {n: count_of(state.get(n)) for n in ("rounds", "files", "elapsed_ms", "model_ms", "tools_ms")}
+    counts: dict[str, Any] = {
+        n: count_of(state.get(n)) for n in ("rounds", "files", "elapsed_ms", "model_ms", "tools_ms")
+    }
     cited = last.meta.get(SOURCES_USED, ()) if last is not None and further else ()
     return Closed(
         turn=turn,
-        outcome=outcome,
+        outcome="error" if failed else "completed",
         reason=reason,
         at=at,
         answer=last.text if last is not None and (answered or further) else "",

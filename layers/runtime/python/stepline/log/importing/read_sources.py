@@ -51,7 +51,7 @@ def read_sources(rows: Any, where: str, findings: Findings) -> dict[int, Source]
 def _row(raw: Any, where: str) -> Source:
     if not isinstance(raw, dict):
         refuse("import_bad_value", where, "a source is an object")
-    told = {_ALIASES.get(name, name) if name in _ALIASES else name: value for name, value in _named(raw)}
+    told = {_ALIASES.get(name, name): value for name, value in _named(raw)}
     texts = {
         name: text_of(told.get(name), f"{where}.{name}") for name in _TEXTS if told.get(name) is not None
     }

@@ -59,7 +59,7 @@ def read_block(raw: Any, where: str, findings: Findings, *, at: str) -> Block:
         author=name_of(raw.get("author"), findings, most=TYPE_CHARS) or "react",
         ts=time_of(raw.get("ts"), findings, default=at),
         turn_id=turn if isinstance(turn, str) and TURN.fullmatch(turn) else "",
-        path=text_of(raw.get("path"), where, most=4_096),
+        path=text_of(raw.get("path"), where, most=4_096).removeprefix("conv:"),
         mime=_mime(raw.get("mime"), PLAIN),
         text=text_of(raw.get("text"), where),
         body=_body(raw, where, findings),

@@ -91,7 +91,11 @@ class TurnReader:
 
     def read(self, rows: Iterable[BatchRow]) -> None:
         """Read all rows of the turn, and then the feedback on it."""
+        newest = 0
         for row in rows:
+            if row.n <= newest:
+                refuse("import_bad_rows", self._where, "its batches are not in order")
+            newest = row.n
             self.slots.times.setdefault(row.n, row.at)
             for one in row.entries:
                 blocks = self._take(one.blocks)

@@ -19,7 +19,7 @@ from stepline.local.command.argument import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepline.log.importing.document import Document
+    from stepline.log.importing.import_document import Document
 
 
 @click.command(name="import")

@@ -5,6 +5,7 @@ Source: docs/how-to/move-conversations-in.md.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -70,10 +71,7 @@ def read_document(body: bytes, name: str) -> Document:
 
     Raises InputError `import_not_json`, `import_unknown_document`.
     """
-    try:
-        found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise InputError(f"{name[:120]} is not JSON", code="import_not_json") from error
+    found = _decoded(body, name)
     if (
         isinstance(found, dict)
         and isinstance(found.get("kind"), str)
@@ -84,6 +82,19 @@ def read_document(body: bytes, name: str) -> Document:
     if not kind:
         raise InputError(f"{name[:120]} is no document of a conversation", code="import_unknown_document")
     return Document(kind=kind, payload=found, name=name)
+
+
+def _decoded(body: bytes, name: str) -> Any:
+    """Return what a file says; half a surrogate, which only some JSON can spell, becomes a question mark."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        spelled = json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace")
+        return msgspec.json.decode(spelled)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name[:120]} is not JSON", code="import_not_json") from error
 
 
 def _kind(payload: dict[str, Any]) -> str:
