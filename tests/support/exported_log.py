@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepline.events.derive import derive
 from stepline.log.importing.import_document import Document, ImportPlan
-from stepline.log.importing.plan_import import plan_import
+from stepline.log.importing.plan_import import named_files, plan_import
 from stepline.model.batch import decode_batch, encode_batch
 from stepline.model.entry import Inbound
 from stepline.model.ids import Lane
@@ -50,8 +50,9 @@ def documents_of(timeline: Timeline) -> list[Document]:
 def moved(
     documents: list[Document], *, lane: Lane = THERE, files: Mapping[str, int] | None = None
 ) -> ImportPlan:
-    """Return the plan of importing these documents."""
-    return plan_import(documents, lane=lane, user=USER, files=files or {})
+    """Return the plan of importing these documents, with the bytes of all of their files if none are named."""
+    there = {file.sha256: file.size_bytes for file in named_files(documents)} if files is None else files
+    return plan_import(documents, lane=lane, user=USER, files=there)
 
 
 def log_of(plan: ImportPlan, lane: Lane = THERE) -> Timeline:

@@ -139,6 +139,38 @@ def test_bytes_are_named_below_the_new_conversation_whatever_key_a_document_has(
     assert {file.sha256 for file in named_files(documents)} == {"a" * 64, "0" * 64}
 
 
+def test_a_file_without_its_bytes_stays_under_its_path_and_says_so():
+    timeline = rich().timeline()
+    plan = moved(documents_of(timeline), files={})
+    there = read_everywhere(plan)
+    assert not [block for block in there.blocks() if block.body]
+    for path in ("fi:turn_0001.user.attachments/a dot.png", "fi:turn_0001.outputs/chart.png"):
+        (block,) = there.resolve(path)
+        assert (block.meta["bytes"], block.meta["size_bytes"]) == (
+            "missing",
+            timeline.resolve(path)[-1].body.size_bytes,
+        )
+        assert block.text
+    assert (plan.report.files, plan.report.changed["bytes_missing"]) == (0, 4)
+    assert [turn.id for turn in there.history] == [turn.id for turn in timeline.history]
+
+
+@pytest.mark.parametrize("there", ["0", "1"])
+def test_files_keep_their_paths_when_the_bytes_of_others_are_missing(there: str):
+    log = LogBuilder()
+    one, other = (Attachment(filename="a.txt", mime="text/plain", size_bytes=1, sha256=d * 64) for d in "01")
+    log.message("see", attachments=(one, other))
+    log.message("and this", event="followup", attachments=(one, other))
+    log.answer("done")
+    log.close()
+    moved_log = read_everywhere(moved(documents_of(log.timeline()), files={there * 64: 1}))
+    for place in ("user.attachments/", "external.followup.attachments/m2/"):
+        for name, digit in (("a.txt", "0"), ("a-2.txt", "1")):
+            block = moved_log.resolve(f"fi:turn_0001.{place}{name}")[-1]
+            assert bool(block.body) == (digit == there)
+            assert (block.body.sha256 if block.body else block.meta["sha256"]) == digit * 64
+
+
 def test_the_report_counts_the_files_that_are_there():
     plan = moved(documents_of(rich().timeline()), files={"a" * 64: 70, "f" * 64: 1})
     assert (plan.report.files, plan.report.files_missing, plan.stored) == (1, 1, {"a" * 64: 70})

@@ -121,7 +121,7 @@ REFUSED: Final = {
     ),
     "values that are no JSON": (
         lambda: foreign({"type": "a.b", "meta": {"x": {1, 2}.__iter__}}),
-        "import_not_json",
+        "import_bad_value",
     ),
 }
 

@@ -71,7 +71,7 @@ def plan_import(
     digest = digest_of(documents, bundle)
     findings = Findings()
     brought = read_brought(documents, findings)
-    telling = Telling(lane=lane, user=user, pool=brought.pool, findings=findings)
+    telling = Telling(lane=lane, user=user, pool=brought.pool, findings=findings, files=files)
     slots = Slots()
     turns, last = _numbered(brought, findings)
     for told in turns:
@@ -186,6 +186,9 @@ def _put_outside(telling: Telling, slots: Slots, row: OutsideRow) -> None:
             check_attachment(file)
         except InputError as error:
             raise InputError(f"{where}: {error}", code="import_bad_value") from error
+    there = tuple(file for file in row.attachments if file.sha256 in telling.files)
+    if len(there) < len(row.attachments):
+        findings.leave_out("attachment", len(row.attachments) - len(there))
     event = Inbound(
         message_id=message_of(row.message_id, f"{row.n}", findings),
         event=kind_of_event(row.event),
@@ -194,7 +197,7 @@ def _put_outside(telling: Telling, slots: Slots, row: OutsideRow) -> None:
         at=time_of(row.at, findings, default=BEGIN),
         reactive=row.reactive and bool(row.handed_back),
         payload=json_of(row.payload, where, findings, largest=STORED_MAX),
-        attachments=row.attachments,
+        attachments=there,
         source=source_of(row.source),
     )
     slots.entries[row.n].append(event)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.errors import InputError
 from stepline.log.importing.foreign_value import (
@@ -35,15 +36,31 @@ _FIXED: Final = {PROMPT: True, FOLLOWUP: True, STEER: False}
 _KIND_OF_TYPE: Final = {kind: event for event, kind in EVENT_TYPES.items()} | {"user.prompt": PROMPT}
 
 
-def read_inbound(telling: Telling, blocks: Sequence[Block], turn: str) -> tuple[Inbound, int]:
-    """Return the event at the beginning of these blocks, and how many of them it and its files take."""
+class Arrival(NamedTuple):
+    """An event, how many blocks it and its files take, and blocks about files whose bytes are not there."""
+
+    event: Inbound
+    end: int
+    missing: tuple[Block, ...]
+
+
+def read_inbound(telling: Telling, blocks: Sequence[Block], turn: str, *, named: bool = True) -> Arrival:
+    """Return the event at the beginning of these blocks.
+
+    Files have the names that their sender gave them, or, unless `named`, those that they have in paths: with one of
+    them missing, the others would be numbered otherwise.
+    """
     said, findings = blocks[0], telling.findings
     kind = read_kind(said)
     text, payload = _content(said, findings)
-    files: list[Attachment] = []
+    files, missing = list[Attachment](), list[Block]()
     end = 1
     while end + 1 < len(blocks) and (file := _attachment(blocks[end], blocks[end + 1], findings)) is not None:
-        files.append(file)
+        body = blocks[end + 1].body
+        if body is not None and not telling.has(body):
+            missing.append(telling.without_bytes(blocks[end], body))
+        else:
+            files.append(file if named else replace(file, filename=blocks[end].path.rpartition("/")[2]))
         end += 2
     if len(files) > ATTACHMENTS_MAX:
         findings.leave_out("attachments", len(files) - ATTACHMENTS_MAX)
@@ -62,7 +79,7 @@ def read_inbound(telling: Telling, blocks: Sequence[Block], turn: str) -> tuple[
         attachments=tuple(files),
         source=source_of(said.meta.get("source")),
     )
-    return event, end
+    return Arrival(event, end, tuple(missing))
 
 
 def read_kind(said: Block) -> str:

@@ -51,8 +51,10 @@ def read_result(telling: Telling, row: ResultedRow, blocks: Sequence[Block], tur
 def produced(telling: Telling, block: Block, turn: str, *, own: str = "") -> Produced:
     """Return a block in the form in which the log keeps it; without a path if that is its call's `own`."""
     path = path_of(block.path, turn, telling.findings)
+    if block.body is not None and not telling.has(block.body):
+        block = telling.without_bytes(block, block.body)
     body = telling.body(block.body)
-    if body is not None and path and not path.startswith("fi:") and not path.startswith("tc:"):
+    if body is not None and path and not path.startswith(("fi:", "tc:")):
         telling.findings.change("body")
         body = None
     kind, mime = block.type, block.mime

@@ -35,6 +35,7 @@ from stepline.model.entry import (
 )
 from stepline.model.shorten import shorten
 from stepline.model.wire.live_event import DropReason
+from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.quote import inline
 from stepline.timeline.entry_rows import (
     AnyRow,
@@ -83,6 +84,8 @@ class TurnReader:
         self.telling, self.slots, self.turn = telling, slots, turn
         self._blocks, self._at = blocks, 0
         self._title, self._where = title, where
+        bodies = [block.body for block in blocks if block.type == ATTACHMENT and block.body]
+        self._named = all(map(telling.has, bodies))
         self._attempts: list[str] = []
         self._claim = self._iteration = 0
         self._began = ""
@@ -185,25 +188,27 @@ class TurnReader:
     def _opening(self, batch: BatchRow, row: OpenedRow, blocks: Sequence[Block]) -> list[Entry]:
         self._began = blocks[0].ts if blocks and blocks[0].type == "turn.header" else batch.at
         left = blocks[1:] if blocks and blocks[0].type == "turn.header" else blocks
+        missing = list[Block]()
         for n in (*row.prompts, *row.waited):
             if not left:
                 refuse("import_bad_rows", self._where, "an event that opened the turn has no block")
-            event, end = read_inbound(self.telling, left, self.turn)
+            event, end, lost = read_inbound(self.telling, left, self.turn, named=self._named)
+            missing += lost
             left = left[end:]
             if n not in self.telling.admitted:
                 self.slots.entries[n].append(event)
                 self.slots.times.setdefault(n, event.at)
                 self.telling.admitted[n] = event
         opened = Opened(turn=self.turn, at=self._began, prompts=row.prompts)
-        return [opened, *self._misfits(left)]
+        return [opened, *self.contributed(missing), *self._misfits(left)]
 
     def _arrival(self, batch: BatchRow, blocks: Sequence[Block]) -> list[Entry]:
-        event, end = read_inbound(self.telling, blocks, self.turn)
+        event, end, missing = read_inbound(self.telling, blocks, self.turn, named=self._named)
         self.telling.admitted[batch.n] = event
         back = blocks[0].meta.get("handed_back")
         if back is not None:
             self._returned[batch.n] = HANDED_BACK.get(str(back), "turn_closed")
-        return [event, *self._misfits(blocks[end:])]
+        return [event, *self.contributed(missing), *self._misfits(blocks[end:])]
 
     def _decision(self, batch: BatchRow, row: DecidedRow, blocks: Sequence[Block]) -> list[Entry]:
         claim, self._iteration = self._claim or batch.n, row.iteration
