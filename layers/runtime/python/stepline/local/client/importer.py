@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -68,7 +69,7 @@ class Importer:
         told = 0
         while True:
             body = Import(packed=packed, uploads=tuple(uploads), bundle=bundle, remembered=told)
-            status = self._patiently(lambda body=body: self._api.move_in(self._conversation, body))
+            status = self._patiently(partial(self._api.move_in, self._conversation, body))
             if status.state == "whole":
                 return status
             told = status.remembered
