@@ -30,7 +30,8 @@ PADDING: Final = "This answer is longer than a batch can be. ✓✓✓✓✓✓�
 """More bytes than a batch has."""
 WRITTEN: Final = {"path": "outputs/ulm.md", "channel": "canvas", "content": "# Ulm", "kind": "file"}
 MOVED: Final = Lane(tenant=LANE.tenant, project=LANE.project, conversation="moved")
-FILE: Final = hashlib.sha256(b"# Ulm").hexdigest()
+ULM: Final = b"# Ulm"
+FILE: Final = hashlib.sha256(ULM).hexdigest()
 
 
 def said() -> Conversation:

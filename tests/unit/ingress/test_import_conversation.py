@@ -24,11 +24,12 @@ from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
 from stepline.model.block import Block
 from stepline.model.entry import Closed, Decided, Imported, Importing, Opened
-from stepline.model.file.attachment import attachment_key
+from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
 from stepline.model.memory_row import MemoryScope
 from stepline.ports.memory_index import MemoryQuery
 from stepline.timeline.fold import Timeline
+from stepline.timeline.workspace import fold_files
 from tests.support.api_caller import Caller
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered
@@ -37,6 +38,7 @@ from tests.support.moved_conversation import (
     FILE,
     MOVED,
     SENT,
+    ULM,
     bring,
     exported,
     hydrated,
@@ -87,8 +89,10 @@ def found_by_memory(home: Conversation) -> set[str]:
 
 
 def test_it_is_there_with_its_turns_paths_texts_and_times(source, documents, home) -> None:
-    status = bring(home.ports, documents)
-    assert status.state == "whole"
+    written = Attachment(filename="ulm.md", mime="text/markdown", size_bytes=len(ULM), sha256=FILE)
+    uploads = (uploaded(home.ports, SENT, CSV), uploaded(home.ports, written, ULM))
+    status = bring(home.ports, documents, uploads=uploads)
+    assert (status.state, status.report.files_missing) == ("whole", 0)
     before = Timeline.empty(LANE).extended(hydrated(source.ports))
     timeline = Timeline.empty(MOVED).extended(hydrated(home.ports, MOVED))
     assert timeline.turns == before.turns
@@ -289,6 +293,16 @@ def test_what_moves_in_behind_an_erasure_stays_however_old_its_turns_are(documen
     assert not batches(home)[-1].state.deleted
 
 
+def test_a_file_without_its_bytes_says_so_and_is_in_no_workspace_and_no_list(documents, home) -> None:
+    upload = uploaded(home.ports, SENT, CSV)
+    bring(home.ports, documents, uploads=(upload,))
+    (lost,) = [block for block in blocks(home) if block.meta.get("bytes") == "missing"]
+    assert (lost.path.rpartition("/")[2], lost.meta["sha256"], lost.body) == ("ulm.md", FILE, None)
+    assert [path.rpartition("/")[2] for path in fold_files(blocks(home))] == [SENT.filename]
+    listed = Caller(home.ports).get("/v1/conversations/moved/files")["items"]
+    assert [file["filename"] for file in listed] == [SENT.filename]
+
+
 def blocks(home: Conversation) -> list[Block]:
     timeline = Timeline.empty(MOVED).extended(hydrated(home.ports, MOVED))
     return [block for turn in timeline.turns for block in timeline.turn_blocks(turn)]
@@ -318,7 +332,7 @@ def test_files_come_with_it_whose_bytes_were_uploaded(documents, home) -> None:
     status = bring(home.ports, documents, uploads=(upload,))
     assert (status.report.files, status.report.files_missing) == (1, 1)
     keys = {block.body.key for block in blocks(home) if block.body}
-    assert keys == {attachment_key(MOVED, SENT.sha256), attachment_key(MOVED, FILE)}
+    assert keys == {attachment_key(MOVED, SENT.sha256)}
     assert home.ports.artifacts.get(attachment_key(MOVED, SENT.sha256)) == CSV
 
 

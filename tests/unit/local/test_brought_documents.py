@@ -118,6 +118,12 @@ def test_bytes_that_stand_in_a_block_become_a_file_beside_it(tmp_path: Path) -> 
     assert brought.files[digest]() == CSV
 
 
+def test_half_a_surrogate_which_some_programs_write_becomes_a_question_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"turn_id": "turn_1", "blocks": [{"type": "x", "text": "a\\ud800b"}]}')
+    (document,) = read_brought(tmp_path / "a.json").documents
+    assert document.payload["blocks"][0]["text"] == "a?b"
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

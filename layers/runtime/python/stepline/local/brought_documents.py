@@ -21,7 +21,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 import msgspec
 
 from stepline.errors import InputError, LimitError
-from stepline.log.importing.import_document import Document, read_document
+from stepline.log.importing.import_document import Document, decode_document, read_document
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
 
 DOCUMENT_BYTES: Final = 64 * 1024 * 1024
@@ -148,14 +148,14 @@ def _read_documents(member: _Member, files: dict[str, Bytes]) -> Iterator[Docume
 
 
 def _decode(body: bytes, name: str) -> list[Any]:
-    """Return the JSON values of a file: one, those of an array, or one a line."""
+    """Return the JSON values of a file: one, those of an array, or one a line. Raises InputError `import_not_json`."""
     try:
-        try:
-            found = msgspec.json.decode(body)
-        except msgspec.DecodeError:
-            return [msgspec.json.decode(line) for line in body.splitlines() if line.strip()]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{name} is not JSON", code="import_not_json") from error
+        found = decode_document(body, name)
+    except InputError:
+        lines = [line for line in body.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise
+        return [decode_document(line, name) for line in lines]
     return found if isinstance(found, list) else [found]
 
 

@@ -71,7 +71,7 @@ def read_document(body: bytes, name: str) -> Document:
 
     Raises InputError `import_not_json`, `import_unknown_document`.
     """
-    found = _decoded(body, name)
+    found = decode_document(body, name)
     if (
         isinstance(found, dict)
         and isinstance(found.get("kind"), str)
@@ -84,7 +84,7 @@ def read_document(body: bytes, name: str) -> Document:
     return Document(kind=kind, payload=found, name=name)
 
 
-def _decoded(body: bytes, name: str) -> Any:
+def decode_document(body: bytes, name: str) -> Any:
     """Return what a file says; half a surrogate, which only some JSON can spell, becomes a question mark."""
     try:
         return msgspec.json.decode(body)
