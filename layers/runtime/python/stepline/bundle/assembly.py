@@ -103,7 +103,7 @@ def build_agent(
 
 
 class _Told(NamedTuple):
-    """What instructions are made of."""
+    """The facts that instructions are made of."""
 
     tools: Sequence[ToolSpec]
     caps: ReadCaps

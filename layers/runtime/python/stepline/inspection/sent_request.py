@@ -109,8 +109,10 @@ def _render_journal(timeline: Timeline, decided: Batch, *, system: str, staged: 
 
     decision, sent = find_decision(decided)
     request, systems, texts = render_sent_journal(timeline, sent, system=system, staged=staged)
-    files = len(request.content) - texts
-    roles: list[Role] = [*["system"] * systems, "journal", *["announce"] * (texts - 1), *["file"] * files]
+    roles: list[Role] = ["system"] * systems
+    roles += ["journal"]
+    roles += ["announce"] * (texts - 1)
+    roles += ["file"] * (len(request.content) - texts)
     return SentRequest(
         decided=decided,
         decision=decision,

@@ -19,7 +19,7 @@ from stepline.rendering.quote import INDENT
 MARK: Final = "[OPERATIONAL DIGEST]"
 _PRIOR: Final = re.compile(r"^=== PRIOR TURN (?P<id>\S+) \(", re.MULTILINE)
 _CURRENT: Final = re.compile(r"^=== CURRENT TURN \(live\) (?P<id>\S+) \(", re.MULTILINE)
-_SECTION: Final = re.compile(r"^\[(?P<title>[A-Z][A-Z.]+ ?[^\]]*)\](?: .*)?$", re.MULTILINE)
+_SECTION: Final = re.compile(r"^\[(?P<title>[A-Z][^\]\n]{0,100})\]$", re.MULTILINE)
 _PROMPT: Final = "USER PROMPT STRUCTURAL/SEMANTIC INVENTORIZATION SUMMARY"
 _EVENTS: Final = "SOLVER.REACT.EVENTS (oldest -> newest)"
 _ARTIFACTS: Final = "SOLVER.CURRENT ARTIFACTS (oldest -> newest)"

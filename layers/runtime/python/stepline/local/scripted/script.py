@@ -213,7 +213,8 @@ def read(asked: Asked) -> Script:
 
 def look_closely(asked: Asked) -> Script:
     """Stage files and a skill beside a plan, write down what the next round shows of them, and then answer."""
-    paths = tuple(map(asked.path, re.split(r",\s*|\s+and\s+", asked.words["names"])))
+    names = [name for name in asked.words["names"].replace(",", " ").split() if name.lower() != "and"]
+    paths = tuple(map(asked.path, names))
     skill = asked.words["skill"]
     planned = replace(
         make_plan(2, ("Look closely", "Write down what is there")),

@@ -1,4 +1,4 @@
-"""What a round of the layout `journal` shows in full: the contents that the decision before it asked for, and attachments.
+"""The contents that a round of the layout `journal` shows in full: those that the decision before it asked for, and attachments.
 
 Contents are read within the limits of a read, once, before the request is made. What cannot be shown says why, in its place.
 A request has at most two pictures and two documents: those that were asked for, then the newest attachments of the turn.
