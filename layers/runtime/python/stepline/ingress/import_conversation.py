@@ -48,7 +48,7 @@ UPLOADS_MAX: Final = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Brought:
-    """What is to be imported: documents, the uploads that have the bytes of their files, and the bundle, "" for the default.
+    """An import as it was asked for: documents, the uploads that have the bytes of their files, and the bundle, "" for the default.
 
     `remembered` turns were told to the memory index before, as the last answer said.
     """
