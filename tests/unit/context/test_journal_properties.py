@@ -29,6 +29,8 @@ FULL: Final = "[FULL CONTEXT ARTIFACTS (show_artifacts)]"
 ACTIVE: Final = "[ACTIVE SKILLS]"
 CURRENT: Final = "\n=== CURRENT TURN (live)"
 ROUNDS: Final = "[LOOP ROUNDS]"
+MISSING: Final = re.compile(r"^### (\S+) \[artifact\]\nmeta: .*\ncontent: not shown: not_found", re.MULTILINE)
+"""A path at which nothing stands; what was hidden, or is of another turn, still does."""
 EARLIER: Final = "[EARLIER TURNS]"
 BLOCK_B: Final = (
     "[AVAILABLE COMMON TOOLS]",
@@ -80,7 +82,7 @@ class JournalContext(RuleBasedStateMachine):
         for text, size, staged in turns:
             self.engine.say(text)
             written = {"path": "a.md", "channel": "canvas", "content": text, "kind": "file"}
-            rounds = [
+            rounds: list[list[tuple[str, dict[str, Any]]]] = [
                 [(LAB, {"name": text, "chars": size})],
                 [("react.write", written)],
                 [(DRAW, {"name": name}) for name in "abc"],
@@ -247,6 +249,7 @@ class JournalContext(RuleBasedStateMachine):
         assert [n for n, part in enumerate(content) if isinstance(part, Part) and part.cache] == [0]
         assert staged(content[0].text, "artifact") == list(paths)
         assert structure(content[0].text).count(FULL) == bool(paths)
+        assert not {*self.known}.intersection(MISSING.findall(content[0].text))
         assert staged(system[1].text, "skill") == [f"sk:{skill}" for skill in skills]
         assert structure(system[1].text).count(ACTIVE) == bool(skills)
         assert order(system[1].text, BLOCK_B)
