@@ -50,7 +50,7 @@ REFUSED: Final = (
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
-class Import(Closed):
+class ImportRequest(Closed):
     """Documents of one conversation: as they are, or `packed`, which is their JSON array in gzip and Base64.
 
     `uploads` are ids of uploads to this conversation, which have the bytes of its files. `bundle` is the one that goes on with it.
@@ -64,7 +64,7 @@ class Import(Closed):
     remembered: Annotated[int, Meta(ge=0, le=N_MAX)] = 0
 
 
-def move_in(call: Call[Nothing, Import]) -> ImportStatus:
+def move_in(call: Call[Nothing, ImportRequest]) -> ImportStatus:
     """Import a conversation: its documents become its log. While the answer is `unfinished`, the same is sent again."""
     body = call.body
     until_s = call.ports.clock.monotonic_s() + PASS_S
@@ -79,7 +79,7 @@ def move_in(call: Call[Nothing, Import]) -> ImportStatus:
     )
 
 
-def _read_documents(body: Import) -> tuple[Document, ...]:
+def _read_documents(body: ImportRequest) -> tuple[Document, ...]:
     """Return the documents of a body. Raises InputError, LimitError `import_too_large`."""
     if body.packed and body.documents:
         raise InputError("documents are sent as they are, or packed", code="import_not_packed")
@@ -109,7 +109,7 @@ ENDPOINTS: Final = (
         method="POST",
         path="/v1/conversations/{conversation}/import",
         run=move_in,
-        body=Import,
+        body=ImportRequest,
         body_bytes=BODY_BYTES,
         founds=True,
         answer=ImportStatus,

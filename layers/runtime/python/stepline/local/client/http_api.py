@@ -21,7 +21,7 @@ from stepline.api.feedback_endpoints import (
     UserFeedback,
 )
 from stepline.api.files import FileLink, FileList, FileQuery, LinkRequest
-from stepline.api.imports import Import
+from stepline.api.imports import ImportRequest
 from stepline.api.inspector import BlockQuery, LogQuery, OtherRound
 from stepline.api.memory_search import SearchAnswer, SearchPage, SearchQuery, SearchRequest
 from stepline.api.project_conversations import (
@@ -362,7 +362,7 @@ class HttpApi(ApiTransport):
             UploadStatus,
         )
 
-    def move_in(self, conversation: str, body: Import, *, idempotency_key: str = "") -> ImportStatus:
+    def move_in(self, conversation: str, body: ImportRequest, *, idempotency_key: str = "") -> ImportStatus:
         """Import a conversation: its documents become its log. While the answer is `unfinished`, the same is sent again."""
         return self._ask(
             "POST",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from stepline.api.imports import BODY_BYTES, Import
+from stepline.api.imports import BODY_BYTES, ImportRequest
 from stepline.errors import DependencyError, InputError, LimitError
 from stepline.local.client.api_transport import ApiError
 from stepline.local.client.uploader import Uploader
@@ -68,7 +68,7 @@ class Importer:
                 uploads += self._upload(file, brought)
         told = 0
         while True:
-            body = Import(packed=packed, uploads=tuple(uploads), bundle=bundle, remembered=told)
+            body = ImportRequest(packed=packed, uploads=tuple(uploads), bundle=bundle, remembered=told)
             status = self._patiently(partial(self._api.move_in, self._conversation, body))
             if status.state == "whole":
                 return status
