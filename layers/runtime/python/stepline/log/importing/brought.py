@@ -1,4 +1,4 @@
-"""What was brought: the documents of one conversation, sorted into its head, its pool and its turns.
+"""The documents that were brought, of one conversation: sorted into its head, its pool and its turns.
 
 A turn has its own document, or else its blocks in the timeline's. The order is the timeline's, and that of time for turns
 that it does not name.

@@ -42,7 +42,7 @@ PATH_CHARS: Final = 2_048
 
 @dataclass
 class Findings:
-    """What was kept, changed and left out so far, counted by kind or reason."""
+    """The counts so far, by kind or reason, of what was kept, changed and left out."""
 
     kept: Counter[str] = field(default_factory=Counter)
     changed: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Documents that somebody brings: a kind and a payload, bounded and decoded, and what an import of them did.
+"""Documents that somebody brings: a kind and a payload, bounded and decoded, and the report of an import.
 
 Source: docs/how-to/move-conversations-in.md.
 """
@@ -29,7 +29,7 @@ class Document(Value):
 
 
 class ImportReport(Value, omit_defaults=False):
-    """What an import did. A function of the documents alone.
+    """The report of an import, which is the same each time.
 
     `kept`, `changed` and `left_out` count by kind of block or by reason. `files` have their bytes, `files_missing` do not.
     `origin` is `stepline` for documents of an export of ours, `foreign` for others.

@@ -52,17 +52,16 @@ def _row(raw: Any, where: str) -> Source:
     if not isinstance(raw, dict):
         refuse("import_bad_value", where, "a source is an object")
     told = {_ALIASES.get(name, name): value for name, value in _named(raw)}
-    texts = {
-        name: text_of(told.get(name), f"{where}.{name}") for name in _TEXTS if told.get(name) is not None
-    }
-    scores = {name: _score(told.get(name)) for name in _SCORES}
+    fields: dict[str, Any] = {name: _score(told.get(name)) for name in _SCORES}
+    for name in _TEXTS:
+        if told.get(name) is not None:
+            fields[name] = text_of(told[name], f"{where}.{name}")
     kind = told.get("source_type")
     return Source(
         sid=count_of(told.get("sid")),
         source_type=kind if kind in _TYPES else "web",
         size_bytes=count_of(told.get("size_bytes")),
-        **texts,
-        **scores,
+        **fields,
     )
 
 
