@@ -115,11 +115,12 @@ def agent_version(stage, version: str) -> Iterator[None]:
 
 
 @contextmanager
-def reads_journal(stage, rounds: int = 15) -> Iterator[None]:
-    """Let rounds of the stage read the journal, and a turn have so many of them."""
+def context_layout(stage, layout: str, *, max_iterations: int = 15) -> Iterator[None]:
+    """Let rounds of the stage ask in a layout, and a turn have so many of them."""
+    chosen = {LAYOUT: layout, ROUNDS: str(max_iterations)}
     with ExitStack() as entered:
         for name in LOOP:
-            entered.enter_context(_configured(stage, name, {LAYOUT: "journal", ROUNDS: str(rounds)}))
+            entered.enter_context(_configured(stage, name, chosen))
         yield
 
 

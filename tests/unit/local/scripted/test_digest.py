@@ -48,7 +48,7 @@ class JournalChat(ScriptedConversation):
 def test_a_picture_a_table_and_a_skill_are_staged_and_seen_in_one_round_and_the_last_one_answers():
     chat = JournalChat(AI_REACT_MAX_ITERATIONS="3")
     chat.show("Write a CSV of sales over two months to sales.csv.")
-    answer = chat.say(LOOK)
+    answer = chat.say(f"{LOOK} And then tell me.")
     plan, seen, answered = chat.entries(Decided)[-3:]
     assert [path.rpartition("/")[2] for path in plan.show_artifacts] == ["chart.png", "sales.csv"]
     assert (plan.show_skills, seen.show_artifacts) == ((SKILL,), ())

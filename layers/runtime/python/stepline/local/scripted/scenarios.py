@@ -89,7 +89,7 @@ SCENARIOS: Final = (
         "Look closely at chart.png and sales.csv with the skill public.research.",
         re.compile(
             rf"{_LEAD}look closely at (?P<names>[^\s,]{{1,120}}(?:(?:,\s*|\s+and\s+)[^\s,]{{1,120}}){{0,4}}?)"
-            r"(?: with the skill (?P<skill>[\w.-]{1,80}?))?[.!]?\Z",
+            r"(?: with the skill (?P<skill>[\w.-]{1,80}?))?(?:[.!](?:\s.*)?)?\Z",
             _FLAGS,
         ),
         script.look_closely,
