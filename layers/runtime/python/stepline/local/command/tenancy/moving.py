@@ -48,11 +48,11 @@ def move_in(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Import a conversation that was exported, here or by the existing system.
+    """Import a conversation that was exported.
 
-    PATH is a folder that `export --out` wrote, a zip of one, the zip of `export-user`, or a file of JSON. The conversation keeps
-    its turns, paths and numbers, and goes on like any other. Cut off, the same command goes on; done again, it finds what is
-    there.
+    It may come from here or from the existing system. PATH is a folder that `export --out` wrote, a zip of one, the zip of
+    `export-user`, or a file of JSON. The conversation keeps its turns, paths and numbers, and goes on like any other. Cut off,
+    the same command goes on; done again, it finds what is there.
     """
     import msgspec
 
