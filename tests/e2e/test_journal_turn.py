@@ -82,9 +82,9 @@ def test_a_turn_sees_what_it_asked_for_in_one_round_and_answers_in_the_last(
 ):
     word = a_word()
     with context_layout(scripted, "journal", max_iterations=3):
-        scripted.send(TABLE, conversation, "--attach", str(chart))
+        before = scripted.send(TABLE, conversation, "--attach", str(chart))
         lines = scripted.send(LOOK.format(skill=SKILL, word=word), conversation)
-    check_order(lines)
+    check_order(lines, after=check_order(before))
     assert "seen.md" in answer_of(lines)
 
     first, second, last = scripted.model_requests(word)
