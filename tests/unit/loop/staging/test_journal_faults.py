@@ -16,11 +16,14 @@ from stepline.log.timeline_cache import History
 from stepline.loop.attempt import Attempt
 from stepline.loop.tenancy.budget import estimate_round
 from stepline.model.entry import Decided
+from stepline.model.source import Source
+from stepline.tools.context import Shelved
 from tests.support.conversation import LANE
 from tests.support.generation import answered
 from tests.support.journal_conversation import JournalConversation, digest_of, names_of
 from tests.support.steered_conversation import InterruptedModel
 
+WEB = Source(sid=1, title="Axes", url="https://a.example/axes", text="All about axes.")
 CHART, CITIES = "fi:<turn>.outputs/chart.png", "fi:<turn>.outputs/cities.csv"
 
 
@@ -102,3 +105,13 @@ def test_a_request_that_a_steer_cut_off_has_used_up_what_was_staged():
     assert conversation.entries(Decided)[2].interrupted
     assert (ARTIFACTS in digest_of(cut), ARTIFACTS in digest_of(after)) == (True, False)
     assert "[FINALIZE]" in digest_of(after)
+
+
+def test_a_text_of_a_shelf_that_is_staged_cites_nothing_that_is_not_in_the_pool():
+    conversation = JournalConversation()
+    guide = Shelved(text="Label axes [[S:1]].", path="sk:lab.guide", sources=(WEB,))
+    conversation.agent = dataclasses.replace(conversation.agent, shelves={"sk": {"sk:lab.guide": guide}.get})
+    conversation.made("sk:lab.guide")
+    text = digest_of(conversation.asked())
+    assert "  Label axes .\n" in text
+    assert conversation.timeline().sources == {}

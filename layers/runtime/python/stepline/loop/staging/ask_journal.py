@@ -14,7 +14,13 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from stepline.context.announce import Saved, gather_facts, render_workspace
+from stepline.context.announce import (
+    CONSTRAINT_CHARS,
+    CONSTRAINTS_SHOWN,
+    Saved,
+    gather_facts,
+    render_workspace,
+)
 from stepline.context.journal.render_journal import render_journal
 from stepline.context.journal.staged import JournalFacts, JournalText, Staged
 from stepline.context.media import weigh
@@ -31,6 +37,7 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.model import Content, ModelRequest, Part
 from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.piece import byte_length
+from stepline.rendering.quote import clip
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
 
@@ -107,7 +114,7 @@ def round_facts(
         finalize=finalize,
         finalize_tools=finalize_tools(agent) if finalize else (),
         budget_tokens=int(policy.context.budget * policy.context.target**attempt.narrowed),
-        extra=tuple(agent.announced()),
+        extra=tuple(clip(line, CONSTRAINT_CHARS) for line in agent.announced()[:CONSTRAINTS_SHOWN]),
     )
     if saved is None:
         return facts

@@ -8,6 +8,7 @@ Source: docs/concepts/journal.md#staging.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -16,10 +17,10 @@ from stepline.context.journal.staged import Shown, Staged
 from stepline.context.media import REQUEST_BYTES, SHARE
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Block
-from stepline.model.decision import ActionName
 from stepline.model.entry import Decided
 from stepline.model.file.mime import PICTURES, is_media, is_text
 from stepline.model.path import CallPath, LogicalPath, out_key
+from stepline.model.source import Source
 from stepline.ports.model import Media
 from stepline.protocol.citation.token import renumber_citations
 from stepline.rendering.inbound import ATTACHMENT
@@ -31,6 +32,7 @@ from stepline.tools.read.attach import attached_by, view_media
 from stepline.tools.read.read_request import Request
 from stepline.tools.read.shown_content import View, show
 from stepline.tools.read.source_rows import show_sources
+from stepline.tools.sources import SourcePool
 
 MEDIA_MAX: Final = 2
 """The most pictures, and the most documents, of one request."""
@@ -38,7 +40,6 @@ ATTACHMENTS_MAX: Final = 8
 """So many attachments of the turn are looked at, the newest."""
 NO_ROOM: Final = "a request has two of a kind, and as many as fit; name it in show_artifacts in another round"
 """Said of a picture or a document that the request has no room for."""
-CALL: Final[ActionName] = "call_tool"
 
 
 def last_decision(timeline: Timeline) -> Decided | None:
@@ -52,8 +53,12 @@ def last_decision(timeline: Timeline) -> Decided | None:
 def materialise(timeline: Timeline, context: ToolContext) -> Staged:
     """Return what the next request shows in full. Raises DependencyError."""
     before = last_decision(timeline)
+    context = replace(
+        context, sources=SourcePool(timeline.sources)
+    )  # what is staged brings no row into the pool
     room = _Room(context)
-    shown = [_artifact(path, context, room) for path in before.show_artifacts] if before else []
+    named = before.show_artifacts if before else ()
+    shown = [_artifact(path, context, room, timeline.sources) for path in named]
     skills = list(_skills(before.show_skills, context)) if before else []
     attached = list(_attachments(timeline, context, room, before))[::-1]
     return Staged(skills=tuple(skills), shown=tuple(shown), media=(*attached, *room.staged))
@@ -96,7 +101,7 @@ def format_of(mime: str) -> str:
     return mime.partition(";")[0].rpartition("/")[2] if is_text(mime) else "bytes"
 
 
-def _artifact(written: str, context: ToolContext, room: _Room) -> Shown:
+def _artifact(written: str, context: ToolContext, room: _Room, rows: Mapping[int, Source]) -> Shown:
     """Return one content that was asked for; a picture or a document is taken among the media."""
     try:
         path = read_path(written, context.turn, context.resolvers)
@@ -113,7 +118,12 @@ def _artifact(written: str, context: ToolContext, room: _Room) -> Shown:
             room.staged.append(one)
     elif is_media(content.mime) or not (view.whole or view.text):
         why = str(view.row.get("flaw") or view.row.get("status") or "it is empty")
-    return _shown(content, "" if view.body or why else view.text, why)
+    return _shown(content, "" if view.body or why else _cited(view.text, content, rows), why)
+
+
+def _cited(text: str, content: Content, rows: Mapping[int, Source]) -> str:
+    """Return the text of a shelf with those of its citations that are in the pool; any other text as it is."""
+    return renumber_citations(text, {sid: sid for sid in rows}) if content.cited else text
 
 
 def _load(path: LogicalPath, context: ToolContext) -> Content:
