@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace as replaced
 
 from stepline.adapters.memory.model import Fail
+from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
 from stepline.errors import ContextLimit, DependencyError, ModelRefused
 from stepline.inspection.request_diff import diff_requests
 from stepline.inspection.request_view import conceal_system, read_request
@@ -82,9 +83,26 @@ def test_the_view_of_a_request_says_what_its_parts_are():
     assert view.equal
     assert [part.role for part in view.parts] == ["system"] * 3 + ["journal", "file", "file"]
     assert [part.mark for part in view.parts] == [True, True, False, True, False, False]
-    assert view.parts[3].pieces[0].text == digest_of(conversation.model.requests[2])
+    pieces = view.parts[3].pieces
+    assert "".join(piece.text for piece in pieces) == digest_of(conversation.model.requests[2])
+    assert len(pieces) == 1 + 1 + len(SECTIONS) - len(OPTIONAL) + 3
     concealed = conceal_system(view)
     assert [piece.text for part in concealed.parts[:3] for piece in part.pieces] == ["", "", ""]
+
+
+def test_two_requests_of_a_journal_are_compared_section_by_section():
+    conversation = staged_turn()
+    journal = Journal(conversation.ports, LANE, "test")
+    first, second = (read_request(journal, n) for n in decided(conversation)[:2])
+    diff = diff_requests(first, second)
+    same = [piece.text for run in diff.runs if run.op == "same" for piece in run.pieces]
+    assert sum(run.op == "same" for run in diff.runs) > 1
+    changed = [
+        piece.text.partition("\n")[0] for run in diff.runs if run.op == "changed" for piece in run.pieces
+    ]
+    assert "[SOLVER.REACT.EVENTS (oldest -> newest)]" in changed
+    assert "[GATE]" not in changed
+    assert set(same) <= {""}
 
 
 def test_two_requests_are_compared_though_their_layouts_differ():

@@ -105,7 +105,7 @@ def view_request(sent: SentRequest, traced: Traced, *, max_tokens: int) -> Reque
     parts = (*sent.request.system, *sent.request.content)
     groups = iter(_pieces_by_part(traced))
     pieces = [
-        next(groups) if role == "timeline" else (_piece(part, role),)
+        next(groups) if role == "timeline" else _sections(part, role)
         for part, role in zip(parts, sent.roles, strict=True)
     ]
     usage = sent.decision.usage or Usage(estimated=True)
@@ -185,6 +185,15 @@ def _view(piece: Piece, turns: Sequence[str], reduced: Reduced | None) -> PieceV
         text=piece.text,
         reduced=reduced,
     )
+
+
+def _sections(part: Content, role: Role) -> tuple[PieceView, ...]:
+    """Return a part beside the timeline in pieces: a journal by its sections, any other as its only one."""
+    if role != "journal" or not isinstance(part, Part):
+        return (_piece(part, role),)
+    from stepline.inspection.sent_journal import split_digest  # noqa: PLC0415 - most requests have the other layout
+
+    return tuple(_piece(Part(text=text), role) for text in split_digest(part.text))
 
 
 def _piece(part: Content, role: Role) -> PieceView:

@@ -5,11 +5,15 @@ Source: docs/concepts/context.md#what-was-sent.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec.structs import replace
 
+from stepline.context.journal.current_turn import SECTIONS
 from stepline.context.journal.render_journal import render_journal
 from stepline.context.journal.staged import JournalFacts, JournalText, Staged
+from stepline.context.journal.staged_text import ARTIFACTS
 from stepline.context.request import Rendered, spell_files
 from stepline.model.entry import Sent
 from stepline.ports.model import DECISION_ROLE, ModelRequest, Part
@@ -46,3 +50,26 @@ def _request(rendered: Rendered, sent: Sent, *, declined: bool) -> ModelRequest:
         declined=declined,
     )
     return spell_files(request)
+
+
+_HEADINGS: Final = (
+    "=== PRIOR TURN ",
+    "=== CURRENT TURN ",
+    "[SESSION LOG ",
+    f"{ARTIFACTS}\n",
+    "[LOOP ROUNDS]\n",
+)
+
+
+def split_digest(text: str) -> list[str]:
+    """Return a digest in its sections, in order: together they are the text.
+
+    Foreign text is indented, so none of it begins one.
+    """
+    heads = (*_HEADINGS, *(f"[{title}]\n" for title in SECTIONS))
+    parts = [""]
+    for line in text.splitlines(keepends=True):
+        if line.startswith(heads):
+            parts.append("")
+        parts[-1] += line
+    return [part for part in parts if part]
