@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.memory_index import MemoryMemoryIndex
-from stepline.errors import InputError, LimitError, NotFoundError, SteplineError
+from stepline.errors import InputError, LimitError, NotFoundError, SteplineError, UnknownOutcome
 from stepline.ingress.delete import delete_conversation
 from stepline.ingress.erase_user import ErasurePorts, ask_erasure, erase_all
 from stepline.ingress.feedback import Opinion, submit_feedback
@@ -291,6 +291,29 @@ def test_what_moves_in_behind_an_erasure_stays_however_old_its_turns_are(documen
     home.clock.pause(120)
     erase_all(desk, until_s=math.inf)
     assert not batches(home)[-1].state.deleted
+
+
+@pytest.mark.parametrize("other", ["eve", USER])
+def test_of_two_that_begin_at_once_one_waits_for_the_other_or_is_refused(
+    documents, home, monkeypatch, other
+) -> None:
+    """Both import the same under the same name: another user, or the same one with other files."""
+    upload = uploaded(home.ports, SENT, CSV, user=USER)
+    real, others = MemoryLog.tail, []
+
+    def tail(log: MemoryLog, lane: Lane, **fields: Any) -> Any:
+        found = real(log, lane, **fields)
+        if not others:
+            others.append(other)
+            bring(home.ports, documents, who=principal(other), until_s=0.0)
+        return found
+
+    monkeypatch.setattr(MemoryLog, "tail", tail)
+    kind = NotFoundError if other == "eve" else UnknownOutcome
+    code_of(lambda: bring(home.ports, documents, uploads=(upload,)), kind)
+    assert [batch.state.owner for batch in batches(home)] == [other]
+    assert bring(home.ports, documents, who=principal(other)).state == "whole"
+    assert {batch.state.owner for batch in batches(home)} == {other}
 
 
 def test_a_file_without_its_bytes_says_so_and_is_in_no_workspace_and_no_list(documents, home) -> None:

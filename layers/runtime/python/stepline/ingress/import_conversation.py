@@ -14,12 +14,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
 from stepline.delivery.effect import ROWS_MAX, make_listing, publish
-from stepline.errors import InputError, LimitError, NotFoundError
+from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
 from stepline.ingress.allow import check_rate, check_stopped
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive
@@ -98,10 +99,12 @@ def import_conversation(
         raise InputError("another import has begun this conversation", code="another_import")
     written = tail.n if tail.state.importing or not begun else len(plan.batches)
     if not tail.n:
-        _announce(ports, lane, principal.user)
+        _announce(ports, lane, founded, 0)
     for batch in plan.batches[written:]:
         _put(ports, lane, batch)
         written += 1
+        if batch.n == 1 and batch.state.importing:
+            _announce(ports, lane, founded, 1)
         if ports.clock.monotonic_s() >= until_s:
             break
     told = 0
@@ -201,23 +204,38 @@ def _plan(lane: Lane, brought: Brought, files: Mapping[str, int], founded: State
     return replace(plan, batches=tuple(batches))
 
 
-def _announce(ports: Ports, lane: Lane, user: str) -> None:
-    """Write a row that nobody is shown, before anything is there: who erases a user finds what was never finished."""
-    at = utc(ports.clock.now())
-    ports.log.project(
-        Listing(lane=lane, owner=user, title="", last_at=at, applied_n=0, started_at=at, importing=True)
+def _announce(ports: Ports, lane: Lane, founded: State, n: int) -> None:
+    """Write a row that nobody is shown, before anything is there: who erases a user finds what was never finished.
+
+    Of two users who begin at once each has written one, so it is written again when it is known whose the name is.
+    """
+    at = utc(datetime.fromtimestamp(founded.begun_ms / 1000, UTC))
+    row = Listing(
+        lane=lane, owner=founded.owner, title="", last_at=at, applied_n=n, started_at=at, importing=True
     )
+    ports.log.project(row)
 
 
 def _put(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Put one batch, bodies first; one that is there already is fine if this very import wrote it.
+    """Put one batch, bodies first; one that is there already is fine if this very import of this user wrote it.
 
-    Raises InputError `conversation_exists`; NotFoundError `conversation_deleted`; UnknownOutcome, DependencyError.
+    Two passes that begin at once may know other files: the one that was not first goes on by what stands.
+
+    Raises:
+        InputError: `conversation_exists`.
+        NotFoundError: `conversation_deleted`; `not_found`, it is another user's.
+        UnknownOutcome, DependencyError: the same import goes on when it is asked for again.
     """
-    put = ports.log.put(lane, spill(ports.artifacts, lane, batch))
-    if isinstance(put, Occupied) and put.batch.by != batch.by:
-        check_alive(put.batch.state)
+    small = spill(ports.artifacts, lane, batch)
+    put = ports.log.put(lane, small)
+    if not isinstance(put, Occupied) or put.batch == small:
+        return
+    if put.batch.state.owner != batch.state.owner:
+        raise NotFoundError("no such conversation")
+    check_alive(put.batch.state)
+    if put.batch.by != batch.by:
         raise _taken()
+    raise UnknownOutcome("another pass has begun this import with other files", n=batch.n)
 
 
 def _follow(ports: Ports, lane: Lane, batches: Sequence[Batch]) -> None:
