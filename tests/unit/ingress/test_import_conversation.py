@@ -251,6 +251,14 @@ def test_a_deletion_in_the_middle_ends_it_for_good(documents, home) -> None:
     assert code_of(lambda: bring(home.ports, documents), NotFoundError) == "conversation_deleted"
 
 
+def test_its_user_deletes_a_part_of_it_over_http(documents, home) -> None:
+    begin(home, documents)
+    caller = Caller(home.ports)
+    assert caller.ask("DELETE", "/v1/conversations/moved").status == 202
+    assert caller.ask("GET", "/v1/conversations/moved").code == "conversation_deleted"
+    assert caller.ask("GET", "/v1/conversations/moved/erasure").status == 200
+
+
 def test_a_pass_that_was_suspended_brings_nothing_back_behind_an_erasure(
     documents, home, monkeypatch
 ) -> None:
