@@ -88,8 +88,15 @@ ENTRIES = [
             started_at=AT,
             actions=(Action(call_id="tc_1", tool_id="react.read", params={}),),
             notices=(Notice(code="odd", message="careful"),),
+            show_artifacts=("fi:a.md",),
+            show_skills=("lab.charts",),
         ),
-        ["round 0: call_tool", "  call tc_1 react.read", "  notice odd: careful"],
+        [
+            "round 0: call_tool",
+            "  call tc_1 react.read",
+            "  stages fi:a.md sk:lab.charts",
+            "  notice odd: careful",
+        ],
     ),
     (
         Resulted(

@@ -17,6 +17,7 @@ const entries = {
   declined: (model: string, why: string) => `, declined by ${model}${why && ` (${why})`}`,
   tokens: (input: number, output: number) => `, ${input} tokens in, ${output} out`,
   call: (call: string, tool: string) => `call ${call} ${tool}`,
+  stages: (paths: string) => `stages ${paths}`,
   notice: (code: string, message: string) => `notice ${code}: ${message}`,
   notRun: (index: number, code: string) => `✗ action ${index} was not run: ${code}`,
   pruned: (keep: number, cause: string) => `turns before the newest ${keep} shortened (${cause})`,
