@@ -1,14 +1,15 @@
 """Plays a conversation of the workload through the loop itself, and accounts for every request.
 
 The model of this module follows the script and pays as the scripted server's cache would have it. It
-sometimes reads a result that is no longer in sight again, as a model does that needs it.
+sometimes reads a result that is no longer in sight again, as a model does that needs it. In the layout `journal`, which
+shows the beginning of a result, it has each one shown in full once: beside its next call, or by a read before it answers.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ from stepline.model.entry import Compacted, Decided, Pruned
 from stepline.model.ids import Lane
 from stepline.model.source import Source
 from stepline.model.usage import Usage
+from stepline.model.version import ContextLayout
 from stepline.ports.model import CacheTtl, Completion, ModelRequest
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
@@ -75,7 +77,10 @@ class Played:
 class Actor:
     """The model of one conversation."""
 
-    def __init__(self, script: Script, clock: MemoryClock, *, ttl: CacheTtl = "5m") -> None:
+    def __init__(
+        self, script: Script, clock: MemoryClock, *, ttl: CacheTtl = "5m", layout: ContextLayout = "timeline"
+    ) -> None:
+        self._layout = layout
         self._role = ModelRole(model=MODEL, cache_ttl=ttl)
         self.bill, self.decisions, self.ideal = Bill(), Bill(), Ideal()
         self.paths: dict[str, str] = {}
@@ -87,10 +92,11 @@ class Actor:
         self._turn: Turn | None = None
         self._at = 0
         self._rested = False
+        self._newest: list[str] = []
 
     def begin(self, turn: Turn) -> None:
         """Start the next turn."""
-        self._turn, self._at = turn, 0
+        self._turn, self._at, self._newest = turn, 0, []
 
     def stream(self, request: ModelRequest) -> Speech:
         """Account for a request, and answer it."""
@@ -112,7 +118,10 @@ class Actor:
         turn = self._turn
         if turn is None:
             raise MeasureError("the model was asked before anybody said anything")
+        cut = self._cut(prompt)
         if self._at >= len(turn.rounds):
+            if cut:
+                return _round(AGAIN, "", ("react.read", {"paths": cut})), True
             self._at += 1
             return _answer(turn), False
         if not self._rested and self._draw.random() < RECOVERY_SHARE:
@@ -125,8 +134,16 @@ class Actor:
         self._rested = False
         step = turn.rounds[self._at]
         self._at += 1
+        self._newest = [call.name for call in step.calls]
         calls = [(TOOL, {"query": call.name}) for call in step.calls]
-        return _round(step.thinking, step.notes, *calls), False
+        return _round(step.thinking, step.notes, *calls, show=cut), False
+
+    def _cut(self, prompt: Prompt) -> list[str]:
+        """Return the paths of the newest results that the journal shows in part, each once."""
+        if self._layout == "timeline":
+            return []
+        names, self._newest = self._newest, []
+        return [self.paths[name] for name in names if self._calls[name].mark not in prompt.newest_message]
 
     def look(self, params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """The tool: return the script's result for a name, and remember its path."""
@@ -156,10 +173,17 @@ class Speech(InstantStream):
         return Completion(text=self.text, stop_reason="end_turn", usage=usage, model=MODEL)
 
 
-def play(script: Script, *, wide: bool, context: ContextRules | None = None, ttl: CacheTtl = "5m") -> Played:
+def play(
+    script: Script,
+    *,
+    wide: bool,
+    context: ContextRules | None = None,
+    ttl: CacheTtl = "5m",
+    layout: ContextLayout = "timeline",
+) -> Played:
     """Play a conversation to its end; every turn is a new process without a cache.
 
-    Without `context` the defaults apply. The role that decides asks for caches that live for `ttl`.
+    Without `context` the defaults apply. The role that decides asks for caches that live for `ttl`, in a `layout`.
     """
     settings = Settings.from_env({})
     app = in_memory(settings)
@@ -169,8 +193,8 @@ def play(script: Script, *, wide: bool, context: ContextRules | None = None, ttl
     ports = app.ports
     if context is not None:
         ports = replace(ports, policy=replace(ports.policy, context=context))
-    actor = Actor(script, clock, ttl=ttl)
-    agent = make_agent(actor, wide=wide)
+    actor = Actor(script, clock, ttl=ttl, layout=layout)
+    agent = make_agent(actor, wide=wide, layout=layout)
     for number, turn in enumerate(script.turns):
         clock.pause(turn.gap_s)
         actor.begin(turn)
@@ -178,7 +202,7 @@ def play(script: Script, *, wide: bool, context: ContextRules | None = None, ttl
     return _outcome(ports, agent, actor, script)
 
 
-def make_agent(actor: Actor, *, wide: bool) -> Agent:
+def make_agent(actor: Actor, *, wide: bool, layout: ContextLayout = "timeline") -> Agent:
     """Return the default agent with the workload's tool."""
     spec = ToolSpec(
         tool_id=TOOL,
@@ -195,7 +219,8 @@ def make_agent(actor: Actor, *, wide: bool) -> Agent:
         strategies=("exploration",),
     )
     fanout = FanoutRule(mode="safe_fanout") if wide else FanoutRule()
-    agent = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts(), fanout=fanout)
+    caps = read_caps(Settings.from_env({}))
+    agent = build_agent(caps, parts=WORKFLOW.parts(), fanout=fanout, layout=layout)
     tools = [agent.registry.find(known.tool_id) for known in agent.registry.specs]
     return replace(agent, registry=Registry([*tools, Tool(spec=spec, run=actor.look)]))
 
@@ -255,13 +280,14 @@ def _recovered(ports: Ports, agent: Agent, actor: Actor, script: Script) -> int:
     return sum(content.text == text for content, text in found)
 
 
-def _round(thinking: str, notes: str, *calls: tuple[str, dict[str, Any]]) -> str:
+def _round(thinking: str, notes: str, *calls: tuple[str, dict[str, Any]], show: Sequence[str] = ()) -> str:
     said = "".join(
         _decision(
             {
                 "action": "call_tool",
                 "notes": "" if n else notes,
                 "tool_call": {"tool_id": tool, "params": params},
+                **({"show_artifacts": [*show]} if show and not n else {}),
             }
         )
         for n, (tool, params) in enumerate(calls)

@@ -62,6 +62,7 @@ def rows() -> list[Row]:
                 wide=wide,
                 goal=goal,
             ),
+            journal(shape, scripts, shipped, wide=wide),
         ]
         if not wide:
             found += hours(scripts, shipped)
@@ -130,6 +131,23 @@ def policy(
         goal=goal,
         note=f"${ours / len(played):.2f} a conversation, all {FACTS * len(scripts)} facts read by path; over {', over '.join(told)}; "
         f"{_told(played)}",
+    )
+
+
+def journal(shape: str, scripts: Sequence[Script], shipped: Sequence[Played], *, wide: bool) -> Row:
+    """Return the price of the same conversations in the layout `journal`, over ours in the timeline."""
+    older = [play(script, wide=wide, layout="journal") for script in scripts]
+    check_facts(older)
+    theirs, ours = _sum([one.bill for one in older]), _sum([one.bill for one in shipped])
+    return Row(
+        metric=f"cost_journal_x_timeline_{shape}",
+        value=_ratio(theirs.dollars, ours.dollars),
+        unit="x",
+        peers={"timeline": 1.0},
+        note=f"${theirs.dollars / len(older):.2f} a conversation, ${ours.dollars / len(shipped):.2f} in the timeline; "
+        f"{theirs.requests} requests, {ours.requests} in the timeline; "
+        f"{theirs.prompt / theirs.requests:.0f} tokens a request, {ours.prompt / ours.requests:.0f} in the timeline; "
+        f"{_share(theirs)}, {ours.read_share:.1%} in the timeline",
     )
 
 

@@ -78,6 +78,7 @@ LISTED = (
         for what in ("full_policy", "held_out", "all_gaps_cold")
         for shape in SHAPES
     ),
+    *(f"cost_journal_x_timeline_{shape}" for shape in SHAPES),
     "cost_hour_x_five_minutes",
     "cost_hour_x_five_minutes_slow",
     *(f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)),

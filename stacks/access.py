@@ -124,7 +124,7 @@ _ASKS: Final = (
 
 _EMBEDS: Final = _right("bedrock", "InvokeModel", "embedding model")
 _REMEMBERS: Final = (_right("s3vectors", "CreateIndex PutVectors", "memory"), _EMBEDS)
-"""For roles of the loop that carry out the effects of a turn's end, in which its compactions are remembered, too."""
+"""For roles that carry out the effects of a turn's end, in which its compactions are remembered, too."""
 _RECALLS: Final = (
     # A query that filters, or returns what is stored beside the vectors, needs both.
     _right("s3vectors", "QueryVectors GetVectors", "memory"),
@@ -174,9 +174,11 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         ),
         _right("dynamodb", "Query", "users", "USER#*", "RATED#*"),
         _right("dynamodb", "Query", "feedback", "FEEDBACK#*"),
-        # What a conversation's log names, and its segments. A client posts files with a signature of this role.
-        *_objects(reads="att out seg", writes="quarantine"),
+        # What a conversation's log names, and its segments; the long texts of an import. A client posts files with a
+        # signature of this role.
+        *_objects(reads="att out seg", writes="att quarantine"),
         _right("lambda", "InvokeFunction", "eraser"),
+        *_REMEMBERS,  # the turns of an import
         _POSTS,
         _TELLS,
     ),

@@ -57,6 +57,7 @@ def loop_environment(
         max_actions_per_round=stage.max_actions_per_round,
         protocol=stage.protocol,
         agent_version=stage.agent_version,
+        context_layout=stage.context_layout,
         cache_ttl_s=stage.cache_ttl_s,
         keep_recent_turns=stage.keep_recent_turns,
         keep_intact_turns=stage.keep_intact_turns,

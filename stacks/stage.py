@@ -42,6 +42,7 @@ _WORDS: Mapping[str, Collection[str]] = {
     "workspace": get_args(WorkspaceMode),
     "protocol": ("strict", "tolerant"),
     "agent_version": ("v2", "v3"),
+    "context_layout": ("timeline", "journal"),
     "inspect": get_args(Inspect),
     "memory": ("embedded", "s3_vectors"),
     "av": get_args(AvScan),
@@ -94,6 +95,7 @@ class Stage:
     max_actions_per_round: int = 8
     protocol: str = "strict"
     agent_version: str = "v3"
+    context_layout: str = "timeline"
     inspect: str = "owner"
     context_max_tokens: int = 80_000
     context_window_tokens: int = 200_000

@@ -121,6 +121,32 @@ UPLOADS = {
     "ooxml_external": "a document that fetches something from outside; links to follow by hand are no such thing",
     "ooxml_document_type": "a document whose XML declares a document type",
 }
+OF_IMPORTS = (
+    "As the `code` of a refusal of [an import](../how-to/move-conversations-in.md), besides those of every request. Nothing was "
+    "written; the message names the document, the place in it, and the reason."
+)
+IMPORTS = {
+    "import_unfinished": "the conversation is being imported, and is not whole yet: whatever else is asked of it has to wait, but not a deletion",
+    "conversation_exists": "there is a conversation of this name already: choose another one",
+    "another_import": "the conversation was begun by an import of other documents, or by a release that reads them otherwise",
+    "import_too_large": "packed or unpacked, the documents have more bytes than one import may have",
+    "import_too_many_files": "an import names more than 500 uploads",
+    "import_empty": "there are no documents, or no turn in them",
+    "import_not_json": "a document is not JSON, or of values that JSON has not",
+    "import_unknown_document": "it has the fields of no document that an export has",
+    "import_document_twice": "two documents are the timeline's, the pool's, or the same turn's",
+    "import_bad_turn": "a turn's id is not of the form of one",
+    "import_bad_block": "a block is no object, or has no type",
+    "import_bad_value": "a field has not the form that it needs",
+    "import_bad_hash": "a body is not named by a SHA-256",
+    "import_bad_base64": "bytes in a document are not Base64",
+    "import_bad_rows": "the batches of a turn do not fit together as those of a log do",
+    "import_too_deep": "a value has too many levels",
+    "import_inconsistent": "no log can be read of what the documents say together",
+    "import_not_packed": "`packed` is no JSON array in gzip and Base64, or there are `documents` as well",
+    "import_nothing": "`stepline import`: there are no documents at the path, or none of this conversation",
+    "import_several": "`stepline import`: the archive has several conversations, and none is named",
+}
 TERMINAL = {
     "context_limit": "the conversation does not fit into the model's window",
     "model_refused": "the provider refuses the request for good: credentials, billing, an unknown model",
@@ -135,6 +161,7 @@ TERMINAL = {
     "step_timeout": "a step ran out of time, and so did its retries",
     "step_failed": "a step failed in any other way, and so did its retries",
     "hook_failed": "the bundle's `pre_run_hook` raised an error, which the function's log has",
+    "imported_open": "the turn had not ended when it was exported, and an import ended it",
     "execution_lost": "the turn was taken over three times and its execution ended again",
     "limit_tokens": "a budget of tokens was used up before the round; `retry_after_s` says when it begins again",
     "limit_usd": "a budget of dollars was used up before the round; `retry_after_s` says when it begins again",
@@ -448,6 +475,7 @@ def render() -> str:
                 EVENT_SOURCE,
             ),
             *_group("Uploads", OF_UPLOADS, UPLOADS),
+            *_group("Imports", OF_IMPORTS, IMPORTS),
             *_group(
                 "How a turn fails",
                 "In the terminal event [`chat.error`](events.md). The prompt stays in the conversation; a client offers to send "

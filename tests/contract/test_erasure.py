@@ -17,14 +17,16 @@ from stepline.ingress.delete import delete_conversation, redo_deletion
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import HUSK_S, apply_tombstones, erase, erase_pending
 from stepline.log.journal import Draft, Journal
-from stepline.model.batch import EMPTY, Batch
-from stepline.model.entry import Deleted, Dropped, Reopened
+from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.entry import Deleted, Dropped, Entry, Importing, Owner, Reopened
 from stepline.model.ids import Lane, person, utc
 from stepline.model.memory_row import MemoryRow, MemoryScope
-from stepline.ports.log import Occupied
+from stepline.ports.log import IMPORT, Occupied, Written
 from stepline.ports.memory_index import MemoryQuery
 from stepline.ports.tenancy.erasure import Erasure, Tombstone
 from tests.contract.kept_things import OWNER, everything, fill_conversation, ports_of
+
+LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 
 @pytest.fixture
@@ -146,6 +148,30 @@ def test_nothing_is_put_behind_a_deletion(ports: Ports, versioned: Any, lane: La
         "conversation_deleted"
     )
     assert refused(lambda: say(ports, lane, "m-9")) == "conversation_deleted"
+
+
+@pytest.mark.parametrize("passes", [0, 1, 2])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_batch_of_an_import_is_refused_for_ever_whatever_its_time_is(
+    ports: Ports, versioned: Any, lane: Lane, n: int, passes: int
+) -> None:
+    """Its time is that of a document, so an erasure leaves no husk in the places of older ones."""
+    for number in (1, 2, 3):
+        assert ports.log.put(lane, imported(number)) == Written()
+    delete_conversation(ports, lane, OWNER)
+    for _ in range(passes):
+        erase(ports, erasure_of(ports), stone(ports, lane))
+        ports.clock.pause(HUSK_S)
+    late = replace(imported(n), by="a pass that was suspended")
+    assert refused(lambda: ports.log.put(lane, late)) == "conversation_deleted"
+
+
+def imported(n: int) -> Batch:
+    """Return batch n of an import that never ends."""
+    begun = Importing(digest="a" * 64, at=LONG_AGO)
+    entries: tuple[Entry, ...] = (Owner(user=OWNER), begun) if n == 1 else ()
+    state = State(owner=OWNER, importing=1)
+    return Batch(n=n, by="import", at=LONG_AGO, step=IMPORT, entries=entries, state=state)
 
 
 @pytest.mark.parametrize("passes", [0, 1, 2])

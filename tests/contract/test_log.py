@@ -224,6 +224,14 @@ def test_conversations_are_the_users_own_newest_first(log, lane):
     assert [found.title for found in log.conversations("acme", "docs", user)] == ["new", "old"]
 
 
+def test_a_row_may_be_listed_before_there_is_a_batch_and_takes_the_place_of_none(log, lane):
+    log.project(make_listing(lane, 0, title="to come"))
+    assert log.listing(lane).title == "to come"
+    log.project(make_listing(lane, 1, title="here"))
+    log.project(make_listing(lane, 0, title="to come"))
+    assert log.listing(lane).title == "here"
+
+
 def test_the_listing_and_the_open_mark_do_not_disturb_each_other(log, lane):
     listing = make_listing(lane, 2)
     log.put(lane, make_batch(1), marks_open=True)

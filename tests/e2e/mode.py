@@ -17,6 +17,8 @@ MODE = "EXEC_RUNTIME_MODE"
 MULTI_ACTION = "AI_REACT_AGENT_MULTI_ACTION"
 CONTEXT_TOKENS = "AI_REACT_CONTEXT_MAX_TOKENS"
 VERSION = "AI_REACT_AGENT_VERSION"
+LAYOUT = "AI_REACT_CONTEXT_LAYOUT"
+ROUNDS = "AI_REACT_MAX_ITERATIONS"
 WORKSPACE = "AI_REACT_WORKSPACE"
 PROVIDER = "STEPLINE_MODEL_PROVIDER"
 APPROVALS = "STEPLINE_APPROVALS"
@@ -109,6 +111,16 @@ def agent_version(stage, version: str) -> Iterator[None]:
     with ExitStack() as entered:
         for name in LOOP:
             entered.enter_context(_configured(stage, name, {VERSION: version}))
+        yield
+
+
+@contextmanager
+def context_layout(stage, layout: str, *, max_iterations: int = 15) -> Iterator[None]:
+    """Let rounds of the stage ask in a layout, and a turn have so many of them."""
+    chosen = {LAYOUT: layout, ROUNDS: str(max_iterations)}
+    with ExitStack() as entered:
+        for name in LOOP:
+            entered.enter_context(_configured(stage, name, chosen))
         yield
 
 

@@ -29,6 +29,30 @@ SENT: Final = Attachment(
     filename="b.csv", mime="text/csv", size_bytes=len(CSV), sha256=hashlib.sha256(CSV).hexdigest()
 )
 FILE: Final = {"filename": "a.txt", "size_bytes": 3, "sha256": "0" * 64}
+DOCUMENT: Final = {
+    "turn_id": "turn_20200101T000000_abcdef",
+    "ts": "2020-01-01T00:00:00.000Z",
+    "end_ts": "2020-01-01T00:01:00.000Z",
+    "blocks": [
+        {
+            "type": "user.prompt",
+            "author": "user",
+            "ts": "2020-01-01T00:00:00.000Z",
+            "turn_id": "turn_20200101T000000_abcdef",
+            "path": "ar:turn_20200101T000000_abcdef.user.prompt",
+            "text": "question",
+        },
+        {
+            "type": "assistant.completion",
+            "author": "assistant",
+            "ts": "2020-01-01T00:01:00.000Z",
+            "turn_id": "turn_20200101T000000_abcdef",
+            "path": "ar:turn_20200101T000000_abcdef.assistant.completion",
+            "text": "answer",
+        },
+    ],
+}
+"""A turn of a conversation that is to be imported."""
 WRITTEN: Final = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"}
 
 
@@ -84,7 +108,8 @@ class Row(NamedTuple):
     `behind` is the endpoint that is asked before: without that there is nothing to ask for.
 
     `own`: everybody at the place is answered with what is their own. `next` is the place of a cursor in the answer, for the query's
-    `after`. `founds`: it begins what is not there. `destroys`: what it was asked of is gone.
+    `after`. `founds`: it begins what is not there, and is refused with the code `taken` for what is. `destroys`: what it was
+    asked of is gone.
     """
 
     may: May
@@ -93,13 +118,14 @@ class Row(NamedTuple):
     own: bool = False
     next: str = ""
     founds: bool = False
+    taken: str = ""
     destroys: bool = False
     behind: str = ""
 
     @property
     def spoils(self) -> bool:
         """The request needs a world of its own."""
-        return self.destroys or bool(self.behind)
+        return self.destroys or bool(self.behind) or bool(self.taken)
 
 
 OWNED: Final = Row(owner)
@@ -148,6 +174,7 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "begin_upload": Row(owner, body=lambda _: FILE, founds=True),
     "get_upload": OWNED,
+    "move_in": Row(owner, body=lambda _: {"documents": [DOCUMENT]}, founds=True, taken="conversation_exists"),
     "list_files": Row(owner, query=lambda it: {"turn": it.turn}),
     "create_link": Row(owner, body=lambda it: {"path": it.file}),
     "read_resource": Row(owner, body=lambda it: {"rn": it.rn}),

@@ -56,8 +56,8 @@ def answers(
 ) -> list[Any]:
     """Return the answer on a stage where the owner has spoken, and on one where she has not."""
     row = row_of(endpoint)
-    if row.destroys and (
-        row.own or administers(stranger, endpoint, asked)
+    if row.taken or (
+        row.destroys and (row.own or administers(stranger, endpoint, asked))
     ):  # others are refused, and destroy nothing
         worlds = [make_world(own=own, spoken=spoken) for spoken in (True, False)]
     else:
@@ -107,7 +107,9 @@ def test_no_role_takes_away_what_is_ones_own(endpoint: Endpoint, caller: Strange
     row = row_of(endpoint)
     world = make_world() if row.destroys else kept("owned", behind=row.behind)
     answer = ask(world.caller(caller), endpoint, world.names)
-    if row_of(endpoint).own or may(caller, endpoint, world.names):
+    if row.taken and may(caller, endpoint, world.names):
+        assert (answer.status, answer.code) == (409, row.taken)
+    elif row_of(endpoint).own or may(caller, endpoint, world.names):
         assert answer.status < 400, answer.body
     else:
         assert (answer.status, answer.code) == (404, "not_found")

@@ -31,13 +31,13 @@ def test_the_bucket_is_encrypted_and_deleted_with_its_stage_but_kept_in_prod(bed
         assert (bucket["DeletionPolicy"], bucket["UpdateReplacePolicy"]) == (policy, policy)
 
 
-def test_those_who_end_a_turn_put_those_who_search_query_and_the_eraser_deletes(bedrock):
+def test_those_who_end_or_import_turns_put_those_who_search_query_and_the_eraser_deletes(bedrock):
     puts = [f"bedrock:InvokeModel → {MODEL}", f"s3vectors:CreateIndex s3vectors:PutVectors → {INDEXES}"]
     queries = [f"bedrock:InvokeModel → {MODEL}", f"s3vectors:GetVectors s3vectors:QueryVectors → {INDEXES}"]
     forgets = [f"s3vectors:DeleteVectors s3vectors:GetVectors s3vectors:ListVectors → {INDEXES}"]
     assert of_memory(bedrock) == {
         "EraserRole": forgets,
-        **dict.fromkeys(("CloseRole", "SweeperRole"), puts),
+        **dict.fromkeys(("ApiRole", "CloseRole", "SweeperRole"), puts),
         **dict.fromkeys(("ActRole", "SearchRole"), queries),
     }
 

@@ -46,6 +46,7 @@ def test_a_stage_says_how_many_actions_a_round_may_take_and_how_strictly_it_is_r
 def test_a_stage_says_which_agent_answers_and_how_long_its_context_may_be():
     stage = read(
         agent_version="v2",
+        context_layout="journal",
         context_max_tokens="60000",
         context_window_tokens="100000",
         cache_ttl_s="0",
@@ -58,10 +59,13 @@ def test_a_stage_says_which_agent_answers_and_how_long_its_context_may_be():
         60_000,
         100_000,
     )
+    assert stage.context_layout == "journal"
     assert (stage.cache_ttl_s, stage.keep_recent_turns, stage.keep_intact_turns) == (0, 9, 3)
     assert stage.cache_minimum_tokens == {"some-model": 7}
     with pytest.raises(ValueError, match="agent_version"):
         read(agent_version="v1")
+    with pytest.raises(ValueError, match="context_layout"):
+        read(context_layout="digest")
 
 
 @pytest.mark.parametrize(

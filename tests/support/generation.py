@@ -42,9 +42,9 @@ def answered(text: str, **fields: Any) -> str:
     return said(answer_of(text, **fields))
 
 
-def called(tool_id: str, params: dict[str, Any] | None = None, *, notes: str = "") -> str:
-    """Return a generation that calls a tool."""
-    return call_tool(tool_id, params, notes=notes).text
+def called(tool_id: str, params: dict[str, Any] | None = None, *, notes: str = "", **staged: Any) -> str:
+    """Return a generation that calls a tool; `staged` is what it wants to see in full."""
+    return call_tool(tool_id, params, notes=notes, **staged).text
 
 
 def coded(code: str, *filenames: str, notes: str = "", **params: Any) -> str:

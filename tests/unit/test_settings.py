@@ -18,6 +18,7 @@ OTHER_VALUES = {
     "multi_action": ("yes", "safe_fanout"),
     "protocol": ("tolerant", "tolerant"),
     "agent_version": ("v2", "v2"),
+    "context_layout": ("journal", "journal"),
     "prices": ('{"aws": {"post": 1.5}}', {"aws": {"post": 1.5}}),
     "limits": ('{"user": {"usd_day": 2.5}}', {"user": Limits(usd_day=2.5)}),
     "inspect": ("none", "none"),

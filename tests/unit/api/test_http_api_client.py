@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -65,7 +66,8 @@ def api(router: Recorded) -> Iterator[HttpApi]:
 
 def ask(api: HttpApi, endpoint: Endpoint, world: World) -> Any:
     """Call the method of an endpoint with names that are there, and a good query and body."""
-    row, known = row_of(endpoint), values(endpoint, world.names)
+    row, names = row_of(endpoint), world.names
+    known = values(endpoint, replace(names, conversation="a-new-one") if row.taken else names)
     named: dict[str, Any] = {one: known[one] for one in NAME.findall(endpoint.path)}
     if endpoint.body:
         named["body"] = msgspec.convert(row.body(world.names), endpoint.body)

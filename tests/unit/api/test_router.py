@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from stepline.api.endpoint import Call, Closed, Endpoint, Redirect, Services
+from stepline.api.endpoint import BODY_MAX_BYTES, Call, Closed, Endpoint, Redirect, Services
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import codes_of, render_openapi
-from stepline.api.router import ANSWER_MAX_BYTES, BODY_MAX_BYTES, Answer, Request, Router
+from stepline.api.router import ANSWER_MAX_BYTES, Answer, Request, Router
 from stepline.errors import BusyError, ContextLimit, LimitError, NotFoundError
 from stepline.ports.channel import Principal
 

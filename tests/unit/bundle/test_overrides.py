@@ -6,6 +6,7 @@ from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.overrides import (
     CACHE_TTL,
     CONTEXT_CAP,
+    LAYOUT,
     MULTI_ACTION,
     ROUND_CAP,
     VERSION,
@@ -40,6 +41,7 @@ PLACES = {
         "ai.react.react_agent_multiaction",
     ),
     VERSION: ("config.react.agent_version", "react.agent_version", "ai.react.react_agent_version"),
+    LAYOUT: ("config.react.context.layout", "react.context.layout", "ai.react.context.layout"),
     WITHHELD: ("config.events.withhold", "events.withhold", "events.withhold"),
 }
 """The places of each value, strongest first; the last one is in the assembly, the others are in the properties."""
@@ -50,6 +52,7 @@ TWO = {
     CACHE_TTL: (0, 600),
     MULTI_ACTION: ("read_write_search", "safe_fanout"),
     VERSION: ("v2", "v3"),
+    LAYOUT: ("journal", "timeline"),
 }
 CAPS = {ROUND_CAP: 15, CONTEXT_CAP: 80_000}
 ODD_CAPS = ("many", 2.5, True, [3])
@@ -59,6 +62,7 @@ ODD = {
     CACHE_TTL: (*ODD_CAPS, -1),
     MULTI_ACTION: ("some", "", 2, 1.0, ["on"]),
     VERSION: ("v1", "", 2, ["v2"]),
+    LAYOUT: ("digest", "", 2, ["journal"]),
     WITHHELD: (USAGE, [USAGE, "acounting.usage"], ["chat"], [7], {USAGE: True}),
 }
 

@@ -25,6 +25,7 @@ def listed_codes() -> set[str]:
         errors.CLIENT,
         errors.EVENT_SOURCE,
         errors.UPLOADS,
+        errors.IMPORTS,
         errors.TERMINAL,
         errors.AUTHORIZER,
         errors.MODEL_SERVICE,

@@ -16,6 +16,8 @@ from stepline.model.entry import (
     Deferred,
     Deleted,
     Dropped,
+    Imported,
+    Importing,
     Inbound,
     Listed,
     Opened,
@@ -153,6 +155,8 @@ entries = st.one_of(
         citations=citations,
     ),
     st.builds(Started, call_id=texts, deadline=texts),
+    st.builds(Importing, digest=texts, at=times, files=texts),
+    st.builds(Imported, digest=texts, at=times),
     st.builds(
         Resulted,
         call_id=texts,

@@ -16,7 +16,7 @@ from stepline.context.request import digest_request
 from stepline.errors import ContextLimit, DependencyError, ModelRefused, NotFoundError
 from stepline.ingress.approval_answer import Answer, answer_request
 from stepline.inspection.request_view import read_request
-from stepline.inspection.sent_request import read_system, read_upto, render_sent
+from stepline.inspection.sent_request import read_staged, read_system, read_upto, render_sent
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.model.block import Body
@@ -49,8 +49,9 @@ def rendered_again(conversation: Conversation, asked: Sequence[ModelRequest]) ->
     for n in decided(conversation):
         batches = read_upto(journal, n)
         timeline = Timeline.empty(LANE).extended(batches[: batches[-1].state.rendered])
-        system = read_system(conversation.ports.artifacts, LANE, batches)
-        again = render_sent(timeline, batches[-1], system=system)
+        artifacts = conversation.ports.artifacts
+        system, staged = read_system(artifacts, LANE, batches), read_staged(artifacts, LANE, batches[-1])
+        again = render_sent(timeline, batches[-1], system=system, staged=staged)
         assert again.equal
         assert again.request == bare(sent[again.sent.digest])
         found.append(again.request)

@@ -244,6 +244,7 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         stored_bytes=10**15,
         deleted=large,
         unremembered=large,
+        importing=large,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

@@ -72,10 +72,13 @@ function decided(entry: Entry): readonly string[] {
     const why = oneLine(`${text(declined, "category")} ${text(declined, "explanation")}`.trim());
     taken = w.declined(line(entry, "model"), why);
   }
+  const skills = ((entry.show_skills ?? []) as readonly string[]).map((skill) => `sk:${skill}`);
+  const staged = [...((entry.show_artifacts ?? []) as readonly string[]), ...skills];
   const tokens = usage ? w.tokens(promptTokens(usage), number(usage, "output_tokens")) : "";
   return [
     `${w.round(roundOf(entry))}: ${text(entry, "action")}${taken}${tokens}`,
     ...list(entry, "actions").map((action) => w.call(text(action, "call_id"), text(action, "tool_id"))),
+    ...(staged.length > 0 ? [w.stages(oneLine(staged.join(" ")))] : []),
     ...list(entry, "notices").flatMap((notice) => noticeLines(notice, entry.accepted !== false)),
   ];
 }

@@ -66,7 +66,7 @@ export function requestRows(
 }
 
 function showPiece(part: PartView, piece: PieceView, key: string, before: Placed | null): Shown {
-  const everyTime = part.role === "announce" || part.role === "sources";
+  const everyTime = part.role === "announce" || part.role === "sources" || part.role === "journal";
   const isNew = !everyTime && before !== null && piece.n > before.round.rendered_n;
   return { key, piece, cache: part.cache, isNew, everyTime };
 }
@@ -97,6 +97,7 @@ function describeMark(
   const { marks } = words.request;
   const part = parts[at];
   const last = part?.pieces.at(-1);
+  if (part?.role === "journal") return marks.end;
   if (part?.role !== "timeline" || last === undefined) return marks.system;
   const next = parts[at + 1];
   if (next?.role !== "timeline") return marks.end;

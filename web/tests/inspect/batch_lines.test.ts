@@ -26,6 +26,17 @@ describe.each(NAMES)("the log of the conversation %s", (name) => {
 });
 
 describe("an entry", () => {
+  it("says what the next round shows in full", () => {
+    const entry = {
+      kind: "decision",
+      iteration: 0,
+      action: "call_tool",
+      show_artifacts: ["fi:a.md"],
+      show_skills: ["lab.charts"],
+    };
+    expect(linesOf(entry).map((line) => line.trim())).toEqual(["round 1: call_tool", "stages fi:a.md sk:lab.charts"]);
+  });
+
   it.each<[string, Entry, string]>([
     ["a steer", { kind: "steered", n: 7, finalize: 2 }, "steered by 7: 2 rounds left"],
     ["a stop", { kind: "steered", n: 7 }, "steered by 7: stopped"],

@@ -14,6 +14,7 @@ const WITHHELD = new Set([
   "POST /v1/conversations/{conversation}/uploads",
   "GET /v1/conversations/{conversation}/uploads/{upload}",
   "POST /v1/conversations/{conversation}/file-links",
+  "POST /v1/conversations/{conversation}/import",
   // Limits are for admins; deleting, and taking everything along, is for people.
   "DELETE /v1/conversations/{conversation}",
   "GET /v1/conversations/{conversation}/erasure",

@@ -19,7 +19,7 @@ from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.model.ids import FURTHER_BUNDLE
 from stepline.model.program.execution import Placement, Scope, Strategy, Switch, WorkspaceMode
 from stepline.model.tenancy.limits import Limits
-from stepline.model.version import VERSIONS, AgentVersion
+from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, ContextLayout
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
 
@@ -271,6 +271,12 @@ class Settings(Value):
         "Version of the agent, unless the bundle's properties or the assembly set it. In `v2` a gate names a new conversation before its first round, a round takes one action in every mode, and the instructions differ.",
         choices=VERSIONS,
     )
+    context_layout: ContextLayout = setting(
+        "AI_REACT_CONTEXT_LAYOUT",
+        "timeline",
+        "What a round reads, unless the bundle's properties or the assembly set it: `timeline`, the conversation as it went, or `journal`, the digest of the older decision context. A conversation may change between turns.",
+        choices=CONTEXT_LAYOUTS,
+    )
     context_max_tokens: int = setting(
         "AI_REACT_CONTEXT_MAX_TOKENS",
         80_000,
@@ -333,12 +339,12 @@ class Settings(Value):
     bundle_props: Mapping[str, Any] = setting(
         "STEPLINE_BUNDLE_PROPS",
         {},
-        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn; `multi_action` and `context.max_tokens` at the same places bound a round and its request, `cache_ttl_seconds` is how long the provider keeps a prompt, `agent_version` is the agent's, and `events.withhold` lists client events that do not leave.",
+        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn; `multi_action` and `context.max_tokens` at the same places bound a round and its request, `cache_ttl_seconds` is how long the provider keeps a prompt, `agent_version` is the agent's, `context.layout` is what a round reads, and `events.withhold` lists client events that do not leave.",
     )
     assembly: Mapping[str, Any] = setting(
         "STEPLINE_ASSEMBLY",
         {},
-        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, `ai.react.react_agent_multiaction` bounds a round and `ai.react.context.max_tokens` its request, `ai.react.cache_ttl_seconds` is how long the provider keeps a prompt, `ai.react.react_agent_version` is the agent's, all after the properties; `events.withhold` adds to theirs.",
+        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, `ai.react.react_agent_multiaction` bounds a round and `ai.react.context.max_tokens` its request, `ai.react.cache_ttl_seconds` is how long the provider keeps a prompt, `ai.react.react_agent_version` is the agent's, `ai.react.context.layout` is what a round reads, all after the properties; `events.withhold` adds to theirs.",
     )
     turn_deadline_s: int = setting(
         "STEPLINE_TURN_DEADLINE_S",

@@ -93,10 +93,22 @@ class Decision:
         return "\n".join([tagged(THINKING.name, self.thinking), *decided])
 
 
-def call_tool(tool_id: str, params: Mapping[str, Any] | None = None, *, notes: str = "") -> Decision:
-    """Return the decision to call a tool. `notes` are what the agent says to the user meanwhile."""
+def call_tool(
+    tool_id: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    notes: str = "",
+    show_artifacts: Sequence[str] = (),
+    show_skills: Sequence[str] = (),
+) -> Decision:
+    """Return the decision to call a tool. `notes` are what the agent says to the user meanwhile.
+
+    In the layout `journal` the next round shows artifacts, by path, and skills in full.
+    """
     call = {"tool_id": tool_id, "params": dict(params or {})}
-    return Decision(({"action": "call_tool", "notes": notes, "tool_call": call},))
+    staged = {"show_artifacts": list(show_artifacts), "show_skills": list(show_skills)}
+    shown = {name: named for name, named in staged.items() if named}
+    return Decision(({"action": "call_tool", "notes": notes, "tool_call": call, **shown},))
 
 
 def answer(text: str, *, followups: Sequence[str] = ()) -> Decision:

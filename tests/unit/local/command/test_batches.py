@@ -26,6 +26,8 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Imported,
+    Importing,
     Inbound,
     Listed,
     Opened,
@@ -86,8 +88,15 @@ ENTRIES = [
             started_at=AT,
             actions=(Action(call_id="tc_1", tool_id="react.read", params={}),),
             notices=(Notice(code="odd", message="careful"),),
+            show_artifacts=("fi:a.md",),
+            show_skills=("lab.charts",),
         ),
-        ["round 0: call_tool", "  call tc_1 react.read", "  notice odd: careful"],
+        [
+            "round 0: call_tool",
+            "  call tc_1 react.read",
+            "  stages fi:a.md sk:lab.charts",
+            "  notice odd: careful",
+        ],
     ),
     (
         Resulted(
@@ -106,6 +115,8 @@ ENTRIES = [
         [f"round 1: waits until {AT} (model_overloaded)"],
     ),
     (Started(call_id="tc_2"), ["about to run tc_2"]),
+    (Importing(digest="ab" * 32, at=AT, files=""), ["import abababababab begins"]),
+    (Imported(digest="ab" * 32, at=AT), ["import abababababab is whole"]),
     (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back, something new came in"]),
     (Dropped(n=4, reason="nothing_to_steer"), ["dropped 4: nothing_to_steer"]),
     (

@@ -37,6 +37,7 @@ ROUNDS = {
     script.read_and_write: [["read"], ["write"]],
     script.write: [["write"], ["read"]],
     script.read: [["read"]],
+    script.look_closely: [["plan"], ["write"]],
     script.write_sales: [["write"]],
     script.monthly_totals: [["pull"], ["execute_code_python"]],
     script.search: [["web_search"]],

@@ -25,6 +25,9 @@ from tests.unit.protocol.line_count import steps_of
 ELSEWHERE = {
     "generation_truncated",
     "last_round_requires_answer",
+    "staging_invalid",
+    "staging_too_many",
+    "staging_with_answer",
     "answer_kept_from_stream",
     "params_out_of_order",
     "protocol_violation.param_ref_not_visible",

@@ -23,6 +23,9 @@ from stepline.model.ids import Lane, make_lane
 from stepline.ports.channel import Inspect, Principal
 from stepline.timeline.fold import Timeline
 
+BODY_MAX_BYTES: Final = 256 * 1024
+"""The largest body of an endpoint that says nothing else."""
+
 Query_co = TypeVar("Query_co", covariant=True)
 Body_co = TypeVar("Body_co", covariant=True)
 
@@ -119,8 +122,9 @@ class Endpoint:
     """How one method of one path is answered.
 
     `path` is a template, `/v1/conversations/{conversation}`; one name may be `{name+}` for as many parts as there are.
-    `run` returns a value of type `answer`; without one the answer is empty, or a `Redirect` if it `redirects`. `query` is read from texts, `body` from JSON.
-    `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
+    `run` returns a value of type `answer`; without one the answer is empty, or a `Redirect` if it `redirects`. `query` is read from texts, `body` from JSON
+    of at most `body_bytes`.
+    What `founds` takes a new name: no other answer leads there. `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
     the docstring of `run` is the summary. `gives` are the names that its answer has values for, each by its JSON pointer: names
     in paths of other endpoints, and parameters of its own query, for the next page.
     """
@@ -132,12 +136,15 @@ class Endpoint:
     status: HTTPStatus = HTTPStatus.OK
     query: type[Value] = Nothing
     body: type[Value] | None = None
+    body_bytes: int = BODY_MAX_BYTES
     redirects: bool = False
+    founds: bool = False
     codes: Mapping[HTTPStatus, tuple[str, ...]] = field(default_factory=dict)
     gives: Mapping[str, str] = field(default_factory=dict)
 
 
 OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
-    HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted")
+    HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted"),
+    HTTPStatus.CONFLICT: ("import_unfinished",),
 }
-"""The refusals of an endpoint of one conversation: another user's is not found."""
+"""The refusals of an endpoint of one conversation: another user's is not found, and one that moves in is not whole yet."""

@@ -301,7 +301,7 @@ def _given(row: FeedbackRow) -> GivenFeedback:
 
 _OF_TURNS: Final = {
     HTTPStatus.NOT_FOUND: ("not_found", "turn_not_found"),
-    HTTPStatus.CONFLICT: ("turn_open",),
+    HTTPStatus.CONFLICT: ("turn_open", "import_unfinished"),
 }
 _CODES: Final = {
     **_OF_TURNS,

@@ -137,7 +137,7 @@ def _links(endpoint: Endpoint, endpoints: Sequence[Endpoint]) -> Iterator[tuple[
     if page:
         parameters = {f"path.{name}": value for name, value in own.items()} | page
         yield "next_page", {"operationId": endpoint.run.__name__, "parameters": parameters}
-    for other in endpoints:
+    for other in (one for one in endpoints if not one.founds):
         names = NAME.findall(other.path)
         if own.keys() <= set(names) <= own.keys() | values.keys() and values.keys() & set(names):
             parameters = {f"path.{name}": own.get(name) or values[name] for name in names}

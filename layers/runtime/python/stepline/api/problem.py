@@ -48,6 +48,11 @@ _STATUS_OF_CODE: Final = {
     "media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "idempotency_key_reused": HTTPStatus.UNPROCESSABLE_ENTITY,
     "turn_open": HTTPStatus.CONFLICT,
+    "import_unfinished": HTTPStatus.CONFLICT,
+    "conversation_exists": HTTPStatus.CONFLICT,
+    "another_import": HTTPStatus.CONFLICT,
+    "import_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "import_too_many_files": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "not_inspectable": HTTPStatus.FORBIDDEN,
 }
 

@@ -172,6 +172,7 @@ def list_recent(call: Call[RecentQuery, None]) -> RecentList:
                 title=row.title if query.include_titles else "",
             )
             for row in takewhile(lambda row: row.last_at >= since, rows)
+            if not row.importing
         ),
     )
 

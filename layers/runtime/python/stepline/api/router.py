@@ -21,7 +21,6 @@ from stepline.log.owned_tail import conceal_deletion
 from stepline.model.ids import Lane
 from stepline.ports.channel import Principal
 
-BODY_MAX_BYTES: Final = 256 * 1024
 ANSWER_MAX_BYTES: Final = 4 * 1024 * 1024
 """A function's answer has at most 6 MB, in which the body is a text with each quote escaped."""
 JSON: Final = "application/json"
@@ -164,8 +163,8 @@ def _read_query(endpoint: Endpoint, query: Mapping[str, str]) -> Any:
 def _read_body(endpoint: Endpoint, request: Request) -> Any:
     if endpoint.body is None:
         return None
-    if len(request.body) > BODY_MAX_BYTES:
-        raise LimitError(f"a body has at most {BODY_MAX_BYTES} bytes", limit=BODY_MAX_BYTES)
+    if len(request.body) > endpoint.body_bytes:
+        raise LimitError(f"a body has at most {endpoint.body_bytes} bytes", limit=endpoint.body_bytes)
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given != JSON:
         raise InputError(f"a body is {JSON}", code="media_type")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepline.bootstrap.choice import context_rules
 from stepline.bootstrap.runtime_profile import resolve_runtime
-from stepline.bundle.overrides import MULTI_ACTION, VERSION
+from stepline.bundle.overrides import LAYOUT, MULTI_ACTION, VERSION
 from stepline.bundle.property import look_up, read_mapping
 from stepline.loop.approvals.approval_policy import ApprovalPolicy, read_rules
 from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
-from stepline.model.version import AgentVersion
+from stepline.model.version import AgentVersion, ContextLayout
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import PLACEMENTS, Settings, env
 from stepline.tools.context import ReadCaps, fit_read_caps
@@ -45,6 +45,13 @@ def agent_version(settings: Settings) -> AgentVersion:
     """Return the version of the agent's way of working."""
     return VERSION.resolve(
         props=settings.bundle_props, assembly=settings.assembly, setting=settings.agent_version
+    )
+
+
+def context_layout(settings: Settings) -> ContextLayout:
+    """Return the layout of the agent's requests."""
+    return LAYOUT.resolve(
+        props=settings.bundle_props, assembly=settings.assembly, setting=settings.context_layout
     )
 
 

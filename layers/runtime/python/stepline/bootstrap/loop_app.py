@@ -13,6 +13,7 @@ from stepline.adapters.descriptor_file import read_folder
 from stepline.bootstrap.agent_choice import (
     agent_version,
     approvals,
+    context_layout,
     execution_runtime,
     fanout,
     mcp_servers,
@@ -136,6 +137,7 @@ class LoopApp(App):
             fanout=fanout(self.settings),
             strict=self.settings.protocol == "strict",
             version=agent_version(self.settings),
+            layout=context_layout(self.settings),
             remote=RemoteRules(
                 configured=mcp_servers(self.settings, self.descriptors),
                 timeout_s=self.settings.mcp_timeout_s,

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from stepline.bundle.namespaces.namespace_resolver import render_namespaces
 from stepline.bundle.parts import Parts
 from stepline.bundle.skills.skill import Skill
-from stepline.bundle.skills.skill_catalogue import render_catalogue
+from stepline.bundle.skills.skill_catalogue import JOURNAL_HEAD, render_catalogue
 from stepline.bundle.skills.skill_shelf import skill_shelf
-from stepline.bundle.system_prompt import GATE, PREFIX, SUMMARY, load_template, system_prompt
+from stepline.bundle.system_prompt import (
+    GATE,
+    PREFIX,
+    SUMMARY,
+    journal_text,
+    load_template,
+    system_prompt,
+)
 from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution, Summariser
 from stepline.model.base import Value
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, RuntimeProfile
-from stepline.model.version import AgentVersion
+from stepline.model.version import AgentVersion, ContextLayout
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry, Tool
+from stepline.tools.spec import ToolSpec
 
 if TYPE_CHECKING:
     from stepline.tools.mcp.servers import Rebuild, Servers
@@ -48,6 +56,7 @@ def build_agent(
     fanout: FanoutRule = ONE_ACTION,
     strict: bool = True,
     version: AgentVersion = "v3",
+    layout: ContextLayout = "timeline",
     remote: RemoteRules = NO_RULES,
 ) -> Agent:
     """Return the agent of a bundle.
@@ -56,7 +65,7 @@ def build_agent(
     the packages they may import, and `preview_chars` the shown length of a text they write; without a runtime
     the agent has no tool that runs programs. `fanout` limits the actions of a round; `strict` ends a
     generation that does not begin correctly. In `version` v2 a gate names a new conversation, and a round has
-    one action whatever `fanout` says. `remote` is for the bundle's MCP servers.
+    one action whatever `fanout` says. `layout` is that of its requests. `remote` is for the bundle's MCP servers.
 
     Raises:
         InputError: `tool_id_taken`, a tool of the bundle has the id of another one; `mcp_server_invalid`; the errors
@@ -67,16 +76,9 @@ def build_agent(
 
     def made(tools: Sequence[Tool] = ()) -> tuple[str, Registry, Sequence[Skill]]:
         registry = _registry(parts, tools, executes=runtime is not None)
-        system = system_prompt(
-            tools=registry.specs,
-            caps=caps,
-            packages=packages if runtime is not None else None,
-            fanout=rule,
-            version=version,
-        )
         skills = parts.skills({spec.tool_id for spec in registry.specs})
-        lists = (render_namespaces(parts.resolvers), render_catalogue(skills))
-        return system + "".join(f"\n{one}\n" for one in lists if one), registry, skills
+        told = _Told(registry.specs, caps, packages if runtime is not None else None, rule, version)
+        return _system(told, render_namespaces(parts.resolvers), skills, layout), registry, skills
 
     system, registry, skills = made()
     execution = None
@@ -85,6 +87,7 @@ def build_agent(
         execution = Execution(profile=runtime[0], limits=runtime[1], tools=tools, preview_chars=preview_chars)
     return Agent(
         system=system,
+        layout=layout,
         registry=registry,
         caps=caps,
         execution=execution,
@@ -97,6 +100,25 @@ def build_agent(
         summariser=Summariser(summary=load_template(SUMMARY), prefix=load_template(PREFIX)),
         servers=_servers(parts, lambda tools: made(tools)[:2], remote),
     )
+
+
+class _Told(NamedTuple):
+    """The facts that instructions are made of."""
+
+    tools: Sequence[ToolSpec]
+    caps: ReadCaps
+    packages: tuple[str, ...] | None
+    fanout: FanoutRule
+    version: AgentVersion
+
+
+def _system(told: _Told, namespaces: str, skills: Sequence[Skill], layout: ContextLayout) -> str:
+    """Return an agent's system part; in the layout `journal` its blocks are packed into one text."""
+    if layout == "journal":
+        lists = (namespaces, render_catalogue(skills, JOURNAL_HEAD))
+        return journal_text(**told._asdict(), lists=lists).pack()
+    lists = (namespaces, render_catalogue(skills))
+    return system_prompt(**told._asdict()) + "".join(f"\n{one}\n" for one in lists if one)
 
 
 def _servers(parts: Parts, catalogue: Rebuild, remote: RemoteRules) -> Servers | None:

@@ -13,7 +13,7 @@ from stepline.bundle.property import look_up, read_choice, read_texts, read_whol
 from stepline.events.filter import FOLLOWED, EventFilter, EventRule
 from stepline.events.types import ROUTES
 from stepline.model.decision import FANOUT_MODES, FanoutMode
-from stepline.model.version import VERSIONS, AgentVersion
+from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, ContextLayout
 
 T = TypeVar("T")
 
@@ -121,6 +121,15 @@ VERSION: Final[Override[AgentVersion]] = Override(
     default="v3",
 )
 """The version of the agent. Source: docs/concepts/turn.md#two-versions."""
+
+LAYOUT: Final[Override[ContextLayout]] = Override(
+    props=("react.context.layout",),
+    assembly="ai.react.context.layout",
+    setting="AI_REACT_CONTEXT_LAYOUT",
+    read=read_choice({layout: layout for layout in CONTEXT_LAYOUTS}),
+    default="timeline",
+)
+"""The layout of a request. Source: docs/concepts/journal.md."""
 
 WITHHELD: Final[Override[frozenset[str]]] = Override(
     props=("events.withhold",),

@@ -14,12 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from stepline.context.journal.staged import JournalText
 from stepline.model.decision import FanoutMode
-from stepline.model.version import AgentVersion
+from stepline.model.version import AgentVersion, ContextLayout
 from stepline.protocol.decision.fanout import FanoutRule, Strategy, is_listed, may_be_apart
 from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
 from stepline.tools.context import ReadCaps
-from stepline.tools.spec import ToolSpec, render_catalogue
+from stepline.tools.spec import ToolSpec, render_catalogue, split_catalogue
 
 EXECUTION: Final = "execution"
 CITATIONS: Final = "citations"
@@ -28,6 +29,18 @@ TEMPLATES: Final = (
     *(EXECUTION, CITATIONS, "finishing"),
 )
 """The files of `templates/`, in order; an agent gets those that apply to it."""
+IN_JOURNAL: Final = {
+    "decision": "journal_decision",
+    "notes": "journal_notes",
+    "timeline": "journal_read",
+    "paths": "journal_paths",
+}
+"""The files that stand in the place of others in the layout `journal`."""
+WRAPUP: Final = "journal_wrapup"
+"""The block of its last round."""
+COMMON: Final = "[AVAILABLE COMMON TOOLS]"
+INFRASTRUCTURE: Final = "[AVAILABLE INFRASTRUCTURE TOOLS]"
+"""The headings of its two lists of tools: those of the task, and the runtime's own."""
 
 GATE: Final = "gate"
 """The instructions of the gate stage."""
@@ -59,7 +72,44 @@ def system_prompt(
     fanout: FanoutRule | None = None,
     version: AgentVersion = "v3",
 ) -> str:
-    """Return the complete instructions, followed by the catalogue of the tools.
+    """Return the complete instructions, followed by the catalogue of the tools; see `instructions`."""
+    body = instructions(tools=tools, caps=caps, packages=packages, fanout=fanout, version=version)
+    return f"{body}\n{render_catalogue(tools).strip()}\n"
+
+
+def journal_text(
+    *,
+    tools: Sequence[ToolSpec],
+    caps: ReadCaps,
+    packages: Sequence[str] | None = None,
+    fanout: FanoutRule | None = None,
+    version: AgentVersion = "v3",
+    lists: Sequence[str] = (),
+) -> JournalText:
+    """Return the system part of the layout `journal` in its blocks; `lists` follow those of the tools. See `instructions`."""
+    own = instructions(
+        tools=tools, caps=caps, packages=packages, fanout=fanout, version=version, layout="journal"
+    )
+    common, infrastructure = split_catalogue(tools)
+    blocks = (f"{INFRASTRUCTURE}\n{infrastructure}", *(one for one in lists if one))
+    return JournalText(
+        instructions=own,
+        tools=f"{COMMON}\n{common}\n",
+        catalogue="\n".join(f"{block.strip()}\n" for block in blocks),
+        wrapup=load_template(WRAPUP),
+    )
+
+
+def instructions(
+    *,
+    tools: Sequence[ToolSpec],
+    caps: ReadCaps,
+    packages: Sequence[str] | None = None,
+    fanout: FanoutRule | None = None,
+    version: AgentVersion = "v3",
+    layout: ContextLayout = "timeline",
+) -> str:
+    """Return the instructions without catalogues.
 
     `packages` are those that programs may import, in a fixed order; None for an agent that runs no programs.
     `fanout` limits a round; without it, and always in version `v2`, a round takes one action.
@@ -72,7 +122,10 @@ def system_prompt(
         *([] if packages is not None else [EXECUTION]),
         *([] if any(spec.tool_id.startswith(SEARCH) for spec in tools) else [CITATIONS]),
     }
-    body = "\n".join(load_template(name) for name in TEMPLATES if name not in unused)
+    names = [name for name in TEMPLATES if name not in unused]
+    if layout == "journal":
+        names = [IN_JOURNAL.get(name, name) for name in names]
+    body = "\n".join(load_template(name) for name in names)
     if several:
         assert fanout is not None
         fit = load_template(_FITS[fanout.mode]).strip("\n")
@@ -85,11 +138,22 @@ def system_prompt(
         ("{max_chars}", caps.max_chars),
         ("{max_tokens}", caps.max_tokens),
         ("{max_bytes}", caps.max_bytes),
-        ("{preview_chars}", RESULT_PREVIEW_CHARS),
+        *_previews(layout),
         ("{packages}", ", ".join(packages or ()) or "none"),
+        ("{record}", layout),
     ):
         body = body.replace(field, str(value))
-    return f"{body}\n{render_catalogue(tools).strip()}\n"
+    return body
+
+
+def _previews(layout: ContextLayout) -> tuple[tuple[str, int], ...]:
+    """Return the characters that a request shows of results, by their fields."""
+    if layout == "timeline":
+        return (("{preview_chars}", RESULT_PREVIEW_CHARS),)
+    from stepline.context.journal.turn_course import DETAILS  # noqa: PLC0415 - most agents have the other layout
+
+    whole = DETAILS[0]
+    return (("{preview_chars}", whole.preview_chars), ("{read_chars}", whole.read_chars))
 
 
 def render_kinds(tools: Sequence[ToolSpec]) -> str:

@@ -132,13 +132,41 @@ def announce(
     saved: Saved | None = None,
     extra: Sequence[str] = (),
 ) -> str:
-    """Return the announce of a round of the current turn, in the timeline's layout.
+    """Return the announce of a round of the current turn, in the timeline's layout; see `gather_facts`."""
+    return render_announce(
+        gather_facts(
+            timeline,
+            now=now,
+            iteration=iteration,
+            max_iterations=max_iterations,
+            last_round=last_round,
+            finalize=finalize,
+            finalize_tools=finalize_tools,
+            saved=saved,
+            extra=extra,
+        )
+    )
+
+
+def gather_facts(
+    timeline: Timeline,
+    *,
+    now: datetime,
+    iteration: int,
+    max_iterations: int,
+    last_round: bool,
+    finalize: int = 0,
+    finalize_tools: tuple[str, ...] = (),
+    saved: Saved | None = None,
+    extra: Sequence[str] = (),
+) -> Announced:
+    """Return the facts of a round of the current turn.
 
     `max_iterations` are the rounds without credits, `saved` is the project's newest version, if it has a history.
     """
     turn = timeline.current
     since = datetime.fromisoformat(turn.started_at) if turn else now
-    facts = Announced(
+    return Announced(
         now=utc(now),
         turn=turn.id if turn else "",
         iteration=iteration,
@@ -157,7 +185,6 @@ def announce(
         workspace=_find_workspace(timeline, turn.id if turn else "", saved),
         extra=tuple(extra),
     )
-    return render_announce(facts)
 
 
 def _opinions(timeline: Timeline, keys: Iterable[str]) -> tuple[Opinion, ...]:
@@ -195,13 +222,13 @@ def render_announce(facts: Announced) -> str:
     """Return the announce: budget, finalize, time, open plans, events of this turn, workspace, feedback, constraints."""
     sections = [
         _budget(facts),
-        _finalize(facts),
+        render_finalize(facts),
         _time(facts),
-        _plans(facts),
+        render_plans(facts),
         _events(facts.events),
-        _workspace(facts),
+        render_workspace(facts),
         _feedback(facts),
-        _constraints(facts.extra),
+        render_constraints(facts.extra),
     ]
     return "\n".join([_fit(section) for section in sections if section]) + "\n"
 
@@ -231,7 +258,8 @@ def _budget(facts: Announced) -> str:
     )
 
 
-def _finalize(facts: Announced) -> str:
+def render_finalize(facts: Announced) -> str:
+    """Return what a steer has left of the turn; "" if it is not bounded."""
     if not facts.finalize:
         return ""
     tools = facts.finalize_tools if facts.finalize > 1 else ()
@@ -257,7 +285,8 @@ def shown_plans(plans: Iterable[Plan]) -> list[Plan]:
     return [*current, *found[-(PLANS_SHOWN - len(current)) :]]
 
 
-def _plans(facts: Announced) -> str:
+def render_plans(facts: Announced) -> str:
+    """Return the open plans, one changed in this turn with all its steps."""
     shown = shown_plans(facts.plans)
     if not shown:
         return "[OPEN PLANS]\n- plans: none"
@@ -302,7 +331,8 @@ def _event(event: Event) -> str:
     return f"\n{INDENT}{INDENT}".join(rows)
 
 
-def _workspace(facts: Announced) -> str:
+def render_workspace(facts: Announced) -> str:
+    """Return the workspace of the open turn; "" if nothing is known of one."""
     found = facts.workspace
     if found is None:
         return ""
@@ -379,7 +409,8 @@ def _opinion(opinion: Opinion) -> str:
     )
 
 
-def _constraints(extra: Sequence[str]) -> str:
+def render_constraints(extra: Sequence[str]) -> str:
+    """Return the lines of the bundle's code; "" without any."""
     if not extra:
         return ""
     lines = [f"{INDENT}- {clip(line, CONSTRAINT_CHARS)}" for line in extra[:CONSTRAINTS_SHOWN]]

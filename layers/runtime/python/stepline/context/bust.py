@@ -11,6 +11,7 @@ from typing import Final
 from stepline.context.rules import ContextRules
 from stepline.model.ids import utc
 from stepline.model.usage import Bust, BustReason, Usage
+from stepline.model.version import ContextLayout
 from stepline.timeline.fold import Timeline
 
 SHARE: Final = 0.9
@@ -18,11 +19,18 @@ SHARE: Final = 0.9
 
 
 def find_bust(
-    timeline: Timeline, usage: Usage | None, *, system: str, model: str, now: datetime, rules: ContextRules
+    timeline: Timeline,
+    usage: Usage | None,
+    *,
+    system: str,
+    model: str,
+    now: datetime,
+    rules: ContextRules,
+    layout: ContextLayout = "timeline",
 ) -> Bust | None:
     """Return how much of the newest recorded request's cache a request missed, and why; None if nothing.
 
-    `timeline` is the one sent at `now`, `system` the digest of its system part; `usage` is the provider's
+    `timeline` is the one sent at `now` in a `layout`, `system` the digest of its system part; `usage` is the provider's
     count, and `model` the model that answered. Without a count the result is None.
     """
     asked = timeline.asked
@@ -35,16 +43,17 @@ def find_bust(
     if usage.cache_read_tokens >= SHARE * asked.cached:
         return None
     return Bust(
-        reason=_reason(timeline, system, model),
+        reason=_reason(timeline, system, model, layout),
         expected_tokens=asked.cached,
         read_tokens=usage.cache_read_tokens,
     )
 
 
-def _reason(timeline: Timeline, system: str, model: str) -> BustReason:
+def _reason(timeline: Timeline, system: str, model: str, layout: ContextLayout) -> BustReason:
     asked = timeline.asked
     if system != asked.system:
         return "tools" if timeline.relisted else "system"
     if model != asked.model:
         return "model"
-    return timeline.parts.rewritten or "provider"
+    # In the journal a cache holds nothing of the timeline, so no reduction costs it anything.
+    return (timeline.parts.rewritten if layout == "timeline" else "") or "provider"

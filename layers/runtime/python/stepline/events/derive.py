@@ -46,6 +46,8 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Imported,
+    Importing,
     Inbound,
     Listed,
     Opened,
@@ -133,7 +135,7 @@ def _is_heard(entry: Entry) -> bool:
         case Feedback():
             return bool(entry.turn_at)
         case _:
-            return not isinstance(entry, Pruned | Listed)
+            return not isinstance(entry, Pruned | Listed | Importing | Imported)
 
 
 def newest_event(tail: Batch) -> int:
@@ -189,7 +191,7 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
             return [_approval(entry)]
         case Feedback():
             return _feedback(entry)
-        case Pruned() | Listed():
+        case Pruned() | Listed() | Importing() | Imported():
             return []
         case Owner():
             status = ConversationStatus(state="created", updated_at=batch.at)

@@ -15,7 +15,14 @@ from msgspec.structs import replace
 
 from stepline.inspection.reduction import Reduced, Traced, trace
 from stepline.inspection.rounds import WholeValue
-from stepline.inspection.sent_request import Role, SentRequest, read_system, read_upto, render_sent
+from stepline.inspection.sent_request import (
+    Role,
+    SentRequest,
+    read_staged,
+    read_system,
+    read_upto,
+    render_sent,
+)
 from stepline.log.journal import Journal
 from stepline.model.entry import Opened
 from stepline.model.usage import Usage, estimate_tokens
@@ -82,8 +89,12 @@ def read_request(journal: Journal, n: int) -> RequestView:
     batches = read_upto(journal, n)
     decided = batches[-1]
     traced = trace(Timeline.empty(journal.lane), batches[: decided.state.rendered])
+    artifacts, lane = journal.ports.artifacts, journal.lane
     sent = render_sent(
-        traced.timeline, decided, system=read_system(journal.ports.artifacts, journal.lane, batches)
+        traced.timeline,
+        decided,
+        system=read_system(artifacts, lane, batches),
+        staged=read_staged(artifacts, lane, decided),
     )
     opened = [entry for batch in batches for entry in batch.entries if isinstance(entry, Opened)]
     return view_request(sent, traced, max_tokens=opened[-1].max_tokens)
@@ -94,7 +105,7 @@ def view_request(sent: SentRequest, traced: Traced, *, max_tokens: int) -> Reque
     parts = (*sent.request.system, *sent.request.content)
     groups = iter(_pieces_by_part(traced))
     pieces = [
-        next(groups) if role == "timeline" else (_piece(part, role),)
+        next(groups) if role == "timeline" else _sections(part, role)
         for part, role in zip(parts, sent.roles, strict=True)
     ]
     usage = sent.decision.usage or Usage(estimated=True)
@@ -174,6 +185,15 @@ def _view(piece: Piece, turns: Sequence[str], reduced: Reduced | None) -> PieceV
         text=piece.text,
         reduced=reduced,
     )
+
+
+def _sections(part: Content, role: Role) -> tuple[PieceView, ...]:
+    """Return a part beside the timeline in pieces: a journal by its sections, any other as its only one."""
+    if role != "journal" or not isinstance(part, Part):
+        return (_piece(part, role),)
+    from stepline.inspection.sent_journal import split_digest  # noqa: PLC0415 - most requests have the other layout
+
+    return tuple(_piece(Part(text=text), role) for text in split_digest(part.text))
 
 
 def _piece(part: Content, role: Role) -> PieceView:

@@ -25,7 +25,8 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.model import DECISION_ROLE, Media, ModelRequest
 from stepline.timeline.fold import Timeline
 
-Role: TypeAlias = Literal["system", "timeline", "file", "sources", "announce"]
+Role: TypeAlias = Literal["system", "timeline", "file", "sources", "announce", "journal"]
+"""The role of a part; `journal` is the text of the layout of that name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +58,14 @@ def find_decision(batch: Batch) -> tuple[Decided, Sent]:
     raise NotFoundError(f"batch {batch.n} decides no round", code="round_not_found")
 
 
-def render_sent(timeline: Timeline, decided: Batch, *, system: str) -> SentRequest:
+def render_sent(timeline: Timeline, decided: Batch, *, system: str, staged: bytes = b"") -> SentRequest:
     """Return the request of a decision; `timeline` ends with the newest batch that the model had seen.
 
-    Raises NotFoundError `round_not_found`.
+    `staged` are the contents that it showed in full, as they are stored, in the layout `journal`. Raises NotFoundError `round_not_found`.
     """
     decision, sent = find_decision(decided)
+    if sent.layout == "journal":
+        return _render_journal(timeline, decided, system=system, staged=staged)
     files = [
         Media(path=one.path, body=one.body, tokens=one.tokens, why=why)
         for one, why in zip(newest_media(timeline.media), sent.files, strict=False)
@@ -101,6 +104,25 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str) -> SentReque
     )
 
 
+def _render_journal(timeline: Timeline, decided: Batch, *, system: str, staged: bytes) -> SentRequest:
+    from stepline.inspection.sent_journal import render_sent_journal  # noqa: PLC0415 - most requests have the other layout
+
+    decision, sent = find_decision(decided)
+    request, systems, texts = render_sent_journal(timeline, sent, system=system, staged=staged)
+    roles: list[Role] = ["system"] * systems
+    roles += ["journal"]
+    roles += ["announce"] * (texts - 1)
+    roles += ["file"] * (len(request.content) - texts)
+    return SentRequest(
+        decided=decided,
+        decision=decision,
+        sent=sent,
+        timeline=timeline,
+        request=request,
+        roles=tuple(roles),
+    )
+
+
 def name_system(batches: Iterable[Batch]) -> tuple[str, str]:
     """Return the newest system part that these batches name: the turn under which it is stored, and its SHA-256.
 
@@ -121,6 +143,14 @@ def read_upto(journal: Journal, n: int) -> list[Batch]:
         raise NotFoundError(f"this conversation has no batch {n}", code="round_not_found")
     find_decision(batches[-1])
     return batches
+
+
+def read_staged(artifacts: Artifacts, lane: Lane, decided: Batch) -> bytes:
+    """Return the contents that the request of a decision showed in full; b"" if none are stored. Raises DependencyError."""
+    _, sent = find_decision(decided)
+    if not sent.staged:
+        return b""
+    return fetch_body(artifacts, out_key(lane, decided.state.turn, sent.staged), sent.staged)
 
 
 def read_system(artifacts: Artifacts, lane: Lane, batches: Iterable[Batch]) -> str:

@@ -13,7 +13,7 @@ from typing import Final, Literal, ParamSpec
 
 from msgspec.structs import replace
 
-from stepline.errors import Fenced, NotFoundError
+from stepline.errors import Fenced, InputError, NotFoundError
 from stepline.model.batch import Batch, State
 from stepline.model.step import Step
 
@@ -23,6 +23,8 @@ P = ParamSpec("P")
 
 DELETED: Final = "conversation_deleted"
 """The code of everything that a conversation refuses when it was deleted."""
+UNFINISHED: Final = "import_unfinished"
+"""The code of everything that a conversation refuses as long as it is being imported."""
 
 
 def owns(state: State, step: Step) -> bool:
@@ -51,16 +53,28 @@ def elsewhere(state: State, step: Step, phase: Phase) -> Step | None:
 
 
 def check_owner(tail: Batch, user: str) -> None:
-    """Raise NotFoundError if the conversation belongs to another user, or was deleted (`conversation_deleted`)."""
+    """Refuse what a user may not touch, or nobody now.
+
+    Raises:
+        NotFoundError: the conversation belongs to another user, or was deleted (`conversation_deleted`).
+        InputError: `import_unfinished`, it is being imported.
+    """
     if tail.n and tail.state.owner != user:
         raise NotFoundError("no such conversation")
     check_alive(tail.state)
+    check_whole(tail.state)
 
 
 def check_alive(state: State) -> None:
     """Raise NotFoundError `conversation_deleted` if it was."""
     if state.deleted:
         raise NotFoundError("the conversation was deleted", code=DELETED)
+
+
+def check_whole(state: State, *, following: State | None = None) -> None:
+    """Raise InputError `import_unfinished` if the conversation is being imported, unless it is deleted by what follows."""
+    if state.importing and not (following and following.deleted):
+        raise InputError("this conversation is being imported, and is not whole yet", code=UNFINISHED)
 
 
 def stops_when_deleted(run: Callable[P, Step]) -> Callable[P, Step]:

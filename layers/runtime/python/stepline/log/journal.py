@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stepline.errors import BusyError, NotFoundError, SteplineError, UnknownOutcome
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
-from stepline.log.fence import DELETED, check_alive
+from stepline.log.fence import DELETED, check_alive, check_whole
 from stepline.log.spill import hydrate, spill
 from stepline.log.transition import count_entries, epoch_ms, spent, stored
 from stepline.metrics import LOG_CONFLICTS
@@ -99,6 +99,7 @@ class Journal:
         Raises:
             BusyError: the lane was contended `append_tries` times in a row.
             NotFoundError: `conversation_deleted`, so nothing may be put any more.
+            InputError: `import_unfinished`, so nothing but the end may be put yet.
         """
         read = self._begun if tail else _times(self.ports.clock)
         found, fresh = tail or self.tail(consistent=False), False
@@ -113,6 +114,7 @@ class Journal:
                 planned = None
             if isinstance(planned, Draft):
                 check_alive(found.state)
+                check_whole(found.state, following=planned.state)
                 put, batch = self._put(found, planned)
                 if isinstance(put, Written):
                     return batch

@@ -38,7 +38,7 @@ def list_conversations(log: Log, user: Principal, *, after: str, limit: int, wor
         rows = log.conversations(user.tenant, user.project, user.user, after=place, most=at_once + 1)
         for row in rows[:at_once]:
             place = row.place
-            if all(word in row.title.casefold() for word in wanted):
+            if not row.importing and all(word in row.title.casefold() for word in wanted):
                 found.append(row)
             if len(found) == limit:
                 more = len(rows) > at_once or row != rows[-1]

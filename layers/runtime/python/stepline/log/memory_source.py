@@ -43,7 +43,7 @@ class LogRows:
     def newest(self, scope: MemoryScope) -> dict[str, int]:
         """Return a batch of each of the user's conversations, the newest that is known; newest activity first."""
         listed = self._ports.log.conversations(scope.tenant, scope.project, scope.user)
-        return {listing.lane.conversation: listing.applied_n for listing in listed}
+        return {row.lane.conversation: row.applied_n for row in listed if not row.importing}
 
     def read(self, scope: MemoryScope, conversation: str, *, after: int, most: int) -> NewRows:
         """Return the rows of turns and compactions that ended after a batch; it ends behind the turn that has `most`.

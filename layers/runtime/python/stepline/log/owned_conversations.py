@@ -26,11 +26,13 @@ class OwnedConversations:
         self.owner = owner
 
     def find(self, conversation: str) -> Timeline | None:
-        """Return a conversation's timeline; None if there is none of this name, it is another's, or it was deleted."""
+        """Return a conversation's timeline; None if there is none of this name, it is another's, was deleted, or is being imported."""
         journal = Journal(self._ports, replace(self._lane, conversation=conversation), "recall")
         try:
             tail = journal.tail(consistent=False)
             if not (tail.n and self.owner and tail.state.owner == self.owner) or tail.state.deleted:
+                return None
+            if tail.state.importing:
                 return None
             return self._history.load(journal, segment=tail.state.segment)
         except NotFoundError as error:
@@ -42,5 +44,5 @@ class OwnedConversations:
         """Return the last used ones by name, this one not among them, and whether there are more."""
         lane = self._lane
         rows = self._ports.log.conversations(lane.tenant, lane.project, self.owner) if self.owner else []
-        names = [row.lane.conversation for row in rows if row.lane != lane]
+        names = [row.lane.conversation for row in rows if row.lane != lane and not row.importing]
         return tuple(names[:limit]), len(names) > limit

@@ -15,6 +15,7 @@ from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, Spill,
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
+from stepline.ports.log import IMPORT
 
 SPILL_MIN_BYTES = 512
 """Strings that take less as JSON stay in the batch: a reference takes about half as much."""
@@ -108,7 +109,7 @@ def fetch_body(artifacts: Artifacts, key: str, sha256: str) -> bytes:
 
 def body_key(lane: Lane, batch: Batch, digest: str) -> str:
     """Return the key of a spilled string: class first, so that a role can be scoped to it."""
-    kind = "att" if batch.step == "admit" else "out"
+    kind = "att" if batch.step in ("admit", IMPORT) else "out"
     return f"{kind}/{lane.prefix()}/{batch.state.turn or 'idle'}/{digest}"
 
 

@@ -218,6 +218,7 @@ def closed(state: State) -> State:
         stored_bytes=state.stored_bytes,
         deleted=state.deleted,
         unremembered=state.unremembered,
+        importing=state.importing,
     )
 
 
@@ -228,7 +229,7 @@ def unremembered(state: State, n: int) -> State:
 
 def deleted(state: State, n: int) -> State:
     """End the conversation for good in batch n: nothing is open, nothing is kept, and nothing follows."""
-    return replace(closed(state), deleted=n, stored_bytes=0, unremembered=0)
+    return replace(closed(state), deleted=n, stored_bytes=0, unremembered=0, importing=0)
 
 
 def titled(state: State, n: int) -> State:

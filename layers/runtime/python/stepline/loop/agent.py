@@ -11,6 +11,7 @@ from stepline.model.block import Produced
 from stepline.model.decision import ApprovalRule
 from stepline.model.entry import Closed, HookName, Inbound
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, Placement, RuntimeProfile
+from stepline.model.version import ContextLayout
 from stepline.ports.model import DECISION_ROLE
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import NO_SERVICES, ReadCaps, Resolve, Shelf, ToolContext, ToolServices
@@ -109,7 +110,8 @@ class Agent:
     the family of the paths, and `resolvers` find it for a user, by the namespace. `services` are the deployment's, for its
     tools. `announced` returns the lines that a bundle's code adds to the announce of one request. `hooks` are run by the turn
     at their places in it. `servers` are its MCP servers, whose tools `loop.mcp` adds for each turn; None without any.
-    `approvals` returns the rule by which a tool's calls need a person.
+    `approvals` returns the rule by which a tool's calls need a person. In the `layout` `journal` the system part is the text
+    that `JournalText` packs.
     """
 
     system: str
@@ -130,6 +132,7 @@ class Agent:
     hooks: Hooks = NO_HOOKS
     servers: Servers | None = None
     approvals: Callable[[ToolSpec], ApprovalRule] = own_rule
+    layout: ContextLayout = "timeline"
 
     @cached_property
     def callable_ids(self) -> frozenset[str]:

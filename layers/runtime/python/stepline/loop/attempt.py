@@ -43,7 +43,8 @@ class Attempt:
     """One invocation of Decide or Act: its step, ports and agent.
 
     `claim` is the batch by which it holds the round; `watch` tells when its current wait should end early.
-    `bare`: its requests have no pictures and documents, because the provider refused one with them. Copies of an attempt share what is `lost`.
+    `bare`: its requests have no pictures and documents, because the provider refused one with them. `narrowed` is how often the
+    budget of its requests was lowered, in the layout `journal`. Copies of an attempt share what is `lost`.
     """
 
     ports: Ports
@@ -55,6 +56,7 @@ class Attempt:
     claim: int = 0
     watch: Watch = field(default_factory=NeverSteered)
     bare: bool = False
+    narrowed: int = 0
     lost: list[Usage] = field(default_factory=list)
     """The tokens of its failed calls that no entry counts yet."""
 
@@ -157,6 +159,7 @@ class Attempt:
             ts=at,
             artifacts=self.ports.artifacts,
             timeline=timeline,
+            layout=self.agent.layout,
             caps=self.agent.caps,
             metering=self.metering(claim or self.claim or timeline.state.claim),
             services=self.agent.services,

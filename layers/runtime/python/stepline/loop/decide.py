@@ -388,6 +388,8 @@ def tend(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
         Fenced: another attempt owns the round.
         ModelOverloaded, ModelRateLimited, DependencyError: no summary for now; the state machine tries again.
     """
+    if attempt.agent.layout == "journal":
+        return _settled(attempt, timeline)
     pruned = plan_pruning(timeline, attempt.ports.clock.now(), attempt.ports.policy.context)
     if pruned is not None:
         logger.info(
@@ -405,10 +407,40 @@ def tend(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
     return _make_room(attempt, timeline)
 
 
+def _settled(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
+    """Return the timeline for a request in the layout `journal`, which needs no reduction; one that began before is ended."""
+    if timeline.compaction.pending is None:
+        return timeline
+    from stepline.loop.make_room import settle_pending  # noqa: PLC0415 - no compaction begins in this layout
+
+    return settle_pending(attempt, timeline)
+
+
 def _make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
     from stepline.loop.make_room import make_room  # noqa: PLC0415 - most rounds are far below their budget
 
     return make_room(attempt, timeline, forced=forced)
+
+
+def _smaller(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
+    """Return the attempt and the timeline, or step, of a smaller request; None if it does not get smaller.
+
+    In the layout `journal` it has a smaller budget, and nothing is put into the log for it.
+    """
+    if attempt.agent.layout == "journal":
+        return dataclasses.replace(attempt, narrowed=attempt.narrowed + 1), timeline
+    made = _make_room(attempt, timeline, forced=True)
+    grown = isinstance(made, Timeline) and made.parts.size >= timeline.parts.size
+    return None if grown else (attempt, made)
+
+
+def _has_files(attempt: Attempt, timeline: Timeline) -> bool:
+    """Return True if a request of this timeline may have pictures or documents."""
+    if attempt.agent.layout == "timeline":
+        return bool(timeline.media)
+    from stepline.loop.staging.ask_journal import asks_for_files  # noqa: PLC0415 - most agents have the other layout
+
+    return asks_for_files(timeline)
 
 
 def sample_fitting(
@@ -436,15 +468,15 @@ def sample_fitting(
                 return newer
             if not left or not isinstance(error, ContextLimit | ModelRefused):
                 raise
-            if newer.media and not attempt.bare:
+            if not attempt.bare and _has_files(attempt, newer):
                 logger.warning("a request with files was refused", extra={"code": error.reason})
                 attempt = dataclasses.replace(attempt, bare=True)
                 continue
             if isinstance(error, ModelRefused):
                 raise
             logger.warning("the provider found a request too large", extra={"code": error.reason})
-            smaller = _make_room(attempt, tended, forced=True)
-            if isinstance(smaller, Timeline) and smaller.parts.size >= tended.parts.size:
+            smaller = _smaller(attempt, tended)
+            if smaller is None:
                 raise
-            tended = smaller
+            attempt, tended = smaller
     return tended

@@ -68,7 +68,7 @@ def make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> 
         if isinstance(rung, Outline) and moved.compaction.status != "completed":
             return moved
         timeline = moved
-    return _settle(attempt, timeline)
+    return settle_pending(attempt, timeline)
 
 
 def after(rung: Pruned | Outline) -> int:
@@ -166,7 +166,7 @@ def _put(attempt: Attempt, timeline: Timeline, ended: Compacted) -> Timeline | S
     return moved
 
 
-def _settle(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
+def settle_pending(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
     """End a pending compaction that is no longer needed."""
     pending = timeline.compaction.pending
     if pending is None:

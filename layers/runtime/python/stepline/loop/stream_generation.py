@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -49,6 +50,7 @@ from stepline.protocol.citation.citation_stream import citable, cite
 from stepline.protocol.decision.read import Verdict, read_decision, thoughts
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
+from stepline.protocol.decision.staging import name_artifact
 from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.parser.grammar import CODE, THINKING
 from stepline.protocol.parser.transcript import ChannelEvent, Opened, Text, Transcript
@@ -56,7 +58,11 @@ from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, 
 from stepline.protocol.stream.show import Show
 from stepline.rendering.piece import byte_length, text_bytes
 from stepline.timeline.fold import Timeline
+from stepline.tools.context import ToolContext
 from stepline.tools.plan import apply_acks, parse_acks
+
+if TYPE_CHECKING:
+    from stepline.loop.staging.ask_journal import Posed
 
 logger = logging.getLogger(__name__)
 
@@ -90,11 +96,14 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     ports, agent, step = attempt.ports, attempt.agent, attempt.step
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
-    request = ask(ports, agent, timeline, step, last_round=last_round)
+    context = attempt.context(timeline, _NO_CALL, utc(began))
+    posed = pose_journal(attempt, timeline, context, last_round=last_round)
+    request = posed.request if posed else ask(ports, agent, timeline, step, last_round=last_round)
     request = load_files(request, ports.artifacts, bare=attempt.bare)
     files = tuple(part.why for part in request.content if isinstance(part, Media))
     request = spell_files(request)
-    references = References(timeline, attempt.context(timeline, _NO_CALL, utc(began)))
+    staged = posed.keep(ports.artifacts, attempt.journal.lane, step.turn) if posed else ""
+    references = References(timeline, context)
     rules = dataclasses.replace(
         round_rules(agent, timeline, step, last_round=last_round), refer=references.refer
     )
@@ -105,13 +114,26 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
         verdict = replace(verdict, thinking=thoughts(heard.transcript))
     decision = _record(ports, timeline, step, verdict, heard, began=began, sources=rules.sources)
     decision = _measured(ports, agent, timeline, decision, began=began)
+    sent = _sent(request, ports.policy.context.cache_minimum_tokens, files)
     decision = replace(
         decision,
-        overhead_bytes=weigh_overhead(timeline, request),
-        sent=_sent(request, ports.policy.context.cache_minimum_tokens, files),
+        overhead_bytes=0 if posed else weigh_overhead(timeline, request),
+        sent=posed.record(sent, decision.usage, staged=staged) if posed else sent,
     )
     taken = Sample(decision=decision, shown=heard.answer, raw=heard.completion.text, sources=rules.sources)
     return dataclasses.replace(taken, decision=cut_off(taken)) if heard.steered else taken
+
+
+def pose_journal(
+    attempt: Attempt, timeline: Timeline, context: ToolContext, *, last_round: bool
+) -> Posed | None:
+    """Return the request of a round in the layout `journal`; None in the other. Raises DependencyError."""
+    if attempt.agent.layout != "journal":
+        return None
+    from stepline.loop.staging.ask_journal import pose  # noqa: PLC0415 - most agents have the other layout
+
+    saved = saved_project(attempt.ports, timeline)
+    return pose(attempt, timeline, context, last_round=last_round, saved=saved)
 
 
 def cut_off(taken: Sample) -> Decided:
@@ -188,6 +210,9 @@ def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: boo
         sources=citable(timeline.sources),
         last_round=last_round,
         strict=agent.strict,
+        stage=partial(name_artifact, namespaces=tuple(agent.resolvers))
+        if agent.layout == "journal"
+        else None,
     )
 
 
@@ -324,6 +349,8 @@ def _record(
         citations=cited.citations,
         unresolved=cited.unresolved,
         declined=completion.declined,
+        show_artifacts=verdict.show_artifacts,
+        show_skills=verdict.show_skills,
     )
 
 
@@ -339,6 +366,7 @@ def _measured(
         model=decision.model,
         now=began,
         rules=ports.policy.context,
+        layout=agent.layout,
     )
     if bust is not None:
         logger.info(

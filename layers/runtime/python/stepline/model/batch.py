@@ -47,6 +47,7 @@ class State(Row):
     `spent_nanos` is what the conversation's model calls have cost, in billionths of a US dollar, and `stored_bytes` the size
     of the files that it keeps. `deleted` is the batch that ended it for good, behind which there is none; 0 as long as it lives.
     `unremembered` is the oldest batch that ended a turn whose rows an index that reads no logs may lack; 0 if it has all.
+    `importing` is the batch that began an import which is not whole yet: until it is, nothing else is put; 0 otherwise.
 
     Source: docs/concepts/log.md.
     """
@@ -90,6 +91,7 @@ class State(Row):
     stored_bytes: int = 0
     deleted: int = 0
     unremembered: int = 0
+    importing: int = 0
 
     def route(self) -> str:
         """Return the state machine's next state."""

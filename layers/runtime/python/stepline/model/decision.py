@@ -67,13 +67,15 @@ class Declined(Value):
 
 
 class ParsedDecision(Value):
-    """One valid decision. `final_answer` is set exactly for `complete` and `exit`."""
+    """One valid decision. `final_answer` is set exactly for `complete` and `exit`; a call may stage what to show in full."""
 
     action: ActionName
     notes: str = ""
     tool_call: ToolCall | None = None
     final_answer: str | None = None
     suggested_followups: tuple[str, ...] = ()
+    show_artifacts: tuple[str, ...] = ()
+    show_skills: tuple[str, ...] = ()
 
 
 FanoutMode: TypeAlias = Literal["off", "safe_fanout", "read_write_search"]

@@ -22,6 +22,7 @@ from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
 from stepline.model.usage import Bust, ModelCall, Usage, sum_usages
+from stepline.model.version import ContextLayout
 from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventRule, classify
 
 TITLE_CHARS: Final = 80
@@ -229,6 +230,10 @@ class Sent(Value):
     `digest` is the SHA-256 of the request (`stepline.context.request.digest_request`), which tells whether that went well.
     `announce` is the text at its end, `minimum_tokens` decided its cache marks. `files` has an item for each of the newest
     pictures and documents: why its bytes were not sent, "" if they were.
+
+    In the `layout` `journal` there are `facts` in the place of the announce, as JSON, and `staged` is the SHA-256 of the
+    contents that it showed in full, stored at `out_key` of the turn; "" if it showed none. `promised_tokens` are those at
+    its beginning that the next request has too.
     """
 
     digest: str
@@ -237,6 +242,10 @@ class Sent(Value):
     minimum_tokens: int = 0
     temperature: float | None = None
     files: tuple[str, ...] = ()
+    layout: ContextLayout = "timeline"
+    facts: str = ""
+    staged: str = ""
+    promised_tokens: int = 0
 
 
 class Decided(Value, tag="decision", tag_field="kind"):
@@ -254,7 +263,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the call that
     was heard, and `lost` that of calls of the same attempt which failed before it. `thinking_ms` is when each of
     `thinking` began and ended, after `started_at`; `code_ms` is how long the program took to write. `rounds_left`
-    are those that the turn then had.
+    are those that the turn then had. `show_artifacts` are paths and `show_skills` ids that the next request of the turn
+    shows in full, and no other.
     """
 
     iteration: int
@@ -287,6 +297,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     code_ms: int = 0
     rounds_left: int | None = None
     sent: Sent | None = None
+    show_artifacts: tuple[str, ...] = ()
+    show_skills: tuple[str, ...] = ()
 
     @property
     def cost(self) -> Usage:
@@ -495,6 +507,25 @@ class Deleted(Value, tag="deleted", tag_field="kind"):
     call_id: str = ""
 
 
+class Importing(Value, tag="importing", tag_field="kind"):
+    """The start of an import: the batches up to `Imported` are made of documents, and nobody else puts any.
+
+    `digest` is the SHA-256 of what is imported, as 64 hex: the same import goes on with it. `files` names the files whose
+    bytes were there when it began, `sha256:bytes`, with commas between.
+    """
+
+    digest: str
+    at: str
+    files: str = ""
+
+
+class Imported(Value, tag="imported", tag_field="kind"):
+    """The end of an import: the conversation is whole, and goes on like any other."""
+
+    digest: str
+    at: str
+
+
 Entry: TypeAlias = (
     Owner
     | Inbound
@@ -518,4 +549,6 @@ Entry: TypeAlias = (
     | Contributed
     | Feedback
     | Deleted
+    | Importing
+    | Imported
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.batch import Batch
@@ -11,6 +11,9 @@ from stepline.model.decision import Origin, Reaction
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, utc
 from stepline.model.tenancy.limits import Scope
+
+IMPORT: Final = "import"
+"""The step of batches that are made of documents; their times are those of the documents."""
 
 
 class Written(Value):
@@ -66,7 +69,8 @@ class Listing(Value):
     """A row of a conversation listing. `applied_n` orders writers; a late one loses.
 
     `active_n` is the newest batch with something to read, at `last_at`, and `read_n` the newest one that the user has read.
-    `open`: the conversation is marked open. No projection changes these two.
+    `open`: the conversation is marked open. No projection changes these two. `importing`: it is not whole yet, and nobody is
+    shown the row.
     """
 
     lane: Lane
@@ -83,6 +87,7 @@ class Listing(Value):
     turns: int = 0
     active_n: int = 0
     read_n: int = 0
+    importing: bool = False
 
     @property
     def place(self) -> Place:
@@ -153,7 +158,8 @@ class Log(Protocol):
         even if n is taken too.
 
         A batch that deletes its conversation puts the tombstone in its transaction, and takes it out of its listing. Every
-        other transaction, and a first batch, is refused by a tombstone, and so is what meets a husk.
+        other transaction, a first batch, and one of an import (`is_founding`), is refused by a tombstone, and so is what meets a
+        husk.
 
         Raises:
             NotFoundError: `conversation_deleted`; the context's `whose` says who owned it, if a tombstone refused.
@@ -226,6 +232,14 @@ class Log(Protocol):
     def conversation_feedback(self, lane: Lane) -> list[FeedbackRow]:
         """Return the rows of a conversation, oldest first, by a strong read."""
         ...
+
+
+def is_founding(batch: Batch) -> bool:
+    """Return True for a batch that a tombstone refuses, also without a row beside it.
+
+    The times of an import are not those of its puts, so an erasure leaves no husks of it.
+    """
+    return batch.n == 1 or batch.step == IMPORT
 
 
 def feedback_rows(lane: Lane, batch: Batch) -> list[tuple[Feedback, FeedbackRow | None]]:

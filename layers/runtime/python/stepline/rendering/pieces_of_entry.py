@@ -143,10 +143,8 @@ class Writer:
         facts: dict[str, Any] = {"call": entry.call_id, "tool": entry.tool_id, "round": entry.iteration + 1}
         path = result_path(self.turn, entry.call_id)
         yield self.piece("status", n, self.layout.status(entry), bulk=entry.status == "ok", **facts)
-        shown = [block for block in entry.blocks if is_shown(block)]
-        for block in shown:
-            if len(shown) == 1 or not _is_digest(block, entry.tool_id):
-                yield self.block(n, block, block.path or path, facts)
+        for block in shown_blocks(entry):
+            yield self.block(n, block, block.path or path, facts)
         if last:
             yield self.piece("end", n, self.layout.end(), round=entry.iteration + 1)
 
@@ -222,6 +220,12 @@ def hint(text: str) -> str:
 def is_shown(block: Produced) -> bool:
     """Return True if a block takes room in the timeline."""
     return block.type not in SILENT_TYPES and not block.meta.get(SILENT)
+
+
+def shown_blocks(entry: Resulted) -> list[Produced]:
+    """Return the blocks of a result that the model reads: one that repeats the facts of others is not among them."""
+    shown = [block for block in entry.blocks if is_shown(block)]
+    return [block for block in shown if len(shown) == 1 or not _is_digest(block, entry.tool_id)]
 
 
 def _is_digest(block: Produced, tool: str) -> bool:

@@ -65,20 +65,24 @@ class Asked(Value):
         """Return the newest request once a decision is recorded at `at`; `size` bytes of timeline were sent.
 
         A call that was cut off before the provider counted it was sent all the same: the known values stay,
-        but the cached tokens only if the call began as the one before, and was not `rewritten`.
+        but the cached tokens only if the call began as the one before, and was not `rewritten`. Of a request in the layout
+        `journal` a cache serves what it promised, and its count says nothing of the timeline.
         """
-        usage = entry.usage
+        usage, journal = entry.usage, entry.sent is not None and entry.sent.layout == "journal"
         counted = usage is not None and not usage.estimated
         if entry.interrupted and not (counted and usage and usage.prompt_tokens):
             system, model = entry.system or self.system, entry.model or self.model
             alike = not rewritten and (system, model) == (self.system, self.model)
             began = entry.started_at or at
             return replace(self, at=began, system=system, model=model, cached=self.cached if alike else 0)
+        cached = usage.prompt_tokens - usage.input_tokens if counted and usage else 0
+        if journal and entry.sent:
+            cached = min(cached, entry.sent.promised_tokens)
         return Asked(
             at=entry.started_at or at,
             size=size,
-            tokens=usage.prompt_tokens if counted and usage else 0,
-            cached=usage.prompt_tokens - usage.input_tokens if counted and usage else 0,
+            tokens=usage.prompt_tokens if counted and usage and not journal else 0,
+            cached=cached,
             system=entry.system or self.system,
             model=entry.model,
             overhead_bytes=entry.overhead_bytes,

@@ -26,8 +26,9 @@ from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
 from stepline.rendering.turn_facts import Turn
+from stepline.timeline.entry_rows import OutsideRow, batch_rows, outside_rows
 from stepline.timeline.fold import Timeline
-from stepline.timeline.turn_blocks import SOURCES_USED
+from stepline.timeline.turn_blocks import SOURCES_USED, own_entries
 
 TIMELINE: Final = "artifact:conv.timeline.v1"
 SOURCES: Final = "artifact:conv:sources_pool"
@@ -82,6 +83,8 @@ def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
         "last_known_feedback_ts": max((said.at for said in timeline.feedback.values()), default=""),
         "agent_selection_snapshot": {"model": timeline.asked.model},
         "forked_from": None,
+        "last_sequence": timeline.n,
+        "outside": msgspec.to_builtins(list(_outside(timeline))),
     }
     header = {
         "title": payload["conversation_title"],
@@ -118,13 +121,15 @@ def export_turn(timeline: Timeline, turn: str) -> Export:
         "blocks_count": len(blocks),
         "tokens": sum(estimate_tokens(block.text) for block in blocks),
     }
-    said = [row for row in timeline.feedback.values() if row.turn == turn and not row.withdrawn]
+    given = [row for row in timeline.feedback.values() if row.turn == turn and not row.withdrawn]
+    said = sorted(given, key=lambda row: row.origin != "user")
     feedback = {"feedback": [{"origin": row.origin, "reaction": row.reaction, "ts": row.at} for row in said]}
+    rows = batch_rows(found, batches, timeline.view.groups(turn), timeline.view.waited(turn))
     return Export(
         kind=TURN_LOG,
         tags=(TURN_LOG, "kind:turn.log", f"turn:{turn}"),
         text=_json(facts | (feedback if said else {})),
-        payload={**facts, "blocks": _plain(blocks)},
+        payload={**facts, "blocks": _plain(blocks), "batches": msgspec.to_builtins(list(rows))},
     )
 
 
@@ -144,6 +149,16 @@ def _inbound(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[tuple[int, I
         for entry in batch.entries:
             if isinstance(entry, Inbound):
                 yield batch.n, entry
+
+
+def _outside(timeline: Timeline) -> Iterator[OutsideRow]:
+    """Yield the events that no turn tells of."""
+    whole = timeline.since(0)
+    told = {n for turn in timeline.history for n in (*turn.prompts, *timeline.view.waited(turn.id))}
+    for turn in timeline.history:
+        own = timeline.since(turn.opened, turn.closed or timeline.n)  # behind the one that opened it
+        told |= {batch.n for batch in own for entry in own_entries(turn, batch) if isinstance(entry, Inbound)}
+    return outside_rows(whole, frozenset(told))
 
 
 def _cursor(

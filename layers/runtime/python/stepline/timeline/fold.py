@@ -32,6 +32,8 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Imported,
+    Importing,
     Inbound,
     Listed,
     Opened,
@@ -482,6 +484,8 @@ REDUCERS: Final[Mapping[type[Entry], Callable[[Timeline, Batch, Any], None] | No
     Contributed: _reduce_contributed,
     Feedback: _reduce_feedback,
     Deleted: None,
+    Importing: None,
+    Imported: None,
 }
 """The reducer of each kind of entry; None if the kind changes nothing."""
 

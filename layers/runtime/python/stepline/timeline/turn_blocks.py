@@ -32,6 +32,8 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Imported,
+    Importing,
     Inbound,
     Listed,
     Opened,
@@ -82,7 +84,7 @@ def derive_groups(
     walk = _Walk(lane, turn, fates_of(turn.id, batches), turns)
     groups: list[Group] = []
     for batch in batches:
-        own = _own(turn, batch)
+        own = own_entries(turn, batch)
         for entry in own:
             found = walk.opening(prompts, waited) if isinstance(entry, Opened) else walk.blocks(batch, entry)
             groups.append(tuple(found))
@@ -90,7 +92,8 @@ def derive_groups(
     return tuple(groups)
 
 
-def _own(turn: Turn, batch: Batch) -> tuple[Entry, ...]:
+def own_entries(turn: Turn, batch: Batch) -> tuple[Entry, ...]:
+    """Return the entries of a turn's batch that belong to the turn: one batch may end it and open the next."""
     entries = batch.entries
     if batch.n == turn.opened:
         first = next(i for i, e in enumerate(entries) if isinstance(e, Opened) and e.turn == turn.id)
@@ -156,6 +159,8 @@ class _Walk:
             case Owner() | Opened() | Reopened() | Started() | Dropped() | Feedback() | Titled():
                 return []
             case Compacting() | Compacted() | Listed() | ApprovalRequested() | ApprovalAnswered() | Deleted():
+                return []
+            case Importing() | Imported():
                 return []
             case _:
                 assert_never(entry)

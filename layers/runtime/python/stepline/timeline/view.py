@@ -73,7 +73,7 @@ class View:
             batches = self._since(first, found.closed or LAST)
             by_n = {batch.n: batch for batch in batches}
             prompts = [inbound for n in found.prompts for inbound in _inbound(by_n[n])]
-            waited = _waited([batch for batch in batches if before < batch.n <= found.opened], found)
+            waited = [inbound for n in self._waiting(batches, found) for inbound in _inbound(by_n[n])]
             own = [batch for batch in batches if batch.n >= found.opened]
             groups = derive_groups(self._lane, found, own, prompts, waited, turns=self._turns)
             said = sorted(
@@ -82,6 +82,15 @@ class View:
             )
             self._groups[turn] = (*groups, tuple(map(feedback_block, said))) if said else groups
         return self._groups[turn]
+
+    def waited(self, turn: str) -> tuple[int, ...]:
+        """Return the batches of the events that came before a turn and waited for it."""
+        found = self._history[turn]
+        return self._waiting(self._since(self._ended.get(turn, 0), found.opened), found)
+
+    def _waiting(self, batches: Sequence[Batch], turn: Turn) -> tuple[int, ...]:
+        before = self._ended.get(turn.id, 0)
+        return _waited([batch for batch in batches if before < batch.n <= turn.opened], turn)
 
     def resolve(self, path: str) -> tuple[Block, ...]:
         """Return the newest blocks at a logical path; none if there are none.
@@ -194,11 +203,11 @@ def _sids(entry: Entry) -> list[int]:
             return []
 
 
-def _waited(batches: Sequence[Batch], turn: Turn) -> list[Inbound]:
-    """Return the events that came after the end of the turn before, and opened none."""
+def _waited(batches: Sequence[Batch], turn: Turn) -> tuple[int, ...]:
+    """Return the batches of the events that came after the end of the turn before, and opened none."""
     settled = {entry.n for batch in batches for entry in batch.entries if isinstance(entry, Dropped)}
     settled.update(turn.prompts)
-    return [inbound for batch in batches if batch.n not in settled for inbound in _inbound(batch)]
+    return tuple(batch.n for batch in batches if batch.n not in settled and _inbound(batch))
 
 
 def _inbound(batch: Batch) -> list[Inbound]:

@@ -40,6 +40,7 @@ from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
 from stepline.model.usage import Usage
+from stepline.model.version import ContextLayout
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.mcp.mcp_server import McpServers
@@ -256,7 +257,8 @@ class ToolContext:
     conversation, by the family of the paths. `rules` are the limits of the model's context. `cancel` asks a
     cancellable tool to end the call early. `versions` are the turns whose project is in a git history. `grants` give
     addresses to files, and `store` keeps values beside the conversation; a program's tools have neither. `user` is whose
-    conversation it is, for whom `resolvers` find what stands at a bundle's own paths, by their namespace.
+    conversation it is, for whom `resolvers` find what stands at a bundle's own paths, by their namespace. `layout` is that of
+    the requests that the model reads.
     """
 
     lane: Lane
@@ -285,6 +287,7 @@ class ToolContext:
     store: Store | None = None
     user: str = ""
     resolvers: Mapping[str, Resolve] = field(default_factory=dict)
+    layout: ContextLayout = "timeline"
 
     @property
     def settings(self) -> SettingsReader:
@@ -303,6 +306,10 @@ class ToolContext:
         if model is None:
             return None
         return MeteredModel(model=model, metering=self.metering, usages=self.usages)
+
+    def visible(self, path: str) -> Shown | None:
+        """Return where the model sees the whole of a path; None if it does not, and in the layout `journal` always."""
+        return None if self.layout == "journal" else self.timeline.visible(path)
 
     def shelf(self, family: str) -> Shelf | None:
         """Return the shelf of a path family, or of a namespace; None if there is none."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from stepline.model.decision import ApprovalRule
 from stepline.protocol.decision.fanout import Reads, Strategy
@@ -119,24 +119,46 @@ def _sentence(message: str) -> str:
     return message.replace("data.", "").replace("data ", "params ", 1)[:300]
 
 
+OWN_PREFIX: Final = "react."
+"""The prefix of the runtime's own tools."""
+
+
 def render_catalogue(specs: Sequence[ToolSpec]) -> str:
     """Return the tools for the system prompt: the roster, then a card for each, in the given order.
 
     Tools that only programs may call come last, under a heading of their own.
     """
     own = [spec for spec in specs if spec.in_react]
+    return "\n\n".join([_head(own), *map(render_card, own), *_of_programs(specs)])
+
+
+def split_catalogue(specs: Sequence[ToolSpec]) -> tuple[str, str]:
+    """Return the catalogue in two: the tools of the task below the roster, and the runtime's own, programs' among them."""
+    own = [spec for spec in specs if spec.in_react]
+    common = [spec for spec in own if not spec.tool_id.startswith(OWN_PREFIX)]
+    runtime = [spec for spec in own if spec.tool_id.startswith(OWN_PREFIX)]
+    return (
+        "\n\n".join([_head(own), *map(render_card, common)]),
+        "\n\n".join([*map(render_card, runtime), *_of_programs(specs)]),
+    )
+
+
+def _head(own: Sequence[ToolSpec]) -> str:
     roster = ", ".join(spec.tool_id for spec in own)
-    head = (
+    return (
         f"[TOOLS] {len(own)} available: {roster}\nNo other tool exists. Unknown parameters are refused.\n"
         "In parameters of react.write and of tools outside react.* a value `ref:<path>` stands for the text at a logical "
         "path that you see, `ref:so:sources_pool[1,3]` for rows of the pool: pass on what exists, do not write it again."
     )
-    parts = [head, *(render_card(spec) for spec in own)]
-    if any(spec.runs_code for spec in own):
-        callable_ids = ", ".join(spec.tool_id for spec in specs if spec.in_exec)
-        parts.append(f"[TOOLS OF PROGRAMS] a program, and nothing else, may call: {callable_ids}")
-        parts += [render_card(spec) for spec in specs if spec.in_exec and not spec.in_react]
-    return "\n\n".join(parts)
+
+
+def _of_programs(specs: Sequence[ToolSpec]) -> list[str]:
+    """Return what programs may call, and the cards of what nothing else may; nothing for an agent that runs none."""
+    if not any(spec.runs_code and spec.in_react for spec in specs):
+        return []
+    callable_ids = ", ".join(spec.tool_id for spec in specs if spec.in_exec)
+    head = f"[TOOLS OF PROGRAMS] a program, and nothing else, may call: {callable_ids}"
+    return [head, *(render_card(spec) for spec in specs if spec.in_exec and not spec.in_react)]
 
 
 def render_card(spec: ToolSpec) -> str:

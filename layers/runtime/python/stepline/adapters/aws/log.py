@@ -58,6 +58,7 @@ from stepline.ports.log import (
     SlotTaken,
     Written,
     feedback_rows,
+    is_founding,
 )
 from stepline.ports.tenancy.erasure import bury_batch
 
@@ -111,7 +112,7 @@ class DynamoLog:
         actions += self._feedback_changes(lane, batch)
         if (tombstone := bury_batch(lane, batch)) is not None:
             actions += burial(self._table.name, tombstone)
-        elif len(actions) > 1 or batch.n == 1:
+        elif len(actions) > 1 or is_founding(batch):
             actions.append(alive_check(self._table.name, lane))
         try:
             if len(actions) == 1:

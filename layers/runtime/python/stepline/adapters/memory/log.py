@@ -26,6 +26,7 @@ from stepline.ports.log import (
     SlotTaken,
     Written,
     feedback_rows,
+    is_founding,
 )
 from stepline.ports.tenancy.erasure import Tombstone, bury_batch
 
@@ -95,7 +96,7 @@ class MemoryLog:
         there = None if body is None else decode_batch(body)
         if there and there.by == batch.by:
             return Occupied(batch=there)
-        transacted = not alone or message_id or batch.n == 1 or bury_batch(lane, batch)
+        transacted = not alone or message_id or is_founding(batch) or bury_batch(lane, batch)
         if transacted and (tombstone := self.tombstones.get(lane.key())):
             raise _deleted(tombstone.whose)
         if message_id and (admitted := self._messages.get((lane.key(), message_id))):
@@ -155,7 +156,7 @@ class MemoryLog:
         with self._lock:
             name = listing.lane.key()
             there = self._listings.get(name)
-            applied_n = there.applied_n if there else self._unlisted.get(name, 0)
+            applied_n = there.applied_n if there else self._unlisted.get(name, -1)
             if applied_n < listing.applied_n:
                 self._listings[name] = listing
 

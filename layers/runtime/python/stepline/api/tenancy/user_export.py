@@ -18,7 +18,7 @@ from stepline.api.conversations import CURSOR_MAX_CHARS, ConversationRow, listin
 from stepline.api.endpoint import Call, Closed, Endpoint
 from stepline.api.files import FileRow, link_to, make_file_row
 from stepline.api.project_conversations import Said, make_said
-from stepline.errors import NotFoundError
+from stepline.errors import InputError, NotFoundError
 from stepline.log.cursor import read_cursor, write_cursor
 from stepline.log.listed_conversations import TIME_MAX_CHARS
 from stepline.model.base import Value
@@ -90,7 +90,7 @@ def export_me(call: Call[ExportQuery, None]) -> UserData:
         at: Call[Any, Any] = replace(call, path={"conversation": conversation})
         try:
             timeline, row = at.timeline(), make_row(listing_of(at))
-        except NotFoundError:  # it was deleted since
+        except (NotFoundError, InputError):  # it was deleted since, or is not whole yet
             turn = ""
             continue
         part = _part(timeline, turn)

@@ -13,33 +13,37 @@ HEAD: Final = (
     "[SKILL CATALOG] Instructions for certain tasks. When a task is one of these, read its skill first, with react.read, "
     "and do as it says."
 )
+JOURNAL_HEAD: Final = (
+    "[SKILL CATALOG] Instructions for certain tasks. When a task is one of these, name its skill in show_skills first, and "
+    "do as it says."
+)
 CATALOGUE_MAX_CHARS: Final = 6_000
 DESCRIPTION_CHARS: Final = 400
 SHORT_CHARS: Final = 120
 """Maximum characters of a description: where all of them fit, and else."""
 
 
-def render_catalogue(skills: Sequence[Skill]) -> str:
-    """Return the catalogue in at most `CATALOGUE_MAX_CHARS`, "" for no skills. `SK<n>` is short for the path.
+def render_catalogue(skills: Sequence[Skill], head: str = HEAD) -> str:
+    """Return the catalogue in at most `CATALOGUE_MAX_CHARS`, "" for no skills, below its `head`. `SK<n>` is short for the path.
 
     Too many skills have shorter descriptions; those that do not fit even so are counted.
     """
     listed = listed_skills(skills)
     if not listed:
         return ""
-    text = "\n".join([HEAD, *_rows(listed, DESCRIPTION_CHARS)])
+    text = "\n".join([head, *_rows(listed, DESCRIPTION_CHARS)])
     if len(text) <= CATALOGUE_MAX_CHARS:
         return text
     rows = _rows(listed, SHORT_CHARS)
-    text = "\n".join([HEAD, *rows])
+    text = "\n".join([head, *rows])
     if len(text) <= CATALOGUE_MAX_CHARS:
         return text
-    room = CATALOGUE_MAX_CHARS - len(HEAD) - len(_more(len(rows))) - 2
+    room = CATALOGUE_MAX_CHARS - len(head) - len(_more(len(rows))) - 2
     fitting = 0
     while fitting < len(rows) and room >= len(rows[fitting]) + 1:
         room -= len(rows[fitting]) + 1
         fitting += 1
-    return "\n".join([HEAD, *rows[:fitting], _more(len(rows) - fitting)])
+    return "\n".join([head, *rows[:fitting], _more(len(rows) - fitting)])
 
 
 def render_all(skills: Sequence[Skill]) -> str:

@@ -21,6 +21,7 @@ from stepline.api.feedback_endpoints import (
     UserFeedback,
 )
 from stepline.api.files import FileLink, FileList, FileQuery, LinkRequest
+from stepline.api.imports import ImportRequest
 from stepline.api.inspector import BlockQuery, LogQuery, OtherRound
 from stepline.api.memory_search import SearchAnswer, SearchPage, SearchQuery, SearchRequest
 from stepline.api.project_conversations import (
@@ -39,6 +40,7 @@ from stepline.api.tenancy.limit_endpoints import NewLimits, OwnStanding, ScopeSt
 from stepline.api.tenancy.user_export import ExportQuery, UserData
 from stepline.delivery.event_page import EventPage
 from stepline.ingress.access import Grant
+from stepline.ingress.import_conversation import ImportStatus
 from stepline.ingress.upload import UploadGrant, UploadRequest, UploadStatus
 from stepline.inspection.documents import BlocksView, ConversationExport, LogPage
 from stepline.inspection.model_reply import Reply
@@ -358,6 +360,16 @@ class HttpApi(ApiTransport):
             "GET",
             f"/v1/conversations/{part(conversation)}/uploads/{part(upload)}",
             UploadStatus,
+        )
+
+    def move_in(self, conversation: str, body: ImportRequest, *, idempotency_key: str = "") -> ImportStatus:
+        """Import a conversation: its documents become its log. While the answer is `unfinished`, the same is sent again."""
+        return self._ask(
+            "POST",
+            f"/v1/conversations/{part(conversation)}/import",
+            ImportStatus,
+            body=body,
+            key=idempotency_key,
         )
 
     def list_files(self, conversation: str, *, turn: str = "", after: str = "", limit: int = 50) -> FileList:

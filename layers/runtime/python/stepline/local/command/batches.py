@@ -31,6 +31,8 @@ from stepline.model.entry import (
     Dropped,
     Entry,
     Feedback,
+    Imported,
+    Importing,
     Inbound,
     Listed,
     Opened,
@@ -94,6 +96,8 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kin
             return [one_line(f"{entry.tools} tools of MCP servers listed until {entry.until}{failed}")]
         case ApprovalRequested() | ApprovalAnswered():
             return [_approval(entry)]
+        case Importing() | Imported():
+            return [f"import {entry.digest[:12]} {'begins' if isinstance(entry, Importing) else 'is whole'}"]
         case _:
             return _protocol(entry)
 
@@ -118,9 +122,11 @@ def _decided(entry: Decided) -> list[str]:
     if entry.declined:
         why = one_line(f"{entry.declined.category} {entry.declined.explanation}".strip())
         taken = f", declined by {one_line(entry.model)}{f' ({why})' if why else ''}"
+    staged = (*entry.show_artifacts, *(f"sk:{skill}" for skill in entry.show_skills))
     return [
         f"round {entry.iteration}: {entry.action}{taken}{tokens}",
         *(f"  call {action.call_id} {action.tool_id}" for action in entry.actions),
+        *([f"  stages {one_line(' '.join(staged))}"] if staged else []),
         *(line for notice in entry.notices for line in _notice(notice, accepted=entry.accepted)),
     ]
 

@@ -45,6 +45,7 @@ from stepline.local.command.new import new
 from stepline.local.command.tenancy.cost import cost
 from stepline.local.command.tenancy.erasing import delete, erasures, export_user
 from stepline.local.command.tenancy.limits import limits
+from stepline.local.command.tenancy.moving import move_in
 from stepline.local.command.workspace import workspace
 from stepline.local.terminal.output import progress, render_status
 
@@ -246,6 +247,7 @@ for command in (
     cost,
     limits,
     export_user,
+    move_in,
     delete,
     erasures,
     workspace,

@@ -303,7 +303,8 @@ def conversations(user: str, as_json: bool) -> None:
 
     log, _ = open_log(find_stage())
     for listing in log.conversations(TENANT, PROJECT, name_user(user)):
-        click.echo(render_json(render_listing(listing)) if as_json else render_row(listing))
+        if not listing.importing:
+            click.echo(render_json(render_listing(listing)) if as_json else render_row(listing))
 
 
 @click.command()

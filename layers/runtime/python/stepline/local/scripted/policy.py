@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from stepline.local.scripted.digest import MARK, parse_digest
 from stepline.local.scripted.messages_request import Prompt
 from stepline.local.scripted.reading import Call, Message, TurnView, View, parse_view
 from stepline.local.scripted.result_text import report, report_plan
@@ -96,7 +97,9 @@ def answer_prompt(prompt: Prompt) -> str:
         return f"{WHO_I_AM}\n\nYou wrote: “{quote(prompt.newest_message)}”"
     roster = _ROSTER.search(prompt.system)
     tools = roster["names"].split(", ") if roster else None
-    return answer_view(parse_view(prompt.newest_message), tools, several=bool(_SEVERAL.search(prompt.system)))
+    text = prompt.newest_message
+    view = parse_digest(text, prompt.system) if text.startswith(MARK) else parse_view(text)
+    return answer_view(view, tools, several=bool(_SEVERAL.search(prompt.system)))
 
 
 def answer_view(view: View, tools: Collection[str] | None = None, *, several: bool = False) -> str:

@@ -21,6 +21,7 @@ _CALL: Final = re.compile(r"^\[TOOL CALL (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)")
 _RESULT: Final = re.compile(r"^\[TOOL RESULT (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)")
 _CODE: Final = re.compile(r"^\[AI Agent wrote code\] (?P<path>\S+)$")
 _PATH: Final = re.compile(r"^logical_path: (?P<path>\S+)$")
+_ARTIFACT: Final = re.compile(r"^artifact: (?P<path>\S+)$")
 _NAMED: Final = re.compile(r"\"(?:path|artifact_path|logical_path)\"\s*:\s*\"(?P<path>[a-z]{2}:[^\"]+)\"")
 _FAILED: Final = re.compile(r"^status: (error|failed|unverified|not run)\b")
 _WORKSPACE_FILE: Final = re.compile(r"^fi:[^.]+\.(?:outputs|files|user\.attachments)/")
@@ -65,7 +66,7 @@ class Message(Value):
 
 
 class Call(Value):
-    """A tool call of the current view with its result; `result` is empty while there is none.
+    """A tool call of the current view with its id and its result; `result` is empty while there is none.
 
     `blocks` are the result's, each a path and its data; `paths` also has those named in the status; `content`
     is the newest block that is neither status nor notice, without the lines that describe it. A call that is
@@ -73,6 +74,7 @@ class Call(Value):
     """
 
     tool: str
+    id: str = ""
     result: str = ""
     content: str = ""
     blocks: tuple[tuple[str, str], ...] = ()
@@ -109,12 +111,15 @@ class TurnView(Value):
 class View(Value):
     """A parsed prompt. The last turn is the current one.
 
-    `finalize` is true if a steer asks the turn to end.
+    `finalize` is true if a steer asks the turn to end. `staged` are contents that the journal shows in full, by path, and
+    `attached` the paths of pictures and documents behind it.
     """
 
     turns: tuple[TurnView, ...]
     last_round: bool = False
     finalize: bool = False
+    staged: tuple[tuple[str, str], ...] = ()
+    attached: tuple[str, ...] = ()
 
     @property
     def current(self) -> TurnView:
@@ -166,6 +171,14 @@ def parse_view(text: str) -> View:
     )
 
 
+def fold_sections(turn: TurnView, text: str) -> TurnView:
+    """Return a turn with what a text of its sections says."""
+    calls: dict[str, Call] = {}
+    for section in _sections(text):
+        turn = _fold(turn, section, calls)
+    return turn
+
+
 def _split_announce(text: str) -> tuple[str, str]:
     found = [match.start() for match in _ANNOUNCE.finditer(text)]
     cut = found[-1] if found else len(text)
@@ -199,10 +212,10 @@ def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView
     if code := _CODE.match(header):
         return replace(turn, codes=(*turn.codes, (code["path"], section.text)))
     if call := _CALL.match(header):
-        calls[call["id"]] = Call(tool=call["tool"])
+        calls[call["id"]] = Call(tool=call["tool"], id=call["id"])
         return replace(turn, calls=tuple(calls.values()))
     if result := _RESULT.match(header):
-        calls[result["id"]] = _result(result["tool"], section.lines)
+        calls[result["id"]] = _result(result["tool"], result["id"], section.lines)
         return replace(turn, calls=tuple(calls.values()), violations=0)
     if header.startswith("[PROTOCOL VIOLATION]"):
         return replace(turn, violations=turn.violations + 1)
@@ -227,13 +240,15 @@ def _message(section: _Section) -> Message | None:
     )
 
 
-def _result(tool: str, lines: tuple[str, ...]) -> Call:
+def _result(tool: str, call: str, lines: tuple[str, ...]) -> Call:
     blocks = _blocks(lines)
     shown = [text for path, text in blocks if text and not path.endswith((".result", ".notice"))]
     named = [match["path"] for line in lines for match in _NAMED.finditer(line)]
+    named += [match["path"] for line in lines if (match := _ARTIFACT.match(line))]
     flaw = next((match for line in lines if (match := _FAILED.match(line))), None)
     return Call(
         tool=tool,
+        id=call,
         result="\n".join(line.removeprefix(_INDENT) for line in lines).strip() or "(nothing)",
         content=_without_facts(shown[-1]) if shown else "",
         blocks=tuple(blocks),

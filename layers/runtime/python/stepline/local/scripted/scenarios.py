@@ -86,6 +86,15 @@ SCENARIOS: Final = (
         script.read,
     ),
     Scenario(
+        "Look closely at chart.png and sales.csv with the skill public.research.",
+        re.compile(
+            rf"{_LEAD}look closely at (?P<names>[^\s,]{{1,120}}(?:(?:,\s*|\s+and\s+)[^\s,]{{1,120}}){{0,4}}?)"
+            r"(?: with the skill (?P<skill>[\w.-]{1,80}?))?(?:[.!](?:\s.*)?)?\Z",
+            _FLAGS,
+        ),
+        script.look_closely,
+    ),
+    Scenario(
         "Write a CSV of sales over six months to sales.csv.",
         re.compile(rf"{_LEAD}write a csv of sales\b.*? over (?P<months>\w+) months to (?P<name>\S+)", _FLAGS),
         script.write_sales,

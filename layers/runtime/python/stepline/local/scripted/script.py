@@ -16,6 +16,8 @@ from collections.abc import Generator, Sequence
 from string import Template
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from stepline.local.scripted.reading import Call, View
 from stepline.local.scripted.result_text import (
     CHECKOUT,
@@ -39,6 +41,7 @@ from stepline.local.scripted.speech import Saying, quote
 from stepline.model.base import Value
 from stepline.model.path import parse_path, physical
 
+SEEN: Final = "seen.md"
 CHART: Final = "monthly_totals.png"
 TOTALS: Final = "monthly_totals.csv"
 REGIONS: Final = ("North", "South", "East", "West")
@@ -206,6 +209,26 @@ def write(asked: Asked) -> Script:
 def read(asked: Asked) -> Script:
     """Read a file by its name or path."""
     yield Round(calls=(read_file(asked.path(asked.words["path"])),))
+
+
+def look_closely(asked: Asked) -> Script:
+    """Stage files and a skill beside a plan, write down what the next round shows of them, and then answer."""
+    names = [name for name in asked.words["names"].replace(",", " ").split() if name.lower() != "and"]
+    paths = tuple(map(asked.path, names))
+    skill = asked.words["skill"]
+    planned = replace(
+        make_plan(2, ("Look closely", "Write down what is there")),
+        artifacts=paths,
+        skills=(skill,) if skill else (),
+    )
+    yield Round(calls=(planned,))
+    yield Round(calls=(write_file(SEEN, _seen(asked.view)),))
+
+
+def _seen(view: View) -> str:
+    """Return what the journal shows in full: the beginning of each text, and each file behind it."""
+    rows = [f"{path}: {quote(text, limit_chars=160)}" for path, text in view.staged if text]
+    return "\n".join([*rows, *(f"{path}: attached" for path in view.attached), "Word: looked", ""])
 
 
 def write_sales(asked: Asked) -> Script:

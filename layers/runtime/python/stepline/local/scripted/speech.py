@@ -14,13 +14,18 @@ TITLE_CHARS: Final = 60
 
 
 class Saying(Value):
-    """One tool call in a round; `code` is the program that the tool runs."""
+    """One tool call in a round; `code` is the program that the tool runs.
+
+    `artifacts` and `skills` are what the next round shows in full, in the layout `journal`.
+    """
 
     tool: str
     params: dict[str, Any]
     thinking: str
     notes: str = ""
     code: str = ""
+    artifacts: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
 
 
 def render_calls(calls: Sequence[Saying]) -> str:
@@ -70,11 +75,10 @@ def _render(calls: Sequence[Saying]) -> str:
     parts = [channel("thinking", plain(" ".join(dict.fromkeys(call.thinking for call in calls))))]
     for call in calls:
         named = {"notes": call.notes} if call.notes else {}
-        parts.append(
-            _decision(
-                {"action": "call_tool", **named, "tool_call": {"tool_id": call.tool, "params": call.params}}
-            )
-        )
+        staged = {"show_artifacts": list(call.artifacts), "show_skills": list(call.skills)}
+        shown = {name: paths for name, paths in staged.items() if paths}
+        called = {"tool_id": call.tool, "params": call.params}
+        parts.append(_decision({"action": "call_tool", **named, "tool_call": called, **shown}))
         parts.extend([channel("code", call.code)] if call.code else [])
     return "".join(parts)
 

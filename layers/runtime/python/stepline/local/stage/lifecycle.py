@@ -49,6 +49,7 @@ _STAGE_VARIABLES: Final = {
     "STEPLINE_MAX_ACTIONS_PER_ROUND": "max_actions_per_round",
     "STEPLINE_PROTOCOL": "protocol",
     "AI_REACT_AGENT_VERSION": "agent_version",
+    "AI_REACT_CONTEXT_LAYOUT": "context_layout",
     "AI_REACT_CONTEXT_MAX_TOKENS": "context_max_tokens",
     "STEPLINE_CACHE_TTL_S": "cache_ttl_s",
     "AI_REACT_WORKSPACE": "workspace",

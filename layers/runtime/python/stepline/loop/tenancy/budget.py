@@ -86,8 +86,11 @@ def estimate_round(attempt: Attempt, timeline: Timeline) -> Amount:
     """Return the most that the decision of a round uses, by estimate: its prompt without a cache, and all of its output."""
     agent, policy = attempt.agent, attempt.ports.policy
     fixed_bytes = byte_length(agent.system) + media_bytes(timeline.media, policy.context)
+    estimate = estimate_request(timeline, fixed_bytes)
+    if agent.layout == "journal":  # it shows a digest within the budget, however long the timeline is
+        estimate = min(estimate, policy.context.budget)
     usage = Usage(
-        input_tokens=estimate_request(timeline, fixed_bytes),
+        input_tokens=estimate,
         output_tokens=finalize_tokens(policy, agent.max_tokens)
         if finalize_left(timeline)
         else agent.max_tokens,

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from stepline.errors import DecisionError
 from stepline.model.decision import Notice, ParsedDecision, ToolCall
 from stepline.model.plan_steps import MARKS
 from stepline.protocol.decision.fanout import ACTIONS
 from stepline.protocol.decision.json_repair import read_object, repair
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
+from stepline.protocol.decision.staging import ARTIFACTS, SKILLS, NamePath, name_skill, read_staging
 
 DECISION_FIELDS = (
     (
@@ -26,14 +29,22 @@ DECISION_FIELDS = (
     ),
     ("final_answer", "string or null", "for `complete` and `exit`, and only there"),
     ("suggested_followups", "list of strings or null", "short things the user may want next"),
+    (
+        "show_artifacts",
+        "list of strings or null",
+        "beside a call, in the [journal](../concepts/journal.md) only: paths that the next round shows in full",
+    ),
+    ("show_skills", "list of strings or null", "the same for skills, by id or path"),
 )
 
 
-def read_body(body: str, notices: list[Notice], *, repairs_calls: bool = False) -> ParsedDecision:
+def read_body(
+    body: str, notices: list[Notice], *, repairs_calls: bool = False, stage: NamePath | None = None
+) -> ParsedDecision:
     """Parse a decision from its body. Raises DecisionError with a JSON code or `invalid_action`.
 
     JSON repaired by a guess is accepted for an answer, which does no harm; for a call only if
-    `repairs_calls`.
+    `repairs_calls`. Without `stage`, which names artifacts, nothing is staged: those fields are unknown.
     """
     try:
         fields = _read_fields(body, notices, repairs_calls=repairs_calls)
@@ -60,6 +71,8 @@ def read_body(body: str, notices: list[Notice], *, repairs_calls: bool = False) 
         tool_call=_tool_call(fields),
         final_answer=answer if (answer := _text(fields, "final_answer")).strip() else None,
         suggested_followups=_followups(fields, notices),
+        show_artifacts=read_staging(fields, ARTIFACTS, stage, notices) if stage else (),
+        show_skills=read_staging(fields, SKILLS, name_skill, notices) if stage else (),
     )
 
 
@@ -168,7 +181,7 @@ def check_action(decision: ParsedDecision, notices: list[Notice], *, last_round:
                     "final_answer_with_tool_call", message, tool_id=call.tool_id, dropped_chars=len(answer)
                 )
             )
-        return ParsedDecision(action="call_tool", notes=decision.notes, tool_call=call)
+        return replace(decision, final_answer=None, suggested_followups=())
     if call:
         raise DecisionError(
             f"action was {decision.action} with a tool_call. {NOTHING_RAN} The answer does not stand. "
@@ -181,6 +194,9 @@ def check_action(decision: ParsedDecision, notices: list[Notice], *, last_round:
             f"action was {decision.action} without a final_answer, so the user has no answer. Send it again with one.",
             code="final_answer_required",
         )
+    if decision.show_artifacts or decision.show_skills:
+        message = "The answer stands; nothing is shown in full behind it. Ask for that beside a call, and answer later."
+        notices.append(make_notice("staging_with_answer", message))
     return ParsedDecision(
         action=decision.action,
         notes=_plan_marks(decision.notes, notices),

@@ -30,6 +30,9 @@ NOTICES: dict[str, str] = {
     "final_answer_with_notes": "tolerated: complete or exit with notes that are no plan marks; they are dropped",
     "suggested_followups_dropped": "tolerated: suggested_followups holds something else than texts",
     "identity_not_first": "tolerated: action and tool_id are not written before what is long",
+    "staging_invalid": "tolerated: show_artifacts or show_skills names what is none; it is left out",
+    "staging_too_many": "tolerated: more than a round stages; the first ones count",
+    "staging_with_answer": "tolerated: show_artifacts or show_skills beside an answer; they are dropped",
     "last_round_requires_answer": "refused: call_tool in the last round",
     "answer_kept_from_stream": "the decision was refused, but its answer had reached the user and stands",
     # the tool call

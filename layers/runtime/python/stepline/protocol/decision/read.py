@@ -41,6 +41,7 @@ from stepline.protocol.decision.program_channel import Programs, bind_programs, 
 from stepline.protocol.decision.reference import binds, check_references, find_references
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import check_decisions, check_shape
+from stepline.protocol.decision.staging import STAGED_MAX
 from stepline.protocol.parser.grammar import CODE, DECISION, SUMMARY, THINKING, ChannelSpec
 from stepline.protocol.parser.transcript import INTERRUPTED, Instance, Transcript
 
@@ -190,6 +191,18 @@ class Verdict(Value):
     def notes(self) -> str:
         """The notes of all accepted decisions, joined by line breaks."""
         return "\n".join(one.notes for one in self.decisions if one.notes.strip())
+
+    @property
+    def show_artifacts(self) -> tuple[str, ...]:
+        """The paths that all accepted decisions stage, each once."""
+        return tuple(dict.fromkeys(path for one in self.decisions for path in one.show_artifacts))[
+            :STAGED_MAX
+        ]
+
+    @property
+    def show_skills(self) -> tuple[str, ...]:
+        """The skills that they stage, each once."""
+        return tuple(dict.fromkeys(skill for one in self.decisions for skill in one.show_skills))[:STAGED_MAX]
 
 
 def read_decision(
@@ -432,7 +445,7 @@ class _Judge:
         if code in _WHY and not self._alone:
             raise DecisionError(_WHY[code], code=code, details=self._details(code, instance))
         mends = not rules.strict and not _is_unfinished(instance, cut=self._cut)
-        decision = read_body(instance.raw, notices, repairs_calls=mends)
+        decision = read_body(instance.raw, notices, repairs_calls=mends, stage=rules.stage)
         named = decision.tool_call.tool_id if decision.tool_call else ""
         if not identity.same(Identity(decision.action, named)):
             raise _two_readings(identity)

@@ -9,6 +9,7 @@ from stepline.model.source import Citation
 from stepline.protocol.decision.call_check import ToolSpecLike
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.reference import Refer, refers_to_nothing
+from stepline.protocol.decision.staging import NamePath
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +18,8 @@ class RoundRules:
 
     `tools` are the contracts by id, `allowed` the ids that the model itself may call. `sources` are those its
     texts may cite, `refer` finds what their references stand for, `call_id` names the call of a decision's instance. `strict` ends a generation that does
-    not begin with its thinking, and runs no call whose JSON was repaired by a guess.
+    not begin with its thinking, and runs no call whose JSON was repaired by a guess. `stage` names artifacts that a decision
+    stages for the next round; None where that is unknown.
     """
 
     tools: Mapping[str, ToolSpecLike]
@@ -30,3 +32,4 @@ class RoundRules:
     refer: Refer = refers_to_nothing
     last_round: bool = False
     strict: bool = True
+    stage: NamePath | None = None

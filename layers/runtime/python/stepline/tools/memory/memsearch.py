@@ -285,7 +285,7 @@ def _snippet(rows: Sequence[Recalled], query: str, context: ToolContext) -> dict
     """Return the rows at one path as the model reads them; of what it sees already, only the place."""
     best = rows[0]
     said = {"path": best.path, "role": best.role, "ts": best.row.at}
-    if context.timeline.visible(best.path) is not None:
+    if context.visible(best.path) is not None:
         return {**said, "exists_in_visible_context": True}
     texts = [one.row.text for one in sorted(rows[:ROWS_SHOWN], key=lambda one: one.row.part)]
     return {**said, "text": excerpt(" … ".join(texts), query, SNIPPET_CHARS)}

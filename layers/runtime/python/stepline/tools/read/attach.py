@@ -30,6 +30,15 @@ def show_media(content: Content, context: ToolContext, taken: Sequence[Attached]
 
     Raises ToolError `body_missing`, and DependencyError.
     """
+    view = view_media(content, context)
+    return view if view.body is None else _checked(view, content, context, taken)
+
+
+def view_media(content: Content, context: ToolContext) -> View:
+    """Return the view of a picture or a PDF, whatever else a request has.
+
+    Raises ToolError `body_missing`, and DependencyError.
+    """
     caps = context.caps
     picture = content.mime in PICTURES
     if not (caps.max_image_bytes if picture else caps.max_doc_bytes):
@@ -41,11 +50,10 @@ def show_media(content: Content, context: ToolContext, taken: Sequence[Attached]
     if mismatch := find_mismatch(data, content.mime):
         return not_shown(content, f"{MISMATCH}: {mismatch}")
     try:
-        view = _show_picture(data, content, context) if picture else _show_pdf(data, content, context)
+        return _show_picture(data, content, context) if picture else _show_pdf(data, content, context)
     except ToolError as refused:
         status = TOO_LARGE if refused.reason == "image_too_large" else METADATA_ONLY
         return not_shown(content, f"{refused.reason}: {refused}", status)
-    return _checked(view, content, context, taken)
 
 
 def attached_already(content: Content, context: ToolContext) -> bool:

@@ -324,11 +324,11 @@ def _facts(content: Content, found: Found | None) -> dict[str, Any]:
 def _shown_by(request: Request, content: Content, context: ToolContext, *, alone: bool) -> Shown | None:
     """Return where the model already sees all of this content; a range is shown again."""
     if is_media(content.mime):
-        seen = alone and attached_already(content, context)
+        seen = alone and context.layout == "timeline" and attached_already(content, context)
         return Shown(path=content.path, n=0, turn_id="") if seen else None
     if request.is_range:
         return None
-    shown = context.timeline.visible(content.path)
+    shown = context.visible(content.path)
     return shown if shown is not None and content.is_shown_by(shown) else None
 
 

@@ -55,7 +55,7 @@ def delete(
     if not yes:
         what = "everything that is kept of you" if everything else conversation
         click.confirm(f"Delete {what} for good?", abort=True, err=True)
-    with closing(_api(stage, user, token_command)) as api:
+    with closing(open_api(stage, user, token_command)) as api:
         told = api.erase_me() if everything else api.delete_conversation(conversation)
     _echo(told, as_json=as_json, text=f"deleted; what was kept of it goes now ({told.state})")
 
@@ -74,7 +74,7 @@ def export_user(file: Path, *, user: str, stage: str, token_command: str, as_jso
     """
     from stepline.local.user_archive import write_archive
 
-    with closing(_api(stage, user, token_command)) as api:
+    with closing(open_api(stage, user, token_command)) as api:
         made = write_archive(api, file)
     text = f"{made.path}: {made.conversations} conversations, {made.files} files"
     _echo(made, as_json=as_json, text=text)
@@ -136,7 +136,7 @@ def apply(*, table: str, bucket: str, profile: str, region: str, as_json: bool) 
         raise InputError(f"{counts['failed']} could not be erased: run it again", code="not_erased")
 
 
-def _api(stage: str, user: str, token_command: str) -> HttpApi:
+def open_api(stage: str, user: str, token_command: str) -> HttpApi:
     """Return the HTTP API as the caller of a command. Raises InputError `not_deployed`."""
     from stepline.local.client.http_api import HttpApi
     from stepline.local.command.conversations import find_caller

@@ -1,0 +1,165 @@
+"""The journal's request: system blocks A and B cached, C not; one cached human text, and the media behind it.
+
+    system   A  instructions                                                    cached
+             B  common tools, active skills, infrastructure tools, skills,      cached
+                and the wrap-up block in the last round
+             C  the time                                                        not cached
+    human    1  operational digest, then the numbers of the loop's rounds       cached
+             2  lines of the bundle and of a project's history, if any          not cached
+             …  media                                                           not cached
+
+    operational digest = turn session journal (prior turns, current turn), session log, staged artifacts
+
+A pure function of its arguments. Source: docs/concepts/journal.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from stepline.context.announce import (
+    Announced,
+    gather_facts,
+    render_constraints,
+    render_finalize,
+)
+from stepline.context.estimate import MARGIN
+from stepline.context.journal.current_turn import Digest, render_current
+from stepline.context.journal.prior_turns import PriorTurns, at_hand
+from stepline.context.journal.session_log import render_log
+from stepline.context.journal.staged import JournalFacts, JournalText, Shown
+from stepline.context.journal.staged_text import render_shown, render_skills
+from stepline.context.journal.turn_course import DETAILS, Course
+from stepline.context.media import weigh
+from stepline.context.request import Rendered
+from stepline.model.ids import UTC_ZONE
+from stepline.model.usage import BYTES_PER_TOKEN
+from stepline.ports.model import Media, Part
+from stepline.rendering.piece import byte_length, estimate_bytes
+from stepline.rendering.quote import clip
+from stepline.timeline.fold import Timeline
+
+PRIOR_SHARE: Final = 1 / 3
+"""The share of prior turns in what the unchanging texts leave: the same in every round of a turn."""
+LOG_SHARE: Final = 1 / 8
+"""The share of the session log in the same."""
+CURRENT_SHARE: Final = 1 / 2
+"""The share of the current turn in the rest; what it leaves is for the staged artifacts."""
+HEADER: Final = "[OPERATIONAL DIGEST]\n[TURN SESSION JOURNAL] oldest -> newest\n"
+FRAME_BYTES: Final = 200
+"""Room for the lines around the digest's parts."""
+GUARD: Final = (
+    "Resolve today, yesterday, this week and the like from these lines alone, and say nothing of a date that neither they, "
+    "the user nor a source gives: never guess one.\n"
+)
+
+
+def render_journal(
+    timeline: Timeline,
+    *,
+    text: JournalText,
+    skills: Sequence[Shown],
+    shown: Sequence[Shown],
+    media: Sequence[Media],
+    facts: JournalFacts,
+    minimum_tokens: int,
+) -> Rendered:
+    """Return the parts of a request in this layout; `skills`, `shown` and `media` are what this one request stages.
+
+    A provider caches no prefix below `minimum_tokens`. Raises LookupError if batches that it needs cannot be read.
+    """
+    timeline = at_hand(timeline)
+    announced = _announced(timeline, facts)
+    system = _system(text, skills, announced)
+    tail = "\n".join(part for part in (facts.workspace.rstrip("\n"), render_constraints(facts.extra)) if part)
+    fixed = sum(byte_length(part) for part in (text.instructions, text.tools, text.catalogue))
+    whole = int(facts.budget_tokens * BYTES_PER_TOKEN / MARGIN)
+    beside = sum(map(byte_length, (*system, tail))) + sum(weigh(one.tokens) for one in media)
+    human = _human(timeline, announced, shown, base_bytes=max(0, whole - fixed), room_bytes=whole - beside)
+    sizes = [byte_length(system[0]), byte_length(system[0] + system[1])]
+    marks = [estimate_bytes(size) >= minimum_tokens for size in (*sizes, sizes[1] + byte_length(human))]
+    return Rendered(
+        system=(
+            Part(text=system[0], cache=marks[0]),
+            Part(text=system[1], cache=marks[1]),
+            Part(text=system[2]),
+        ),
+        content=(
+            Part(text=human, cache=marks[2]),
+            *([Part(text=f"{tail}\n")] if tail else []),
+            *media,
+        ),
+    )
+
+
+def _announced(timeline: Timeline, facts: JournalFacts) -> Announced:
+    return gather_facts(
+        timeline,
+        now=datetime.fromisoformat(facts.now),
+        iteration=facts.iteration,
+        max_iterations=facts.max_iterations,
+        last_round=facts.last_round,
+        finalize=facts.finalize,
+        finalize_tools=facts.finalize_tools,
+    )
+
+
+def _system(text: JournalText, skills: Sequence[Shown], facts: Announced) -> tuple[str, str, str]:
+    """Return the blocks A, B and C."""
+    wrapup = text.wrapup if facts.reserved else ""
+    second = [text.tools, render_skills(skills), text.catalogue, wrapup]
+    return text.instructions, "\n".join(part for part in second if part), render_time(facts)
+
+
+def render_time(facts: Announced) -> str:
+    """Return block C: the time, the user's zone, and the guard against guessed dates."""
+    local = f"user_local_time: {facts.local}\n" if facts.local else ""
+    return (
+        "[TIME EVIDENCE (GROUND TRUTH)]\n"
+        f"current_utc_date: {facts.now[:10]}\ncurrent_utc_timestamp: {facts.now}\n"
+        f"user_timezone: {clip(facts.timezone or UTC_ZONE, 64)}\n{local}{GUARD}"
+    )
+
+
+def _human(
+    timeline: Timeline, facts: Announced, shown: Sequence[Shown], *, base_bytes: int, room_bytes: int
+) -> str:
+    """Return the cached text in `room_bytes`; the shares of what is stable in a turn are those of `base_bytes`."""
+    rounds = render_rounds(facts)
+    priors = PriorTurns(timeline, int(base_bytes * PRIOR_SHARE))
+    log, current = "", ""
+    left = room_bytes - byte_length(rounds) - FRAME_BYTES
+    if (turn := timeline.current) is not None:
+        course = Course(timeline=timeline, turn=turn)
+        log = render_log(course, int(base_bytes * LOG_SHARE))
+        left -= byte_length(log)
+        digest = Digest(course=course, announced=facts, notes=priors.notes(timeline))
+        spare = left - byte_length(priors.text)
+        current = _fit_current(digest, int(spare * CURRENT_SHARE) if shown else spare)
+        left -= byte_length(current)
+    if byte_length(priors.text) > left:
+        priors = PriorTurns(timeline, max(0, left))
+    staged = render_shown(shown, left - byte_length(priors.text))
+    return f"{HEADER}{priors.text}{current}\n{log}{staged}\n{rounds}"
+
+
+def _fit_current(digest: Digest, most_bytes: int) -> str:
+    """Return the open turn in as much detail as has room."""
+    text = ""
+    for detail in DETAILS:
+        text = render_current(digest, detail)
+        if byte_length(text) <= most_bytes:
+            break
+    return text
+
+
+def render_rounds(facts: Announced) -> str:
+    """Return the numbers of the loop's rounds, and what a steer or the last round leaves of them."""
+    last = "LAST ROUND: only complete or exit is accepted.\n" if facts.reserved else ""
+    steered = render_finalize(facts)
+    return (
+        f"[LOOP ROUNDS]\niteration_index: {facts.iteration}\nmax_iterations: {facts.max_iterations + facts.credits}\n"
+        f"{last}{f'{steered}{chr(10)}' if steered else ''}"
+    )

@@ -1,0 +1,86 @@
+"""The facts from which a request in the layout `journal` is rendered, beside the timeline.
+
+All of them are stored with the decision, so that the same request can be rendered again.
+Source: docs/concepts/journal.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stepline.model.base import Value
+from stepline.ports.model import Media
+
+
+class JournalText(Value):
+    """The texts of the system part that never change: block A is `instructions`, the others are block B.
+
+    `tools` is the list of the common tools, `catalogue` those of the infrastructure tools and of the skills. `wrapup` stands
+    behind them in the last round.
+    """
+
+    instructions: str
+    tools: str
+    catalogue: str
+    wrapup: str = ""
+
+    def pack(self) -> str:
+        """Return the texts as one, by which an agent's system part is stored and compared."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def unpack(cls, text: str) -> JournalText:
+        """Return the texts that `pack` made one of; one that cannot be read stands as the instructions."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except msgspec.DecodeError:
+            return cls(instructions=text, tools="", catalogue="")
+
+
+class Shown(Value):
+    """One content that is staged in full: an artifact of the turn, rows of the pool, or a skill.
+
+    `text` is within the limits of a read. A picture or a PDF has none: its bytes are behind the text. `why` says why nothing
+    is shown.
+    """
+
+    path: str
+    kind: str = ""
+    format: str = ""
+    mime: str = ""
+    filename: str = ""
+    type: str = ""
+    ts: str = ""
+    text: str = ""
+    why: str = ""
+
+
+class JournalFacts(Value):
+    """The facts of one round that are not in the log.
+
+    `now` is the time of the request. `iteration` counts from 0; `max_iterations` are without credits. `finalize` counts the
+    rounds left after a steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round
+    but for the last. `budget_tokens` is what the request may have. `extra` are lines of the bundle's code, `workspace` is the
+    section about the workspace of a project that has a history.
+    """
+
+    now: str
+    iteration: int
+    max_iterations: int
+    last_round: bool = False
+    finalize: int = 0
+    finalize_tools: tuple[str, ...] = ()
+    budget_tokens: int = 80_000
+    extra: tuple[str, ...] = ()
+    workspace: str = ""
+
+
+class Staged(Value):
+    """The contents of a request that it does not take from the log: stored with the round, if there are any.
+
+    `media` have no bytes here.
+    """
+
+    skills: tuple[Shown, ...] = ()
+    shown: tuple[Shown, ...] = ()
+    media: tuple[Media, ...] = ()

@@ -1,0 +1,63 @@
+"""Staged contents as text: skills in the system part, artifacts behind the session log.
+
+Both stand in the one request behind the decision that asked for them. Source: docs/concepts/journal.md#staging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from stepline.context.journal.staged import Shown
+from stepline.rendering.excerpt import render_text
+from stepline.rendering.piece import byte_length
+from stepline.rendering.quote import clip, quote
+from stepline.timeline.compacted import share
+
+SKILLS: Final = "[ACTIVE SKILLS]"
+ARTIFACTS: Final = "[FULL CONTEXT ARTIFACTS (show_artifacts)]"
+MEDIA_FORMATS: Final = frozenset({"image", "document"})
+FACT_CHARS: Final = 200
+TEXT_MIN_BYTES: Final = 200
+FRAME_BYTES: Final = 400
+"""Room for the lines around a text that is cut."""
+
+
+def render_skills(skills: Sequence[Shown]) -> str:
+    """Return the staged skills, whole; "" for none."""
+    return "".join([f"{SKILLS}\n", *(_staged(one, "skill") for one in skills)]) if skills else ""
+
+
+def render_shown(shown: Sequence[Shown], most_bytes: int) -> str:
+    """Return the staged artifacts; the longest texts are cut if all have more than `most_bytes` together. "" for none."""
+    if not shown:
+        return ""
+    room = most_bytes - sum(byte_length(_head(one, "artifact")) + FRAME_BYTES for one in shown)
+    sizes = [byte_length(quote(one.text)) for one in shown]
+    most = max(TEXT_MIN_BYTES, share(sizes, room)) if sum(sizes) > room else 0
+    return "".join([f"\n{ARTIFACTS}\n", *(_staged(one, "artifact", most) for one in shown)])
+
+
+def _head(one: Shown, what: str) -> str:
+    """Return the path of a content, and its facts."""
+    facts = {
+        "time": one.ts,
+        "kind": one.kind,
+        "format": one.format,
+        "mime": one.mime,
+        "filename": one.filename,
+        "type": one.type,
+    }
+    meta = ", ".join(f"{name}={clip(value, FACT_CHARS) or 'none'}" for name, value in facts.items())
+    return f"### {clip(one.path, 2 * FACT_CHARS)} [{what}]\nmeta: {meta}\n"
+
+
+def _staged(one: Shown, what: str, most_bytes: int = 0) -> str:
+    """Return one content below its head, cut to `most_bytes`; 0 is no limit."""
+    head = _head(one, what)
+    if one.why:
+        return f"{head}content: not shown: {clip(one.why, FACT_CHARS)}\n"
+    if one.format in MEDIA_FORMATS and not one.text:
+        return f"{head}content: attached behind this text\n"
+    text = render_text(one.text, what.upper(), most_bytes) if most_bytes else f"{quote(one.text)}\n"
+    return f"{head}content:\n```text\n{text}```\n"

@@ -1,0 +1,296 @@
+"""Import: documents of a conversation become its log, batch by batch, and it is listed when it is whole.
+
+    nothing there     → its row, which nobody is shown, and the first batch, with which it begins
+    not whole yet     → the same import goes on behind the newest batch; another one is refused
+    whole             → the same import finds that, and does the effects again; another one is refused
+
+Everything is planned, and so validated, before anything is written; a batch is a function of the documents and of the files
+that were there when it began. Until the end nothing else is put (`stepline.log.fence`), but a deletion at any time.
+Source: docs/how-to/move-conversations-in.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec.structs import replace
+
+from stepline.delivery.effect import ROWS_MAX, make_listing, publish
+from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
+from stepline.ingress.allow import check_rate, check_stopped
+from stepline.log.bindings import Ports
+from stepline.log.fence import DELETED, check_alive
+from stepline.log.importing.import_document import Document, ImportPlan, ImportReport
+from stepline.log.spill import hydrate, spill
+from stepline.log.transition import epoch_ms
+from stepline.model.base import Value
+from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.entry import Closed, Importing
+from stepline.model.file.upload_slot import check_upload_id
+from stepline.model.ids import Lane, make_lane, utc
+from stepline.model.memory_row import MemoryScope
+from stepline.ports.channel import Principal
+from stepline.ports.log import Listing, Occupied
+
+if TYPE_CHECKING:
+    from stepline.timeline.fold import Timeline
+
+logger = logging.getLogger(__name__)
+
+PASS_S: Final = 12.0
+"""How long one request writes: its function has 25 seconds, and what it plans takes some."""
+UPLOADS_MAX: Final = 500
+"""The most files of one import."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brought:
+    """An import as it was asked for: documents, the uploads that have the bytes of their files, and the bundle, "" for the default.
+
+    `remembered` turns were told to the memory index before, as the last answer said.
+    """
+
+    documents: tuple[Document, ...]
+    uploads: tuple[str, ...] = ()
+    bundle: str = ""
+    remembered: int = 0
+
+
+class ImportStatus(Value, omit_defaults=False):
+    """The standing of an import: `written` of its `batches`, and `remembered` of its `turns`; `unfinished` asks for the same again.
+
+    The report says what was kept, changed and left out; it is the same each time.
+    """
+
+    state: Literal["unfinished", "whole"]
+    batches: int
+    written: int
+    turns: int
+    remembered: int
+    report: ImportReport
+
+
+def import_conversation(
+    ports: Ports, principal: Principal, conversation: str, brought: Brought, *, until_s: float
+) -> ImportStatus:
+    """Write documents as a new conversation of the user, as far as the time is enough; called again, it goes on.
+
+    Raises:
+        InputError: `conversation_exists`, `another_import`, the name is taken; `bad_upload`, `unknown_bundle`,
+            `bad_conversation`, and the codes of `plan_import`, for what cannot be imported: nothing was written.
+        LimitError: `rate_limited`, `stopped`; `import_too_many_files`.
+        NotFoundError: the conversation belongs to another user, or was deleted (`conversation_deleted`).
+        DependencyError, UnknownOutcome: it goes on when it is called again.
+    """
+    lane = make_lane(principal.tenant, principal.project, conversation)
+    check_stopped(check_rate(ports, principal))
+    if ports.ledger.lane is None:
+        ports.ledger.works_for(lane)
+    tail = _read_tail(ports, lane, principal.user)
+    begun = _read_beginning(ports, lane, tail)
+    files = _read_files(begun.files) if begun else _find_files(ports, lane, principal.user, brought.uploads)
+    founded = tail.state if tail.n else _found(ports, principal.user, brought.bundle)
+    plan = _plan(lane, brought, files, founded)
+    if begun and begun.digest != plan.digest:
+        raise InputError("another import has begun this conversation", code="another_import")
+    written = tail.n if tail.state.importing or not begun else len(plan.batches)
+    if not tail.n:
+        _announce(ports, lane, founded, 0)
+    for batch in plan.batches[written:]:
+        _put(ports, lane, batch)
+        written += 1
+        if batch.n == 1 and batch.state.importing:
+            _announce(ports, lane, founded, 1)
+        if ports.clock.monotonic_s() >= until_s:
+            break
+    told = 0
+    if written == len(plan.batches):
+        if tail.n <= written:
+            _follow(ports, lane, plan.batches)
+        told = _remember(ports, lane, plan, after=brought.remembered, until_s=until_s)
+    return _stand(plan, written=written, remembered=told)
+
+
+def _read_tail(ports: Ports, lane: Lane, user: str) -> Batch:
+    """Return the newest batch, the empty one before the first. Raises NotFoundError."""
+    tail = ports.log.tail(lane, consistent=True) or EMPTY
+    if tail.n and tail.state.owner != user:
+        raise NotFoundError("no such conversation")
+    check_alive(tail.state)
+    if not tail.n and ports.erasure and ports.erasure.tombstone(lane):
+        raise NotFoundError("the conversation was deleted", code=DELETED)
+    return tail
+
+
+def _read_beginning(ports: Ports, lane: Lane, tail: Batch) -> Importing | None:
+    """Return how the import of a conversation began; None if there is no conversation yet.
+
+    Raises InputError `conversation_exists`: it began otherwise.
+    """
+    if not tail.n:
+        return None
+    first = ports.log.get(lane, 1, consistent=True) or EMPTY
+    begun = _find_importing(hydrate(ports.artifacts, first))
+    if begun is None:
+        raise _taken()
+    return begun
+
+
+def _find_importing(batch: Batch) -> Importing | None:
+    return next((entry for entry in batch.entries if isinstance(entry, Importing)), None)
+
+
+def _taken() -> InputError:
+    return InputError("there is a conversation of this name: choose another one", code="conversation_exists")
+
+
+def _find_files(ports: Ports, lane: Lane, user: str, uploads: Sequence[str]) -> dict[str, int]:
+    """Return the files that a user has uploaded for this conversation, by hash, with their sizes.
+
+    Raises InputError `bad_upload`; LimitError `import_too_many_files`.
+    """
+    if len(uploads) > UPLOADS_MAX:
+        raise LimitError(
+            f"an import has at most {UPLOADS_MAX} files", code="import_too_many_files", limit=UPLOADS_MAX
+        )
+    found = {}
+    for upload_id in uploads:
+        upload = ports.uploads.get(lane, check_upload_id(upload_id))
+        if upload is None or upload.user != user or upload.state != "ready":
+            raise InputError(
+                f"{upload_id} is no upload of this conversation that was taken", code="bad_upload"
+            )
+        found[upload.file.sha256] = upload.file.size_bytes
+    return found
+
+
+def _read_files(text: str) -> dict[str, int]:
+    pairs = (pair.split(":") for pair in text.split(",") if pair)
+    return {sha256: int(size) for sha256, size in pairs}
+
+
+def _write_files(files: Mapping[str, int]) -> str:
+    return ",".join(f"{sha256}:{size}" for sha256, size in sorted(files.items()))
+
+
+def _found(ports: Ports, user: str, bundle: str) -> State:
+    """Return the facts of a conversation that an import begins. Raises InputError `unknown_bundle`.
+
+    It begins now, whatever its documents say: who erases everything up to a time means what was here then.
+    """
+    from stepline.ingress.admit import Arrival, choose_bundle  # noqa: PLC0415 - of all requests to this API an import alone
+
+    chosen = choose_bundle(ports, Arrival(message_id="", user=user, bundle=bundle), EMPTY)
+    return State(owner=user, bundle=chosen, begun_ms=epoch_ms(utc(ports.clock.now())))
+
+
+def _plan(lane: Lane, brought: Brought, files: Mapping[str, int], founded: State) -> ImportPlan:
+    """Return the plan with what its documents do not know: the files that were there, and when it began to be here."""
+    from stepline.log.importing.plan_import import plan_import  # noqa: PLC0415 - only an import plans
+
+    plan = plan_import(brought.documents, lane=lane, user=founded.owner, bundle=founded.bundle, files=files)
+    text = _write_files(files)
+    batches = [
+        replace(batch, state=replace(batch.state, begun_ms=founded.begun_ms)) for batch in plan.batches
+    ]
+    entries = (
+        replace(entry, files=text) if isinstance(entry, Importing) else entry for entry in batches[0].entries
+    )
+    batches[0] = replace(batches[0], entries=tuple(entries))
+    return replace(plan, batches=tuple(batches))
+
+
+def _announce(ports: Ports, lane: Lane, founded: State, n: int) -> None:
+    """Write a row that nobody is shown, before anything is there: who erases a user finds what was never finished.
+
+    Of two users who begin at once each has written one, so it is written again when it is known whose the name is.
+    """
+    at = utc(datetime.fromtimestamp(founded.begun_ms / 1000, UTC))
+    row = Listing(
+        lane=lane, owner=founded.owner, title="", last_at=at, applied_n=n, started_at=at, importing=True
+    )
+    ports.log.project(row)
+
+
+def _put(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Put one batch, bodies first; one that is there already is fine if this very import of this user wrote it.
+
+    Two passes that begin at once may know other files: the one that was not first goes on by what stands.
+
+    Raises:
+        InputError: `conversation_exists`.
+        NotFoundError: `conversation_deleted`; `not_found`, it is another user's.
+        UnknownOutcome, DependencyError: the same import goes on when it is asked for again.
+    """
+    small = spill(ports.artifacts, lane, batch)
+    put = ports.log.put(lane, small)
+    if not isinstance(put, Occupied) or put.batch == small:
+        return
+    if put.batch.state.owner != batch.state.owner:
+        raise NotFoundError("no such conversation")
+    check_alive(put.batch.state)
+    if put.batch.by != batch.by:
+        raise _taken()
+    raise UnknownOutcome("another pass has begun this import with other files", n=batch.n)
+
+
+def _follow(ports: Ports, lane: Lane, batches: Sequence[Batch]) -> None:
+    """List the conversation as read, and tell the user's clients; done again, it changes nothing."""
+    last = batches[-1]
+    ended = [(batch, entry) for batch in batches for entry in batch.entries if isinstance(entry, Closed)]
+    row = replace(make_listing(ports, lane, last), last_at=last.at, active_n=last.n)
+    if ended:
+        row = replace(row, turn=ended[-1][1].turn, outcome=ended[-1][1].outcome)
+    ports.log.project(row)
+    ports.log.mark_read(lane, last.n)
+    if ended:
+        publish(ports, lane, ended[-1][0])
+
+
+def _remember(ports: Ports, lane: Lane, plan: ImportPlan, *, after: int, until_s: float) -> int:
+    """Tell an index that reads no logs the rows of each turn, as a closing turn does; return how many turns it was told."""
+    turns, index = _ended_turns(plan.batches), ports.memory
+    if index is None or index.reads_logs:
+        return len(turns)
+    from stepline.timeline.fold import Timeline  # noqa: PLC0415 - only with such an index an import folds
+
+    timeline = Timeline.empty(lane).extended(plan.batches)
+    told = min(after, len(turns))
+    for turn in turns[told:]:
+        _tell(ports, lane, timeline, turn, user=plan.batches[0].state.owner)
+        told += 1
+        if ports.clock.monotonic_s() >= until_s:
+            break
+    return told
+
+
+def _tell(ports: Ports, lane: Lane, timeline: Timeline, turn: str, *, user: str) -> None:
+    from stepline.timeline.memory_rows import turn_rows  # noqa: PLC0415 - as above
+
+    if ports.memory is None:
+        return
+    rows = turn_rows(timeline, turn)
+    ports.memory.add(MemoryScope(tenant=lane.tenant, project=lane.project, user=user), rows[:ROWS_MAX])
+    if left_out := rows[ROWS_MAX:]:
+        logger.warning("rows of memory left out", extra={"turn_id": turn, "rows": len(left_out)})
+
+
+def _ended_turns(batches: Iterable[Batch]) -> list[str]:
+    return [entry.turn for batch in batches for entry in batch.entries if isinstance(entry, Closed)]
+
+
+def _stand(plan: ImportPlan, *, written: int, remembered: int) -> ImportStatus:
+    turns = len(_ended_turns(plan.batches))
+    done = written == len(plan.batches) and remembered == turns
+    return ImportStatus(
+        state="whole" if done else "unfinished",
+        batches=len(plan.batches),
+        written=written,
+        turns=turns,
+        remembered=remembered,
+        report=plan.report,
+    )

@@ -1,0 +1,75 @@
+"""The request of a round in the layout `journal`, rendered again: from the log, its facts, and the stored contents it showed.
+
+Source: docs/concepts/context.md#what-was-sent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.context.journal.current_turn import SECTIONS
+from stepline.context.journal.render_journal import render_journal
+from stepline.context.journal.staged import JournalFacts, JournalText, Staged
+from stepline.context.journal.staged_text import ARTIFACTS
+from stepline.context.request import Rendered, spell_files
+from stepline.model.entry import Sent
+from stepline.ports.model import DECISION_ROLE, ModelRequest, Part
+from stepline.timeline.fold import Timeline
+
+
+def render_sent_journal(
+    timeline: Timeline, sent: Sent, *, system: str, staged: bytes
+) -> tuple[ModelRequest, int, int]:
+    """Return the request, and how many of its parts are the system's and the texts of its message."""
+    contents = msgspec.json.decode(staged, type=Staged) if staged else Staged()
+    media = [replace(one, why=why) for one, why in zip(contents.media, sent.files, strict=False)]
+    rendered = render_journal(
+        timeline,
+        text=JournalText.unpack(system),
+        skills=contents.skills,
+        shown=contents.shown,
+        media=media,
+        facts=msgspec.json.decode(sent.facts, type=JournalFacts),
+        minimum_tokens=sent.minimum_tokens,
+    )
+    request = _request(rendered, sent, declined=timeline.state.declined > 0)
+    texts = sum(isinstance(part, Part) for part in rendered.content)
+    return request, len(rendered.system), texts
+
+
+def _request(rendered: Rendered, sent: Sent, *, declined: bool) -> ModelRequest:
+    request = ModelRequest(
+        role=DECISION_ROLE,
+        system=rendered.system,
+        content=rendered.content,
+        max_tokens=sent.max_tokens,
+        temperature=sent.temperature,
+        declined=declined,
+    )
+    return spell_files(request)
+
+
+_HEADINGS: Final = (
+    "=== PRIOR TURN ",
+    "=== CURRENT TURN ",
+    "[SESSION LOG ",
+    f"{ARTIFACTS}\n",
+    "[LOOP ROUNDS]\n",
+)
+
+
+def split_digest(text: str) -> list[str]:
+    """Return a digest in its sections, in order: together they are the text.
+
+    Foreign text is indented, so none of it begins one.
+    """
+    heads = (*_HEADINGS, *(f"[{title}]\n" for title in SECTIONS))
+    parts = [""]
+    for line in text.splitlines(keepends=True):
+        if line.startswith(heads):
+            parts.append("")
+        parts[-1] += line
+    return [part for part in parts if part]

@@ -1,0 +1,173 @@
+"""Documents to import, as they lie on this machine: a folder or a zip that an export wrote, or one file of JSON.
+
+    *.json, *.jsonl             documents, one or several in a file; with a folder `documents`, those in one alone
+    files/…                     bytes of files, by whatever name: they are found by their hash
+
+Bytes that a document has in it, in Base64, become files beside it. Source: docs/how-to/move-conversations-in.md.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, NamedTuple
+from zipfile import BadZipFile, ZipFile, is_zipfile
+
+import msgspec
+
+from stepline.errors import InputError, LimitError
+from stepline.log.importing.import_document import Document, decode_document, read_document
+from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
+
+DOCUMENT_BYTES: Final = 64 * 1024 * 1024
+"""The most that one file of documents has."""
+FILES: Final = "files"
+DOCUMENTS: Final = "documents"
+CONVERSATIONS: Final = "conversations"
+KINDS: Final = (".json", ".jsonl")
+
+Bytes = Callable[[], bytes]
+"""Reads the bytes of a file. Raises InputError."""
+
+
+class _Member(NamedTuple):
+    """A file of a folder or a zip: its path there, its size, and how it is read."""
+
+    path: PurePosixPath
+    size_bytes: int
+    read: Bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class BroughtDocuments:
+    """Documents of one conversation, and the bytes of files by their hash."""
+
+    documents: tuple[Document, ...]
+    files: Mapping[str, Bytes]
+
+
+def read_brought(path: Path, *, conversation: str = "") -> BroughtDocuments:
+    """Return what is at a path; of the archive of a user, the documents of `conversation`.
+
+    Raises:
+        InputError: `file_unreadable`; `import_nothing`, there are no documents; `import_several`, the archive has several
+            conversations; `import_not_json`, `import_unknown_document`.
+        LimitError: `import_too_large`.
+    """
+    members = _choose(list(_list_members(path)), conversation)
+    files: dict[str, Bytes] = {}
+    documents: list[Document] = []
+    for member in members:
+        if FILES in member.path.parts[:-1]:
+            if member.size_bytes <= ATTACHMENT_MAX_BYTES:
+                files[hashlib.sha256(member.read()).hexdigest()] = member.read
+        elif member.path.suffix in KINDS:
+            documents += _read_documents(member, files)
+    if not documents:
+        raise InputError(f"{path} has no documents", code="import_nothing")
+    return BroughtDocuments(documents=tuple(documents), files=files)
+
+
+def _list_members(path: Path) -> Iterator[_Member]:
+    """Yield the files at a path, in the order of their names. Raises InputError `file_unreadable`."""
+    try:
+        if path.is_dir():
+            for found in sorted(path.rglob("*")):
+                if found.is_file():
+                    where = PurePosixPath(found.relative_to(path).as_posix())
+                    yield _Member(where, found.stat().st_size, partial(_read_file, found))
+        elif is_zipfile(path):
+            with ZipFile(path) as archive:
+                rows = sorted((row.filename, row.file_size) for row in archive.infolist() if not row.is_dir())
+            for name, size_bytes in rows:
+                yield _Member(PurePosixPath(name), size_bytes, partial(_read_zipped, path, name))
+        else:
+            yield _Member(PurePosixPath(path.name), path.stat().st_size, partial(_read_file, path))
+    except (OSError, BadZipFile) as error:
+        raise InputError(f"{path} cannot be read: {error}", code="file_unreadable") from error
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be read: {error.strerror or error}", code="file_unreadable"
+        ) from error
+
+
+def _read_zipped(path: Path, name: str) -> bytes:
+    try:
+        with ZipFile(path) as archive:
+            return archive.read(name)
+    except (OSError, BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:
+        raise InputError(f"{name} in {path} cannot be read: {error}", code="file_unreadable") from error
+
+
+def _choose(members: Sequence[_Member], conversation: str) -> list[_Member]:
+    """Return the members of one conversation; without folders of conversations, and of documents, all of them.
+
+    Raises InputError `import_several`, `import_nothing`.
+    """
+    found = {member.path.parts[1] for member in members if _is_in_archive(member)}
+    if len(found) > 1 and not conversation:
+        names = ", ".join(sorted(found)[:10])
+        raise InputError(f"there are several conversations; choose one: {names}", code="import_several")
+    if conversation and conversation not in found:
+        raise InputError(f"there is no conversation {conversation[:80]}", code="import_nothing")
+    if found:
+        name = conversation or found.pop()
+        members = [one for one in members if _is_in_archive(one) and one.path.parts[1] == name]
+    if any(DOCUMENTS in member.path.parts[:-1] for member in members):
+        return [one for one in members if {DOCUMENTS, FILES} & set(one.path.parts[:-1])]
+    return list(members)
+
+
+def _is_in_archive(member: _Member) -> bool:
+    return member.path.parts[0] == CONVERSATIONS and len(member.path.parts) > 2
+
+
+def _read_documents(member: _Member, files: dict[str, Bytes]) -> Iterator[Document]:
+    """Yield the documents of a file, and add the bytes that they have in them to `files`."""
+    name = str(member.path)
+    if member.size_bytes > DOCUMENT_BYTES:
+        raise LimitError(
+            f"{name} has more than {DOCUMENT_BYTES} bytes", code="import_too_large", limit=DOCUMENT_BYTES
+        )
+    for number, found in enumerate(_decode(member.read(), name)):
+        payload = found.get("payload", found) if isinstance(found, dict) else found
+        if isinstance(payload, dict) and isinstance(payload.get("blocks"), list):
+            for block in payload["blocks"]:
+                _take_out(block, files)
+        yield read_document(msgspec.json.encode(found), f"{name}:{number + 1}" if number else name)
+
+
+def _decode(body: bytes, name: str) -> list[Any]:
+    """Return the JSON values of a file: one, those of an array, or one a line. Raises InputError `import_not_json`."""
+    try:
+        found = decode_document(body, name)
+    except InputError:
+        lines = [line for line in body.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise
+        return [decode_document(line, name) for line in lines]
+    return found if isinstance(found, list) else [found]
+
+
+def _take_out(block: Any, files: dict[str, Bytes]) -> None:
+    """Name the bytes that a block of the existing system has in it, and keep them as a file."""
+    if not isinstance(block, dict) or not isinstance(block.get("base64"), str):
+        return
+    try:
+        data = b64decode(block["base64"], validate=True)
+    except (binascii.Error, ValueError):
+        return
+    sha256 = hashlib.sha256(data).hexdigest()
+    files[sha256] = lambda: data
+    block["base64"] = None
+    block["body"] = {"key": "", "sha256": sha256, "size_bytes": len(data), "mime": block.get("mime") or ""}

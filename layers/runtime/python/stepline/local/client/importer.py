@@ -1,0 +1,135 @@
+"""A conversation moves in: its files are uploaded, and its documents sent until all of them are written.
+
+Killed anywhere, it goes on when it is begun again: files go to a conversation that is still to begin, and what has begun knows
+the files that it began with. Source: docs/how-to/move-conversations-in.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from stepline.api.imports import BODY_BYTES, ImportRequest
+from stepline.errors import DependencyError, InputError, LimitError
+from stepline.local.client.api_transport import ApiError
+from stepline.local.client.uploader import Uploader
+from stepline.log.fence import UNFINISHED
+from stepline.log.importing.import_document import Document, NamedFile
+
+if TYPE_CHECKING:
+    from stepline.ingress.import_conversation import ImportStatus
+    from stepline.local.brought_documents import BroughtDocuments
+    from stepline.local.client.http_api import HttpApi
+    from stepline.ports.clock import Clock
+
+T = TypeVar("T")
+
+TRIES: Final = 8
+"""How often the same is asked of a service that has a bad moment, or of a limit of a minute."""
+PAUSE_S: Final = 2.0
+FRAME_BYTES: Final = 64 * 1024
+"""What is beside the packed documents in a body."""
+REFUSALS: Final = frozenset(
+    {"type_not_allowed", "content_type_mismatch", "empty", "size_limit", "bad_attachment"}
+)
+"""Codes of files that no upload takes: they come in without their bytes."""
+
+
+class Importer:
+    """Imports into one conversation, which is still to begin, or was begun by the same import; `tell` gets lines of progress."""
+
+    def __init__(self, api: HttpApi, clock: Clock, conversation: str, *, tell: Callable[[str], None]) -> None:
+        """Import into `conversation` through the HTTP API."""
+        self._api = api
+        self._clock = clock
+        self._conversation = conversation
+        self._tell = tell
+
+    def bring(self, brought: BroughtDocuments, *, bundle: str = "") -> ImportStatus:
+        """Import documents and the files that they name, whose bytes are there; return how it ended.
+
+        Raises:
+            InputError: `file_unreadable`.
+            LimitError: `import_too_large`.
+            ApiError: it is refused, or the API failed too often.
+            DependencyError: `api_unreachable`, `upload_pending`.
+        """
+        from stepline.log.importing.plan_import import named_files
+
+        packed = pack(brought.documents)
+        uploads: list[str] = []
+        if not self._has_begun():
+            for file in named_files(brought.documents):
+                uploads += self._upload(file, brought)
+        told = 0
+        while True:
+            body = ImportRequest(packed=packed, uploads=tuple(uploads), bundle=bundle, remembered=told)
+            status = self._patiently(partial(self._api.move_in, self._conversation, body))
+            if status.state == "whole":
+                return status
+            told = status.remembered
+            self._tell(
+                f"{status.written} of {status.batches} batches, {told} of {status.turns} turns remembered"
+            )
+
+    def _has_begun(self) -> bool:
+        try:
+            self._patiently(lambda: self._api.read_conversation(self._conversation))
+        except ApiError as error:
+            if error.reason == "not_found":
+                return False
+            if error.reason != UNFINISHED:
+                raise
+        return True
+
+    def _upload(self, file: NamedFile, brought: BroughtDocuments) -> list[str]:
+        """Return the id of a file's upload; none for a file whose bytes are not there, or not taken."""
+        if file.sha256 not in brought.files:
+            self._tell(f"{file.path}: without its bytes, which are not there")
+            return []
+        data = brought.files[file.sha256]()
+        uploader = Uploader(self._api, self._clock, self._conversation, tell=self._tell)
+        try:
+            return [self._patiently(lambda: uploader.upload(file.path.rpartition("/")[2], data))]
+        except ApiError as error:
+            if error.reason not in REFUSALS:
+                raise
+            refused = str(error)
+        except InputError as error:
+            refused = str(error)
+        self._tell(f"{file.path}: without its bytes, {refused}")
+        return []
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again what could not be done just now: each request may be repeated."""
+        for left in reversed(range(TRIES)):
+            try:
+                return ask()
+            except ApiError as error:
+                if not (left and (error.problem.retryable or error.reason == "rate_limited")):
+                    raise
+                pause_s = error.retry_after_s or PAUSE_S
+            except DependencyError:
+                if not left:
+                    raise
+                pause_s = PAUSE_S
+            self._clock.pause(pause_s)
+        raise AssertionError("unreachable")
+
+
+def pack(documents: Sequence[Document]) -> str:
+    """Return documents as a body has them. Raises LimitError `import_too_large`."""
+    rows = [{"kind": one.kind, "payload": one.payload} for one in documents]
+    packed = b64encode(gzip.compress(msgspec.json.encode(rows), mtime=0)).decode()
+    if len(packed) > BODY_BYTES - FRAME_BYTES:
+        raise LimitError(
+            f"packed, the documents have more than {BODY_BYTES - FRAME_BYTES} bytes",
+            code="import_too_large",
+            limit=BODY_BYTES - FRAME_BYTES,
+        )
+    return packed

@@ -1,0 +1,240 @@
+"""The documents that were brought, of one conversation: sorted into its head, its pool and its turns.
+
+A turn has its own document, or else its blocks in the timeline's. The order is the timeline's, and that of time for turns
+that it does not name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from stepline.log.importing.foreign_value import (
+    BEGIN,
+    COUNT_MAX,
+    Findings,
+    count_of,
+    json_of,
+    refuse,
+    time_of,
+    turn_of,
+)
+from stepline.log.importing.import_document import DOCUMENTS_MAX, Document
+from stepline.log.importing.read_sources import read_sources
+from stepline.log.importing.told_block import BLOCKS_MAX, read_block
+from stepline.model.base import Value
+from stepline.model.block import Block
+from stepline.model.source import Source
+from stepline.timeline.entry_rows import BatchRow, OutsideRow
+from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
+
+BATCHES_MAX: Final = 20_000
+TURNS_MAX: Final = 2_000
+_SUMMARY: Final = ("conv.range.summary", "react.plan.history")
+_PRESERVED: Final = ".preserved"
+
+
+class ToldTurn(Value):
+    """One turn: its blocks, and the rows of its batches, None where no document has them. `where` names its document."""
+
+    turn: str
+    where: str
+    blocks: tuple[Block, ...]
+    rows: tuple[BatchRow, ...] | None = None
+
+
+class Brought(Value):
+    """One conversation as its documents tell it. `own`: they are ours, and tell of batches."""
+
+    turns: tuple[ToldTurn, ...]
+    pool: Mapping[int, Source]
+    title: str
+    ended_at: str
+    own: bool
+    last: int = 0
+    outside: tuple[OutsideRow, ...] = ()
+    told: int = 0
+
+
+def read_brought(documents: Sequence[Document], findings: Findings) -> Brought:
+    """Return the conversation that documents tell of. Raises InputError `import_*`."""
+    timeline, sources, logs = _sorted(documents)
+    head: Mapping[str, Any] = timeline.payload if timeline else {}
+    where = timeline.name if timeline else "documents"
+    ids = _turn_ids(head, where)
+    began = time_of(head.get("conversation_started_at"), Findings(), default=BEGIN)
+    loose = _by_turn(head, where, findings, at=began, known=logs.keys())
+    order = list(dict.fromkeys([*ids, *loose, *sorted(logs, key=lambda turn: (_began(logs[turn]), turn))]))
+    if len(order) > TURNS_MAX:
+        refuse("import_too_large", where, f"a conversation has at most {TURNS_MAX} turns")
+    own = bool(logs) and all(isinstance(log.payload.get("batches"), list) for log in logs.values())
+    own = own and not (loose.keys() - logs.keys()) and not (set(ids) - logs.keys())
+    turns = [_turn(turn, logs.get(turn), loose.get(turn, []), findings, own=own, at=began) for turn in order]
+    bare = sum(turn is None for turn in turns)
+    if bare:
+        findings.leave_out("turn_without_blocks", bare)
+    found = tuple(turn for turn in turns if turn is not None)
+    if not found:
+        refuse("import_empty", where, "no document has a turn with blocks")
+    told = sum(len(turn.blocks) for turn in found)
+    if told > BLOCKS_MAX:
+        refuse("import_too_large", where, f"an import has at most {BLOCKS_MAX} blocks")
+    rows = head.get("sources_pool") if head.get("sources_pool") is not None else None
+    if sources is not None:
+        rows, where = sources.payload.get("sources_pool"), sources.name
+    last = count_of(head.get("last_sequence"))
+    if last > BATCHES_MAX:
+        refuse("import_too_large", where, f"an import has at most {BATCHES_MAX} batches")
+    title = head.get("conversation_title")
+    return Brought(
+        turns=found,
+        pool=read_sources(rows if rows is not None else [], where, findings),
+        title=title if isinstance(title, str) else "",
+        ended_at=time_of(head.get("last_activity_at"), Findings(), default=""),
+        own=own,
+        last=last if own else 0,
+        outside=_outside(head, where, findings) if own else (),
+        told=told,
+    )
+
+
+def _sorted(documents: Sequence[Document]) -> tuple[Document | None, Document | None, dict[str, Document]]:
+    if not documents:
+        refuse("import_empty", "documents", "there are none")
+    if len(documents) > DOCUMENTS_MAX:
+        refuse("import_too_large", "documents", f"an import has at most {DOCUMENTS_MAX}")
+    single: dict[str, Document] = {}
+    logs: dict[str, Document] = {}
+    for index, document in enumerate(documents):
+        named = msgspec.structs.replace(document, name=document.name or f"documents[{index}]")
+        if named.kind == TURN_LOG:
+            turn = turn_of(named.payload.get("turn_id"), named.name)
+            taken, key = logs, turn
+        elif named.kind in (TIMELINE, SOURCES):
+            taken, key = single, named.kind
+        else:
+            refuse("import_unknown_document", named.name, "it is none of the kinds that an export has")
+        if key in taken:
+            refuse("import_document_twice", named.name, f"there is another one of {key}")
+        taken[key] = named
+    return single.get(TIMELINE), single.get(SOURCES), logs
+
+
+def _turn_ids(head: Mapping[str, Any], where: str) -> list[str]:
+    told = head.get("turn_ids") or []
+    if not isinstance(told, list):
+        refuse("import_bad_value", where, "`turn_ids` is a list")
+    if len(told) > TURNS_MAX:
+        refuse("import_too_large", where, f"a conversation has at most {TURNS_MAX} turns")
+    return [turn_of(one, f"{where}.turn_ids[{index}]") for index, one in enumerate(told)]
+
+
+def _by_turn(
+    head: Mapping[str, Any], where: str, findings: Findings, *, at: str, known: Iterable[str]
+) -> dict[str, list[Block]]:
+    """Return the blocks of the timeline's document by turn, without those of turns that have a document."""
+    raw = _blocks(head.get("blocks") or [], where)
+    found: dict[str, list[Block]] = {}
+    has_log, newest = frozenset(known), ""
+    for index, one in enumerate(raw):
+        turn = _turn_in(one) or newest
+        newest = turn
+        kind = one.get("type") if isinstance(one, Mapping) else None
+        if turn in has_log and not _is_carried(kind):
+            continue
+        block = read_block(one, f"{where}.blocks[{index}]", findings, at=at)
+        if not turn:
+            findings.leave_out(block.type)
+            continue
+        found.setdefault(turn, []).append(msgspec.structs.replace(block, turn_id=turn))
+    return found
+
+
+def _is_carried(kind: Any) -> bool:
+    """Return True for a block that a compaction left in the timeline's document, which a turn's own may lack."""
+    return isinstance(kind, str) and (kind in _SUMMARY or kind.endswith(_PRESERVED))
+
+
+def _turn_in(raw: Any) -> str:
+    """Return the turn that a block says it is of, or that its path names."""
+    if not isinstance(raw, Mapping):
+        return ""
+    meta = raw.get("meta")
+    path = raw.get("path")
+    named = path.removeprefix("conv:").partition(":")[2].partition(".")[0] if isinstance(path, str) else ""
+    for told in (raw.get("turn_id"), meta.get("turn_id") if isinstance(meta, Mapping) else None, named):
+        if isinstance(told, str) and told.startswith("turn_"):
+            return turn_of(told, "a block's turn")
+    return ""
+
+
+def _turn(
+    turn: str, log: Document | None, loose: Sequence[Block], findings: Findings, *, own: bool, at: str
+) -> ToldTurn | None:
+    if log is None:
+        return ToldTurn(turn=turn, where=turn, blocks=tuple(loose)) if loose else None
+    payload, where = log.payload, log.name
+    began = time_of(payload.get("ts"), Findings(), default=at)
+    raw = _blocks(payload.get("blocks") or [], where)
+    blocks = tuple(
+        msgspec.structs.replace(read_block(one, f"{where}.blocks[{index}]", findings, at=began), turn_id=turn)
+        for index, one in enumerate(raw)
+    )
+    if not blocks:
+        return None
+    if own:
+        rows = _rows(payload["batches"], tuple[BatchRow, ...], f"{where}.batches", findings)
+        return ToldTurn(turn=turn, where=where, blocks=blocks, rows=rows)
+    there = {(block.type, block.path) for block in blocks}
+    early = tuple(block for block in loose if (block.type, block.path) not in there)
+    return ToldTurn(turn=turn, where=where, blocks=(*early, *blocks))
+
+
+def _blocks(raw: Any, where: str) -> list[Any]:
+    if not isinstance(raw, list):
+        refuse("import_bad_value", where, "`blocks` is a list")
+    if len(raw) > BLOCKS_MAX:
+        refuse("import_too_large", where, f"an import has at most {BLOCKS_MAX} blocks")
+    return raw
+
+
+def _began(log: Document) -> str:
+    told = log.payload.get("ts")
+    return told if isinstance(told, str) else ""
+
+
+def _outside(head: Mapping[str, Any], where: str, findings: Findings) -> tuple[OutsideRow, ...]:
+    rows: tuple[OutsideRow, ...] = _rows(
+        head.get("outside") or [], tuple[OutsideRow, ...], f"{where}.outside", findings
+    )
+    return rows
+
+
+def _rows(raw: Any, kind: Any, where: str, findings: Findings) -> Any:
+    """Return the rows of a document. Raises InputError `import_bad_rows`."""
+    if not isinstance(raw, list) or len(raw) > BATCHES_MAX:
+        refuse("import_bad_rows", where, f"it is a list of at most {BATCHES_MAX}")
+    clean = json_of(raw, where, findings)
+    try:
+        rows = msgspec.convert(clean, kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        refuse("import_bad_rows", where, str(error)[:200])
+    _check_numbers(msgspec.to_builtins(rows), where)
+    return rows
+
+
+def _check_numbers(value: Any, where: str) -> None:
+    """Refuse numbers that count nothing, outside of what an event or an error tells."""
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int) and not 0 <= value <= COUNT_MAX:
+        refuse("import_bad_rows", where, "a number counts something, from 0 on")
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if name not in ("payload", "error"):
+                _check_numbers(one, where)
+    if isinstance(value, list | tuple):
+        for one in value:
+            _check_numbers(one, where)

@@ -1,0 +1,70 @@
+"""The telling of a turn: what all that read its blocks need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.log.importing.foreign_value import Findings
+from stepline.model.block import Block, Body
+from stepline.model.entry import Inbound
+from stepline.model.file.attachment import attachment_key
+from stepline.model.ids import Lane
+from stepline.model.source import Citation, Source
+
+PLAIN: Final = "text/plain"
+
+
+@dataclass
+class Telling:
+    """One import: whose it becomes, the pool of its sources, what was found, and the events so far by their batches.
+
+    `files` are those whose bytes are there, by hash.
+    """
+
+    lane: Lane
+    user: str
+    pool: Mapping[int, Source]
+    findings: Findings
+    files: Collection[str]
+    admitted: dict[int, Inbound] = field(default_factory=dict)
+
+    def has(self, body: Body) -> bool:
+        """Return True if the bytes of a body are there."""
+        return body.sha256 in self.files
+
+    def body(self, body: Body | None) -> Body | None:
+        """Return a body at the place where this conversation keeps bytes with this hash; None without these bytes."""
+        if body is None or not self.has(body):
+            return None
+        key = attachment_key(self.lane, body.sha256)
+        return Body(key=key, sha256=body.sha256, size_bytes=body.size_bytes, mime=body.mime)
+
+    def without_bytes(self, block: Block, body: Body) -> Block:
+        """Return a block that says that the bytes of its file did not come along."""
+        self.findings.change("bytes_missing")
+        facts = {
+            "bytes": "missing",
+            "filename": block.path.rpartition("/")[2],
+            "mime": body.mime,
+            "size_bytes": body.size_bytes,
+            "sha256": body.sha256,
+        }
+        text = block.text or f"The bytes of this file did not come with the conversation: {_spelled(facts)}\n"
+        return replace(block, body=None, mime=PLAIN, text=text, meta={**block.meta, **facts})
+
+    def citations(self, sids: Iterable[int]) -> tuple[Citation, ...]:
+        """Return the sources with these numbers that there are, in the short form."""
+        rows = [self.pool[sid] for sid in dict.fromkeys(sids) if sid in self.pool]
+        return tuple(Citation(sid=row.sid, title=row.title, url=row.url, path=row.path) for row in rows)
+
+    def sources(self, sids: Iterable[int]) -> tuple[Source, ...]:
+        """Return the rows with these numbers that there are."""
+        return tuple(self.pool[sid] for sid in dict.fromkeys(sids) if sid in self.pool)
+
+
+def _spelled(facts: Mapping[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items() if name != "bytes")

@@ -1,0 +1,275 @@
+"""Entries of a turn: what `timeline/turn_blocks.py` derives, read back, row by row.
+
+A row says of which kind an entry is and how many blocks it gave; what it was about stands in the blocks. A block that no
+entry of this kind gives becomes one that was contributed, so that no text is lost.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from stepline.log.importing.foreign_value import refuse
+from stepline.log.importing.read_decision import read_decision, read_edited
+from stepline.log.importing.read_ending import COMPLETION, read_closed, read_feedback
+from stepline.log.importing.read_inbound import read_inbound
+from stepline.log.importing.read_result import produced, read_result
+from stepline.log.importing.telling import Telling
+from stepline.model.block import Block
+from stepline.model.entry import (
+    TITLE_CHARS,
+    Compacted,
+    Contributed,
+    Deferred,
+    Dropped,
+    Entry,
+    Feedback,
+    Inbound,
+    Opened,
+    Pruned,
+    Steered,
+    TakenOver,
+    Titled,
+)
+from stepline.model.shorten import shorten
+from stepline.model.wire.live_event import DropReason
+from stepline.rendering.inbound import ATTACHMENT
+from stepline.rendering.quote import inline
+from stepline.timeline.entry_rows import (
+    AnyRow,
+    BatchRow,
+    ClosedRow,
+    CompactedRow,
+    ContributedRow,
+    DecidedRow,
+    DeferredRow,
+    DroppedRow,
+    EditedRow,
+    InboundRow,
+    OpenedRow,
+    PrunedRow,
+    ResultedRow,
+    SteeredRow,
+    TakenOverRow,
+    TitledRow,
+)
+
+MISFIT: Final = "misfit"
+HANDED_BACK: Final[dict[str, DropReason]] = {
+    "nothing_to_steer": "nothing_to_steer",
+    "turn_closed": "turn_closed",
+    "stopped": "stopped",
+}
+
+
+@dataclass
+class Slots:
+    """The log in the making: entries by batch, the time of each, and the newest batch that a decision had seen."""
+
+    entries: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    times: dict[int, str] = field(default_factory=dict)
+    rendered: dict[int, int] = field(default_factory=dict)
+    feedback: list[Feedback] = field(default_factory=list)
+
+
+class TurnReader:
+    """Reads one turn into the slots of its log."""
+
+    def __init__(
+        self, telling: Telling, slots: Slots, turn: str, blocks: Sequence[Block], *, title: str, where: str
+    ) -> None:
+        """Begin with a turn's blocks, in order; `title` is the conversation's."""
+        self.telling, self.slots, self.turn = telling, slots, turn
+        self._blocks, self._at = blocks, 0
+        self._title, self._where = title, where
+        bodies = [block.body for block in blocks if block.type == ATTACHMENT and block.body]
+        self._named = all(map(telling.has, bodies))
+        self._attempts: list[str] = []
+        self._claim = self._iteration = 0
+        self._began = ""
+        self._returned: dict[int, DropReason] = {}
+        self.closed = 0
+
+    def read(self, rows: Iterable[BatchRow]) -> None:
+        """Read all rows of the turn, and then the feedback on it."""
+        newest = 0
+        for row in rows:
+            if row.n <= newest:
+                refuse("import_bad_rows", self._where, "its batches are not in order")
+            newest = row.n
+            self.slots.times.setdefault(row.n, row.at)
+            for one in row.entries:
+                blocks = self._take(one.blocks)
+                self.slots.entries[row.n] += self._entries(row, one, blocks)
+            if row.begins:
+                self._claim = row.n
+                self._take(1)
+        for block in self._take(len(self._blocks)):
+            if block.type == "turn.feedback":
+                found = read_feedback(
+                    self.telling.findings, block, self.turn, began=self._began, at=self._began
+                )
+                self.slots.feedback.append(found)
+            else:
+                self.telling.findings.leave_out(block.type)
+
+    def finish(self, row: BatchRow, ending: Block) -> None:
+        """End a turn that no row ends, with a block that says so."""
+        self.slots.times.setdefault(row.n, row.at)
+        self.slots.entries[row.n] += self._closing(row, ClosedRow(), [ending])
+
+    def _take(self, count: int) -> Sequence[Block]:
+        begin = self._at
+        self._at = min(len(self._blocks), begin + count)
+        return self._blocks[begin : self._at]
+
+    def _entries(self, batch: BatchRow, row: AnyRow, blocks: Sequence[Block]) -> list[Entry]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of row
+        telling, turn, at = self.telling, self.turn, batch.at
+        if not blocks and isinstance(row, InboundRow | TitledRow | ContributedRow | EditedRow):
+            return []
+        match row:
+            case OpenedRow():
+                return self._opening(batch, row, blocks)
+            case InboundRow():
+                return self._arrival(batch, blocks)
+            case DecidedRow():
+                return self._decision(batch, row, blocks)
+            case ResultedRow():
+                return [read_result(telling, row, blocks, turn, at)]
+            case DeferredRow():
+                last = self._attempts[-1] if self._attempts else ""
+                return [
+                    Deferred(turn=turn, iteration=self._iteration, answer=last),
+                    *self._misfits(blocks[1:]),
+                ]
+            case ClosedRow():
+                return self._closing(batch, row, blocks)
+            case DroppedRow():
+                self._returned.pop(row.n, None)
+                return self._dropped(row.n, row.reason)
+            case SteeredRow():
+                return [self._steered(row, blocks, at)]
+            case TakenOverRow():
+                return [TakenOver(turn=turn, reason="imported", takeovers=row.takeovers)]
+            case PrunedRow():
+                told = {name: getattr(row, name) for name in ("cause", "keep", "intact", "settled")}
+                return [Pruned(turn=turn, at=blocks[0].ts if blocks else at, **told)]
+            case CompactedRow():
+                return self._compacted(batch, row, blocks)
+            case TitledRow():
+                title = self._title or shorten(inline(blocks[0].text), TITLE_CHARS)
+                first = Titled(title=title, at=blocks[0].ts, turn=turn, text=blocks[0].text)
+                return [first, *self.contributed(blocks[1:])]
+            case ContributedRow():
+                return self.contributed(blocks)
+            case EditedRow():
+                edited = read_edited(telling, row, blocks, turn, blocks[0].ts)
+                return [edited] if edited else self.contributed(blocks)
+
+    def contributed(self, blocks: Sequence[Block]) -> list[Entry]:
+        """Return the blocks as ones that somebody contributed, those of one time together."""
+        entries: list[Entry] = []
+        for block in blocks:
+            made = produced(self.telling, block, self.turn)
+            last = entries[-1] if entries else None
+            if isinstance(last, Contributed) and last.at == block.ts:
+                entries[-1] = Contributed(turn=self.turn, at=block.ts, blocks=(*last.blocks, made))
+            else:
+                entries.append(Contributed(turn=self.turn, at=block.ts, blocks=(made,)))
+        return entries
+
+    def _misfits(self, blocks: Sequence[Block]) -> list[Entry]:
+        for _ in blocks:
+            self.telling.findings.change(MISFIT)
+        return self.contributed(blocks)
+
+    def _opening(self, batch: BatchRow, row: OpenedRow, blocks: Sequence[Block]) -> list[Entry]:
+        self._began = blocks[0].ts if blocks and blocks[0].type == "turn.header" else batch.at
+        left = blocks[1:] if blocks and blocks[0].type == "turn.header" else blocks
+        missing = list[Block]()
+        for n in (*row.prompts, *row.waited):
+            if not left:
+                refuse("import_bad_rows", self._where, "an event that opened the turn has no block")
+            event, end, lost = read_inbound(self.telling, left, self.turn, named=self._named)
+            missing += lost
+            left = left[end:]
+            if n not in self.telling.admitted:
+                self.slots.entries[n].append(event)
+                self.slots.times.setdefault(n, event.at)
+                self.telling.admitted[n] = event
+        opened = Opened(turn=self.turn, at=self._began, prompts=row.prompts)
+        return [opened, *self.contributed(missing), *self._misfits(left)]
+
+    def _arrival(self, batch: BatchRow, blocks: Sequence[Block]) -> list[Entry]:
+        event, end, missing = read_inbound(self.telling, blocks, self.turn, named=self._named)
+        self.telling.admitted[batch.n] = event
+        back = blocks[0].meta.get("handed_back")
+        if back is not None:
+            self._returned[batch.n] = HANDED_BACK.get(str(back), "turn_closed")
+        return [event, *self.contributed(missing), *self._misfits(blocks[end:])]
+
+    def _decision(self, batch: BatchRow, row: DecidedRow, blocks: Sequence[Block]) -> list[Entry]:
+        claim, self._iteration = self._claim or batch.n, row.iteration
+        entry, left = read_decision(self.telling, row, blocks, self.turn, batch.at, claim=claim)
+        self.slots.rendered[batch.n] = min(row.rendered, batch.n - 1)
+        if entry.accepted and entry.answer:
+            self._attempts.append(entry.answer)
+        return [entry, *self._misfits(left)]
+
+    def _closing(self, batch: BatchRow, row: ClosedRow, blocks: Sequence[Block]) -> list[Entry]:
+        at = next((b.ts for b in blocks if b.type not in (COMPLETION, "stage.suggested_followups")), batch.at)
+        entry = read_closed(
+            self.telling,
+            blocks,
+            self.turn,
+            at,
+            attempts=len(self._attempts),
+            answered=row.answered,
+            message=row.message,
+        )
+        self.closed = batch.n
+        back = [one for n, reason in sorted(self._returned.items()) for one in self._dropped(n, reason)]
+        return [entry, *back]
+
+    def _dropped(self, n: int, reason: DropReason) -> list[Entry]:
+        event = self.telling.admitted.get(n)
+        return [_handed_back(n, event, reason)] if event else []
+
+    def _steered(self, row: SteeredRow, blocks: Sequence[Block], at: str) -> Steered:
+        event = self.telling.admitted.get(row.n)
+        return Steered(
+            n=row.n,
+            turn=self.turn,
+            at=blocks[0].ts if blocks else at,
+            iteration=row.iteration,
+            message_id=event.message_id if event else "",
+            text=event.text if event else "",
+            phase=row.phase,
+            finalize=row.finalize,
+        )
+
+    def _compacted(self, batch: BatchRow, row: CompactedRow, blocks: Sequence[Block]) -> list[Entry]:
+        summary = next((block for block in blocks if block.type == "conv.range.summary"), None)
+        checkpoint = next((block for block in blocks if block.type.endswith("compaction_checkpoint")), None)
+        left = [block for block in blocks if block is not summary and block is not checkpoint]
+        at = blocks[0].ts if blocks else batch.at
+        names = ("scope", "trigger", "room", "turns", "before_tokens", "after_tokens", "max_tokens")
+        told = {name: getattr(row, name) for name in names}
+        entry = Compacted(
+            id=f"{self.turn}/{batch.n}",
+            turn=self.turn,
+            at=at,
+            status="completed",
+            cut=row.cut if summary else 0,
+            summary=summary.text if summary else "",
+            split=min(row.split, batch.n) if checkpoint else 0,
+            checkpoint=checkpoint.text if checkpoint else "",
+            **told,
+        )
+        return [entry, *self._misfits(left)]
+
+
+def _handed_back(n: int, event: Inbound, reason: DropReason) -> Dropped:
+    return Dropped(n=n, reason=reason, message_id=event.message_id, event=event.event)

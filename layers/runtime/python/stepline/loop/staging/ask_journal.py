@@ -1,0 +1,161 @@
+"""The request of a round in the layout `journal`, and what the log needs to make it again.
+
+The facts of the round go into the log, and what it stages is stored beside it, because a skill or a file may be another one
+later. The number of its tokens that the next request has too is what a cache promises: those of the blocks A and B as long as
+nothing is staged in B, and it has no wrap-up block.
+Source: docs/concepts/journal.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.context.announce import (
+    CONSTRAINT_CHARS,
+    CONSTRAINTS_SHOWN,
+    Saved,
+    gather_facts,
+    render_workspace,
+)
+from stepline.context.journal.render_journal import render_journal
+from stepline.context.journal.staged import JournalFacts, JournalText, Staged
+from stepline.context.media import weigh
+from stepline.log.bindings import Ports
+from stepline.loop.agent import Agent
+from stepline.loop.attempt import Attempt
+from stepline.loop.staging.materialise import encode_staged, last_decision, materialise
+from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
+from stepline.model.entry import Sent
+from stepline.model.ids import Lane, utc
+from stepline.model.path import out_key
+from stepline.model.usage import Usage
+from stepline.ports.artifacts import Artifacts
+from stepline.ports.model import Content, ModelRequest, Part
+from stepline.rendering.inbound import ATTACHMENT
+from stepline.rendering.piece import byte_length
+from stepline.rendering.quote import clip
+from stepline.timeline.fold import Timeline
+from stepline.tools.context import ToolContext
+
+MIME = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posed:
+    """The request of a round, with all that it was made of; no bytes of files are in it."""
+
+    request: ModelRequest
+    facts: JournalFacts
+    staged: Staged
+
+    def keep(self, artifacts: Artifacts, lane: Lane, turn: str) -> str:
+        """Store what is staged, before the log names it; return its SHA-256, "" for nothing. Raises DependencyError."""
+        body = encode_staged(self.staged)
+        if not body:
+            return ""
+        digest = hashlib.sha256(body).hexdigest()
+        artifacts.put(out_key(lane, turn, digest), body, mime=MIME)
+        return digest
+
+    def record(self, sent: Sent, usage: Usage | None, *, staged: str) -> Sent:
+        """Return the facts about the request with those of this layout; `staged` is what `keep` returned."""
+        return replace(
+            sent,
+            layout="journal",
+            announce="",
+            facts=msgspec.json.encode(self.facts).decode(),
+            staged=staged,
+            promised_tokens=self.promise(usage),
+        )
+
+    def promise(self, usage: Usage | None) -> int:
+        """Return how many of the tokens that a provider counted are those that the next request begins with."""
+        system = self.request.system
+        kept = 1 if self.staged.skills or self.facts.last_round else 2
+        lasting = next((count for count in range(kept, 0, -1) if system[count - 1].cache), 0)
+        whole = sum(map(_size, (*system, *self.request.content)))
+        if usage is None or usage.estimated or not whole:
+            return 0
+        return int(usage.prompt_tokens * sum(map(_size, system[:lasting])) / whole)
+
+
+def _size(part: Content) -> int:
+    return byte_length(part.text) if isinstance(part, Part) else weigh(part.tokens)
+
+
+def pose(
+    attempt: Attempt, timeline: Timeline, context: ToolContext, *, last_round: bool, saved: Saved | None
+) -> Posed:
+    """Return the request of this round. Raises DependencyError."""
+    staged = materialise(timeline, context)
+    facts = round_facts(attempt, timeline, last_round=last_round, saved=saved)
+    return Posed(
+        request=render_request(attempt.ports, attempt.agent, timeline, facts, staged),
+        facts=facts,
+        staged=staged,
+    )
+
+
+def round_facts(
+    attempt: Attempt, timeline: Timeline, *, last_round: bool, saved: Saved | None
+) -> JournalFacts:
+    """Return the facts of this round that the log does not have."""
+    policy, agent, now = attempt.ports.policy, attempt.agent, attempt.ports.clock.now()
+    finalize = finalize_left(timeline)
+    facts = JournalFacts(
+        now=utc(now),
+        iteration=attempt.step.iteration,
+        max_iterations=policy.max_iterations,
+        last_round=last_round,
+        finalize=finalize,
+        finalize_tools=finalize_tools(agent) if finalize else (),
+        budget_tokens=int(policy.context.budget * policy.context.target**attempt.narrowed),
+        extra=tuple(clip(line, CONSTRAINT_CHARS) for line in agent.announced()[:CONSTRAINTS_SHOWN]),
+    )
+    if saved is None:
+        return facts
+    known = gather_facts(
+        timeline,
+        now=now,
+        iteration=facts.iteration,
+        max_iterations=facts.max_iterations,
+        last_round=last_round,
+        saved=saved,
+    )
+    return replace(facts, workspace=render_workspace(known))
+
+
+def render_request(
+    ports: Ports, agent: Agent, timeline: Timeline, facts: JournalFacts, staged: Staged
+) -> ModelRequest:
+    """Return the request with these facts and contents: a pure function of them and of the timeline."""
+    rendered = render_journal(
+        timeline,
+        text=JournalText.unpack(agent.system),
+        skills=staged.skills,
+        shown=staged.shown,
+        media=staged.media,
+        facts=facts,
+        minimum_tokens=ports.policy.context.cache_minimum_tokens,
+    )
+    most = finalize_tokens(ports.policy, agent.max_tokens) if facts.finalize else agent.max_tokens
+    return ModelRequest(
+        role=agent.role,
+        system=rendered.system,
+        content=rendered.content,
+        max_tokens=most,
+        temperature=agent.temperature,
+        declined=timeline.state.declined > 0,
+    )
+
+
+def asks_for_files(timeline: Timeline) -> bool:
+    """Return True if the next request may have pictures or documents."""
+    before, turn = last_decision(timeline), timeline.current
+    if before is not None and before.show_artifacts:
+        return True
+    return turn is not None and any(block.type == ATTACHMENT for block in timeline.turn_blocks(turn.id))

@@ -1,0 +1,319 @@
+"""Entry rows: what a turn's blocks do not say of the entries they come from, for whoever makes entries of them again.
+
+An export has a row for each entry, batch by batch; its blocks are the turn's next ones. A row has numbers and
+names, never a text that stands in a block, and nothing of costs, limits, keys or executions.
+Source: docs/reference/exports.md#the-batches-of-a-turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from stepline.model.base import Value
+from stepline.model.batch import Batch
+from stepline.model.entry import (
+    ApprovalAnswered,
+    Closed,
+    Compacted,
+    Compaction,
+    CompactionKind,
+    CompactionTrigger,
+    Contributed,
+    Decided,
+    Deferred,
+    Dropped,
+    Entry,
+    Hide,
+    Inbound,
+    Opened,
+    Pruned,
+    Resulted,
+    Steered,
+    TakenOver,
+    Titled,
+)
+from stepline.model.file.attachment import Attachment
+from stepline.model.wire.live_event import DropReason
+from stepline.rendering.turn_facts import Turn
+from stepline.timeline.turn_blocks import Group, own_entries
+
+
+class EntryRow(Value, tag_field="kind"):
+    """One entry. `blocks` are those of the turn that it gave."""
+
+    blocks: int = 0
+
+
+class OpenedRow(EntryRow, tag="opened"):
+    """The turn's start: the batches of the events that opened it, and of those that had waited for it."""
+
+    prompts: tuple[int, ...] = ()
+    waited: tuple[int, ...] = ()
+
+
+class InboundRow(EntryRow, tag="in"):
+    """An event that came while the turn was open."""
+
+
+class DecidedRow(EntryRow, tag="decision"):
+    """A decision: `rendered` is the newest batch that the model had seen, `citations` are sids."""
+
+    iteration: int = 0
+    rendered: int = 0
+    started_at: str = ""
+    action: Literal["call_tool", "complete", "exit"] = "call_tool"
+    accepted: bool = True
+    interrupted: bool = False
+    declined: Literal["", "final", "fallback"] = ""
+    ended: Literal["", "max_iterations", "violations", "steer"] = ""
+    model: str = ""
+    citations: tuple[int, ...] = ()
+
+
+class ResultedRow(EntryRow, tag="result"):
+    """A result: `stored` of its blocks are the tool's own, `plans` snapshots follow; `sources` are sids of the pool."""
+
+    call_id: str = ""
+    tool_id: str = ""
+    iteration: int = 0
+    status: Literal["ok", "error", "unverified"] = "ok"
+    stored: int = 0
+    plans: int = 0
+    duration_ms: int = 0
+    program: bool = False
+    error: dict[str, Any] | None = None
+    sources: tuple[int, ...] = ()
+    hides: tuple[Hide, ...] = ()
+
+
+class DeferredRow(EntryRow, tag="deferred"):
+    """A completion that was not the turn's last word."""
+
+
+class ClosedRow(EntryRow, tag="closed"):
+    """The turn's end. `answered`: its answer is the last one among its blocks; `message` is for people."""
+
+    answered: bool = False
+    message: str = ""
+
+
+class DroppedRow(EntryRow, tag="dropped"):
+    """The event of batch `n` was handed back."""
+
+    n: int = 0
+    reason: DropReason = "turn_closed"
+
+
+class SteeredRow(EntryRow, tag="steered"):
+    """The steer of batch `n` was heeded; `finalize` rounds were left."""
+
+    n: int = 0
+    iteration: int = 0
+    phase: Literal["", "decision", "tools"] = ""
+    finalize: int = 0
+
+
+class TakenOverRow(EntryRow, tag="takeover"):
+    """The turn went on in another execution."""
+
+    takeovers: int = 1
+
+
+class PrunedRow(EntryRow, tag="pruned"):
+    """Older turns were shortened."""
+
+    cause: Literal["ttl", "price", "budget"] = "ttl"
+    keep: int = 1
+    intact: int = 1
+    settled: int = 0
+
+
+class CompactedRow(EntryRow, tag="compacted"):
+    """A compaction, `cut` and `split` as the entry has them."""
+
+    scope: CompactionKind = "history"
+    trigger: CompactionTrigger = "render_token_limit"
+    cut: int = 0
+    split: int = 0
+    room: int = 0
+    turns: int = 0
+    before_tokens: int = 0
+    after_tokens: int = 0
+    max_tokens: int = 0
+
+
+class TitledRow(EntryRow, tag="titled"):
+    """The gate stage gave the conversation a title."""
+
+
+class ContributedRow(EntryRow, tag="contributed"):
+    """The code of a bundle said something."""
+
+
+class EditedRow(EntryRow, tag="edited"):
+    """A person changed a call before it ran."""
+
+    iteration: int = 0
+
+
+AnyRow: TypeAlias = (
+    OpenedRow
+    | InboundRow
+    | DecidedRow
+    | ResultedRow
+    | DeferredRow
+    | ClosedRow
+    | DroppedRow
+    | SteeredRow
+    | TakenOverRow
+    | PrunedRow
+    | CompactedRow
+    | TitledRow
+    | ContributedRow
+    | EditedRow
+)
+
+
+class BatchRow(Value):
+    """One batch of a turn: its number, its time, its entries, and whether a round begins behind it, which is a block more."""
+
+    n: int
+    at: str
+    entries: tuple[AnyRow, ...] = ()
+    begins: bool = False
+
+
+class OutsideRow(Value):
+    """An event that is in no turn: it waits for the next one, or was handed back for a reason."""
+
+    n: int
+    at: str
+    message_id: str
+    event: str
+    text: str = ""
+    reactive: bool = False
+    payload: dict[str, Any] = msgspec.field(default_factory=dict)
+    source: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    handed_back: DropReason | Literal[""] = ""
+
+
+def batch_rows(
+    turn: Turn, batches: Sequence[Batch], groups: Sequence[Group], waited: Sequence[int]
+) -> Iterator[BatchRow]:
+    """Yield the rows of a turn's batches, without those that no block and no reader needs.
+
+    `groups` are its blocks entry by entry, as the view has them; `waited` the batches of events that waited for it.
+    """
+    left = iter(groups)
+    for batch in batches:
+        rows = []
+        for entry in own_entries(turn, batch):
+            row = _row(entry, batch, blocks=len(next(left)), waited=waited)
+            rows += [row] if row is not None else []
+        begins = bool(next(left))
+        if rows or begins:
+            yield BatchRow(n=batch.n, at=batch.at, entries=tuple(rows), begins=begins)
+
+
+def outside_rows(batches: Sequence[Batch], told: frozenset[int]) -> Iterator[OutsideRow]:
+    """Yield the events that no turn tells of; `told` are the batches of those that one does."""
+    fates = {
+        entry.n: entry.reason for batch in batches for entry in batch.entries if isinstance(entry, Dropped)
+    }
+    for batch in batches:
+        for entry in batch.entries:
+            if isinstance(entry, Inbound) and batch.n not in told:
+                yield OutsideRow(
+                    n=batch.n,
+                    at=entry.at,
+                    message_id=entry.message_id,
+                    event=entry.event,
+                    text=entry.text,
+                    reactive=entry.reactive,
+                    payload=entry.payload,
+                    source=entry.source,
+                    attachments=entry.attachments,
+                    handed_back=fates.get(batch.n, ""),
+                )
+
+
+def _row(  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry
+    entry: Entry, batch: Batch, *, blocks: int, waited: Sequence[int]
+) -> AnyRow | None:
+    match entry:
+        case Opened():
+            return OpenedRow(blocks=blocks, prompts=entry.prompts, waited=tuple(waited))
+        case Inbound():
+            return InboundRow(blocks=blocks)
+        case Decided():
+            return _decided(entry, batch, blocks)
+        case Resulted():
+            return _resulted(entry, blocks)
+        case Deferred():
+            return DeferredRow(blocks=blocks)
+        case Closed():
+            return ClosedRow(blocks=blocks, answered=bool(entry.answer), message=entry.message)
+        case Dropped():
+            return DroppedRow(n=entry.n, reason=entry.reason)
+        case Steered():
+            told = {name: getattr(entry, name) for name in ("n", "iteration", "phase", "finalize")}
+            return SteeredRow(blocks=blocks, **told)
+        case TakenOver():
+            return TakenOverRow(blocks=blocks, takeovers=entry.takeovers)
+        case Pruned():
+            told = {name: getattr(entry, name) for name in ("cause", "keep", "intact", "settled")}
+            return PrunedRow(blocks=blocks, **told)
+        case Compacted() if entry.status == "completed":
+            return _compacted(entry, blocks)
+        case Titled() if entry.text:
+            return TitledRow(blocks=blocks)
+        case Contributed() if entry.blocks:
+            return ContributedRow(blocks=blocks)
+        case ApprovalAnswered() if entry.action is not None:
+            return EditedRow(blocks=blocks, iteration=entry.iteration)
+        case _:
+            return None
+
+
+def _decided(entry: Decided, batch: Batch, blocks: int) -> DecidedRow:
+    declined = entry.declined
+    return DecidedRow(
+        blocks=blocks,
+        iteration=entry.iteration,
+        rendered=batch.state.rendered,
+        started_at=entry.started_at,
+        action=entry.action,
+        accepted=entry.accepted,
+        interrupted=entry.interrupted,
+        declined="" if declined is None else "fallback" if declined.fallback else "final",
+        ended=entry.ended,
+        model=entry.model,
+        citations=tuple(cited.sid for cited in entry.citations),
+    )
+
+
+def _resulted(entry: Resulted, blocks: int) -> ResultedRow:
+    return ResultedRow(
+        blocks=blocks,
+        call_id=entry.call_id,
+        tool_id=entry.tool_id,
+        iteration=entry.iteration,
+        status=entry.status,
+        stored=len(entry.blocks),
+        plans=len(entry.plans),
+        duration_ms=entry.duration_ms,
+        program=entry.program,
+        error=entry.error,
+        sources=tuple(row.sid for row in entry.sources),
+        hides=entry.hides,
+    )
+
+
+def _compacted(entry: Compacted, blocks: int) -> CompactedRow:
+    shared = [name for name in Compaction.__struct_fields__ if name not in ("id", "turn", "at")]
+    told = {name: getattr(entry, name) for name in (*shared, "cut", "split", "room", "turns", "after_tokens")}
+    return CompactedRow(blocks=blocks, **told)

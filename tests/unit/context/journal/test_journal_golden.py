@@ -1,0 +1,26 @@
+"""The journal's requests: what the golden files say, part by part."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.context.journal.journal_golden import GOLDEN, cases
+from tests.unit.context.journal.journal_lines import forged_in_journal
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_request_is_what_its_golden_file_says(name: str) -> None:
+    wanted = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    assert CASES[name] == wanted, "if this is meant: python -m tests.unit.context.journal.journal_golden"
+
+
+def test_there_is_a_golden_file_for_every_request_and_none_besides() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_no_data_in_the_digest_is_structure(name: str) -> None:
+    digest = CASES[name].partition("<<< HUMAN cached\n")[2].partition("<<< HUMAN")[0]
+    assert forged_in_journal(digest) == []
