@@ -23,6 +23,8 @@ import type {
   FileList,
   FileQuery,
   Grant,
+  ImportRequest,
+  ImportStatus,
   LinkRequest,
   ListQuery,
   LogPage,
@@ -265,6 +267,11 @@ export class HttpApi extends ApiTransport {
   /** Get the state of an upload, with the reasons of a refusal. */
   async getUpload(conversation: string, upload: string, call: Call = {}): Promise<UploadStatus> {
     return this.ask("GET", `/v1/conversations/${part(conversation)}/uploads/${part(upload)}`, call);
+  }
+
+  /** Import a conversation: its documents become its log. While the answer is `unfinished`, the same is sent again. */
+  async moveIn(conversation: string, body: ImportRequest, call: KeyedCall = {}): Promise<ImportStatus> {
+    return this.ask("POST", `/v1/conversations/${part(conversation)}/import`, { body, ...call });
   }
 
   /** List the files of the conversation that its user may have, newest turn first. */

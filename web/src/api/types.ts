@@ -335,6 +335,54 @@ export interface Grant {
 }
 
 /**
+ * The report of an import, which is the same each time.
+ *
+ * `kept`, `changed` and `left_out` count by kind of block or by reason. `files` have their bytes, `files_missing` do not.
+ * `origin` is `stepline` for documents of an export of ours, `foreign` for others.
+ */
+export interface ImportReport {
+  readonly digest: string;
+  readonly origin: string;
+  readonly turns: number;
+  readonly batches: number;
+  readonly blocks: number;
+  readonly sources: number;
+  readonly files: number;
+  readonly files_missing: number;
+  readonly kept: Readonly<Record<string, number>>;
+  readonly changed: Readonly<Record<string, number>>;
+  readonly left_out: Readonly<Record<string, number>>;
+}
+
+/**
+ * Documents of one conversation: as they are, or `packed`, which is their JSON array in gzip and Base64.
+ *
+ * `uploads` are ids of uploads to this conversation, which have the bytes of its files. `bundle` is the one that goes on with it.
+ * `remembered` is that of the last answer, if the same import is sent again.
+ */
+export interface ImportRequest {
+  readonly documents?: readonly Readonly<Record<string, unknown>>[];
+  readonly packed?: string;
+  readonly uploads?: readonly string[];
+  readonly bundle?: string;
+  readonly remembered?: number;
+}
+
+/**
+ * The standing of an import: `written` of its `batches`, and `remembered` of its `turns`; `unfinished` asks for the same again.
+ *
+ * The report says what was kept, changed and left out; it is the same each time.
+ */
+export interface ImportStatus {
+  readonly state: "unfinished" | "whole";
+  readonly batches: number;
+  readonly written: number;
+  readonly turns: number;
+  readonly remembered: number;
+  readonly report: ImportReport;
+}
+
+/**
  * Limits of an account; a field that is None leaves it to the default, and without one there is no limit.
  *
  * Of a budget or a number of turns 0 allows nothing; 0 messages a minute are no limit. `stopped` is the reason for which
@@ -494,7 +542,7 @@ export interface OwnStanding {
 
 /** A part of a request. A `mark` stands behind it if a cache may hold the request up to there. */
 export interface PartView {
-  readonly role: "announce" | "file" | "sources" | "system" | "timeline";
+  readonly role: "announce" | "file" | "journal" | "sources" | "system" | "timeline";
   readonly mark: boolean;
   readonly tokens: number;
   readonly size_bytes: number;
