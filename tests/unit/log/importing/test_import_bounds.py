@@ -171,3 +171,19 @@ def test_only_the_newest_feedback_of_each_origin_comes_in():
     said = [{"type": "turn.feedback", "meta": {"origin": "user", "reaction": "ok"}} for _ in range(300)]
     there = read_everywhere(moved([log_with(*said)]))
     assert len(there.feedback) == 1
+
+
+def test_a_plan_that_is_none_stays_text():
+    plan = {
+        "plan_id": f"p{EVIL}",
+        "steps": ["x"],
+        "created_ts": EVIL,
+        "origin_turn_id": TURN,
+        "last_turn_id": EVIL,
+    }
+    text = msgspec.json.encode(plan).decode()
+    documents = [log_with({"type": "react.plan", "path": f"ar:{TURN}.react.plan.p", "text": text})]
+    assert_harmless(documents)
+    there = log_of(moved(documents))
+    assert there.plans == {}
+    assert [block.text for block in there.blocks() if block.type == "react.plan.unread"] == [text]

@@ -61,9 +61,6 @@ MAPPING: Final = 1
 FILES_MAX: Final = 500
 STEP: Final = "import"
 KINDS_MAX: Final = 200
-"""The most kinds that a report counts apart."""
-OTHER: Final = "others"
-KINDS_MAX: Final = 200
 """The most kinds of blocks, and reasons, that a report counts apart."""
 OTHER: Final = "other"
 

@@ -28,6 +28,7 @@ from stepline.timeline.entry_rows import ResultedRow
 from stepline.timeline.workspace import CHECKOUT_RECORD
 
 JSON: Final = "application/json"
+PLAN: Final = "react.plan"
 TOOL_CHARS: Final = 128
 _HIDES_MAX: Final = 100
 _REPLACEMENT_CHARS: Final = 4_000
@@ -73,6 +74,9 @@ def produced(telling: Telling, block: Block, turn: str, *, own: str = "", tool: 
         telling.findings.change("body")
         body = None
     kind, mime = block.type, block.mime
+    if kind == PLAN and not own and not _is_readable(block):
+        telling.findings.change("block")
+        kind = f"{PLAN}.unread"
     if not _reads(block, tool):
         telling.findings.change("block")
         kind, mime = ("react.tool.result", _PLAIN) if kind == CHECKOUT_RECORD else (kind, _PLAIN)
@@ -90,7 +94,7 @@ def produced(telling: Telling, block: Block, turn: str, *, own: str = "", tool: 
 
 def read_snapshot(block: Block) -> Plan | None:
     """Return the plan that a block has a snapshot of; None for any other block."""
-    if block.type != "react.plan":
+    if block.type != PLAN:
         return None
     found = object_of(block.text)
     if found is None:
@@ -101,6 +105,18 @@ def read_snapshot(block: Block) -> Plan | None:
         return None
     named = _PLAN_ID.fullmatch(plan.plan_id) and block.path.endswith(f".react.plan.{plan.plan_id}")
     return plan if named and _is_plain(plan) else None
+
+
+def _is_readable(block: Block) -> bool:
+    """Return True if a block that somebody contributed as a plan's snapshot is one, and all in it is plain."""
+    found = object_of(block.text)
+    if found is None:
+        return False
+    try:
+        plan = read_plan({"plan_id": "", "created_ts": "", "last_ts": "", **found})
+    except (msgspec.ValidationError, TypeError):
+        return False
+    return _PLAN_ID.fullmatch(plan.plan_id) is not None and _is_plain(plan)
 
 
 def _is_plain(plan: Plan) -> bool:
