@@ -144,6 +144,31 @@ def test_a_turns_log_says_what_it_used():
     assert export_turn(builder.timeline(), "turn_0006").payload["end_ts"] == ""
 
 
+def test_a_turns_log_tells_of_the_batches_that_its_blocks_come_from():
+    builder = talk()
+    payload = export_turn(builder.timeline(), "turn_0001").payload
+    rows = payload["batches"]
+    assert [row["n"] for row in rows] == [1, 2, 3, 4, 5]
+    kinds = [[entry["kind"] for entry in row.get("entries", ())] for row in rows]
+    assert kinds == [["opened"], ["decision"], ["result"], ["decision"], ["closed"]]
+    counted = sum(entry.get("blocks", 0) for row in rows for entry in row["entries"])
+    assert counted + sum(row.get("begins", False) for row in rows) == payload["blocks_count"]
+    assert rows[2]["entries"][0]["sources"] == (1,)
+    assert rows[3]["entries"][0]["citations"] == (1,)
+
+
+def test_an_event_that_no_turn_tells_of_is_told_with_the_conversation():
+    builder = talk()
+    builder.answer("done")
+    builder.close()
+    builder.message("late", event="steer")
+    builder.message("for later", event="alert", reactive=False)
+    payload = export_timeline(builder.timeline(), ttl_s=1).payload
+    told = [(row["text"], row.get("handed_back", "")) for row in payload["outside"]]
+    assert told == [("late", "nothing_to_steer"), ("for later", "")]
+    assert payload["last_sequence"] == len(builder.batches)
+
+
 def test_the_pool_is_a_document_of_its_own():
     document = export_sources(talk().timeline())
     assert document.payload == {"sources_pool": [msgspec.structs.asdict(PAGE)]}

@@ -206,7 +206,7 @@ def _judge(desk: UploadPorts, lane: Lane, upload: Upload, tail: Batch) -> FileVe
     """Return the verdict about the posted file, which is stored if it is taken."""
     try:
         check_owner(tail, upload.user)
-    except (NotFoundError, InputError) as error:  # somebody else has begun the conversation meanwhile, or an import
+    except (NotFoundError, InputError) as error:  # it was begun meanwhile, by somebody else or by an import
         return FileVerdict(code=error.reason, message=str(error))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"

@@ -36,7 +36,17 @@ class _Leaf(NamedTuple):
 
 
 def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES) -> Batch:
-    """Return the batch with its largest strings stored apart until it has at most `limit_bytes`.
+    """Return the batch as `plan_spill` does, with what it names stored. Raises LimitError, DependencyError."""
+    small, bodies = plan_spill(lane, batch, limit_bytes=limit_bytes)
+    for piece, body in zip(small.spilled, bodies, strict=True):
+        artifacts.put(piece.key, body, mime="application/json" if piece.json else "text/plain; charset=utf-8")
+    return small
+
+
+def plan_spill(
+    lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES
+) -> tuple[Batch, tuple[bytes, ...]]:
+    """Return the batch with its largest strings apart until it has at most `limit_bytes`, and these, in the order of `spilled`.
 
     If its strings are too small and too many for that, whole lists of objects are stored apart as well.
 
@@ -48,22 +58,22 @@ def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = 
         raise LimitError("the state outgrew its limit", code="state_too_large", size_bytes=state_bytes)
     size = len(encode_batch(batch))
     if size <= limit_bytes:
-        return batch
+        return batch, ()
     tree = _tree(batch)
     strings, lists = _leaves(tree, ""), _lists(tree)
-    small = _without(artifacts, lane, batch, strings, limit_bytes=limit_bytes)
+    small = _without(lane, batch, strings, limit_bytes=limit_bytes)
     if small is None:
         within = tuple(f"{leaf.at}/" for leaf in lists)
         outside = [leaf for leaf in strings if not leaf.at.startswith(within)]
-        small = _without(artifacts, lane, batch, lists + outside, limit_bytes=limit_bytes)
+        small = _without(lane, batch, lists + outside, limit_bytes=limit_bytes)
     if small is not None:
         return small
     raise LimitError("a batch cannot be made small enough", code="batch_too_large", size_bytes=size)
 
 
 def _without(
-    artifacts: Artifacts, lane: Lane, batch: Batch, leaves: list[_Leaf], *, limit_bytes: int
-) -> Batch | None:
+    lane: Lane, batch: Batch, leaves: list[_Leaf], *, limit_bytes: int
+) -> tuple[Batch, tuple[bytes, ...]] | None:
     """Return the batch with just enough leaves stored apart, largest first; None if all are not enough."""
     size, pieces, bodies = len(encode_batch(batch)) + FRAME_BYTES, [], []
     for leaf in sorted(leaves, reverse=True):
@@ -78,10 +88,9 @@ def _without(
     else:
         return None
     tree = _tree(batch)
-    for piece, body in zip(pieces, bodies, strict=True):
-        artifacts.put(piece.key, body, mime="application/json" if piece.json else "text/plain; charset=utf-8")
+    for piece in pieces:
         _set(tree, piece.at, [] if piece.json else "")
-    return _rebuilt(batch, tree, pieces)
+    return _rebuilt(batch, tree, pieces), tuple(bodies)
 
 
 def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:

@@ -185,7 +185,10 @@ def _turn(
     if not blocks:
         return None
     if own:
-        rows = _rows(payload["batches"], tuple[BatchRow, ...], f"{where}.batches", findings)
+        rows: tuple[BatchRow, ...] = _rows(
+            payload["batches"], tuple[BatchRow, ...], f"{where}.batches", findings
+        )
+        rows = tuple(_timed(row, findings, at=began) for row in rows)
         return ToldTurn(turn=turn, where=where, blocks=blocks, rows=rows)
     there = {(block.type, block.path) for block in blocks}
     early = tuple(block for block in loose if (block.type, block.path) not in there)
@@ -223,6 +226,11 @@ def _rows(raw: Any, kind: Any, where: str, findings: Findings) -> Any:
         refuse("import_bad_rows", where, str(error)[:200])
     _check_numbers(msgspec.to_builtins(rows), where)
     return rows
+
+
+def _timed(row: BatchRow, findings: Findings, *, at: str) -> BatchRow:
+    """Return a row whose time is one; the default for what is none."""
+    return msgspec.structs.replace(row, at=time_of(row.at, findings, default=at))
 
 
 def _check_numbers(value: Any, where: str) -> None:

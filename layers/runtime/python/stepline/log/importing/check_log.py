@@ -14,6 +14,7 @@ from stepline.model.entry import (
     Deferred,
     Dropped,
     Entry,
+    Feedback,
     Inbound,
     Opened,
     Pruned,
@@ -22,8 +23,12 @@ from stepline.model.entry import (
     TakenOver,
 )
 
+REDUCTIONS_MAX: Final = 1_000
+"""The most prunings, compactions and hidings of a log."""
 _WITHIN: Final = (Decided, Resulted, Deferred, Steered, TakenOver, Compacted, Pruned, Contributed)
 """Entries that only an open turn has."""
+FEEDBACK_MAX: Final = 40
+"""The most feedback of one batch, whose rows are put with it in one transaction."""
 
 
 def check_log(slots: Mapping[int, Sequence[Entry]]) -> None:
@@ -34,6 +39,8 @@ def check_log(slots: Mapping[int, Sequence[Entry]]) -> None:
             _refuse(n, "batches count from 1")
         if sum(isinstance(entry, Inbound) for entry in slots[n]) > 1:
             _refuse(n, "it has two events")
+        if sum(isinstance(entry, Feedback) for entry in slots[n]) > FEEDBACK_MAX:
+            _refuse(n, f"it has feedback on more than {FEEDBACK_MAX // 2} turns")
         for entry in slots[n]:
             course.take(n, entry)
 
@@ -46,9 +53,11 @@ class _Course:
         self._began: set[int] = set()
         self._turns: set[str] = set()
         self._arrived: dict[int, bool] = {}
+        self._reduced = 0
 
     def take(self, n: int, entry: Entry) -> None:
         """Take the next entry."""
+        self._count(n, entry)
         match entry:
             case Inbound():
                 self._arrived[n] = bool(self._open)
@@ -66,6 +75,14 @@ class _Course:
                 _refuse(n, "it cuts where no turn began")
             case _:
                 pass
+
+    def _count(self, n: int, entry: Entry) -> None:
+        """Refuse more reductions than a conversation has: each goes over all that the model reads."""
+        if isinstance(entry, Resulted):
+            self._reduced += len(entry.hides)
+        self._reduced += isinstance(entry, Pruned | Compacted)
+        if self._reduced > REDUCTIONS_MAX:
+            refuse("import_too_large", f"batch {n}", f"a log has at most {REDUCTIONS_MAX} reductions")
 
     def _open_turn(self, n: int, entry: Opened) -> None:
         prompts = set(entry.prompts)

@@ -37,6 +37,8 @@ _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _HIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _OWN: Final = re.compile(rf"[a-z]{{2}}:({TURN.pattern})\.(.+)", re.DOTALL)
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9_-]{1,31}:.+", re.DOTALL)
+_EXTENT: Final = re.compile(r"[0-9a-z ]{1,40}")
+_LINES: Final = re.compile(r"[0-9,/ \[\]-]{0,200}")
 PATH_CHARS: Final = 2_048
 
 
@@ -91,6 +93,16 @@ def name_of(value: Any, findings: Findings, *, most: int = NAME_CHARS) -> str:
 def count_of(value: Any, *, most: int = COUNT_MAX) -> int:
     """Return a count; what is none is 0."""
     return min(value, most) if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def is_time(text: str) -> bool:
+    """Return True for a time of ISO 8601 on one line."""
+    if len(text) > NAME_CHARS or _HIDDEN.search(text):
+        return False
+    try:
+        return bool(read_utc(text, "ts"))
+    except InputError:
+        return False
 
 
 def time_of(value: Any, findings: Findings, *, default: str) -> str:
@@ -250,8 +262,9 @@ def _media(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and isinstance(value.get("extent"), str)
-        and len(value["extent"]) <= NAME_CHARS
+        and all(_EXTENT.fullmatch(str(value[name])) for name in ("extent", "original") if name in value)
         and isinstance(value.get("tokens"), int)
+        and not isinstance(value["tokens"], bool)
         and 0 <= value["tokens"] <= 200_000
     )
 
@@ -260,10 +273,13 @@ def _range(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     counts = [value.get(name, 0) for name in ("offset_text_symbols", "text_symbols")]
-    return all(isinstance(one, int) and 0 <= one <= COUNT_MAX for one in counts)
+    lines = value.get("lines", "")
+    told = isinstance(lines, str) and _LINES.fullmatch(lines) is not None
+    return told and all(isinstance(one, int) and 0 <= one <= COUNT_MAX for one in counts)
 
 
-def _source(value: Any) -> bool:
+def is_address(value: Any) -> bool:
+    """Return True for a path that can be one in any conversation, or one of a bundle's own."""
     if not isinstance(value, str) or len(value) > PATH_CHARS or _HIDDEN.search(value):
         return False
     family = value.partition(":")[0]
@@ -284,7 +300,7 @@ _READ: Final[dict[str, Callable[[Any], bool]]] = {
     "deleted": _texts,
     "media": _media,
     "read_range": _range,
-    "source_path": _source,
+    "source_path": is_address,
     "source_sha256": _name,
     "physical_path": _name,
     "visibility": _name,

@@ -30,6 +30,7 @@ from stepline.timeline.entry_rows import (
     ResultedRow,
     TitledRow,
 )
+from stepline.timeline.sources_pool import SID_MAX
 
 OPEN: Final = "imported_open"
 """The code of a turn that had not ended when its documents were made: the import ends it."""
@@ -69,10 +70,20 @@ class Inferred(Value):
 
 
 def infer_rows(
-    turn: str, blocks: Sequence[Block], n: int, *, sids: Collection[int], findings: Findings
+    turn: str,
+    blocks: Sequence[Block],
+    n: int,
+    *,
+    sids: Collection[int],
+    left: dict[int, None],
+    findings: Findings,
 ) -> Inferred:
-    """Return the rows of a turn that begins in batch `n`; `sids` are the numbers of the pool."""
+    """Return the rows of a turn that begins in batch `n`.
+
+    `sids` are the numbers of the pool, `left` those that no result has brought yet: the first that names one brings it.
+    """
     walk = _Walk(turn, n, sids, findings)
+    walk.left = left
     at = walk.opening(blocks)
     while at < len(blocks):
         at = walk.next(blocks, at)
@@ -95,6 +106,7 @@ class _Walk:
         self._attempts: list[str] = []
         self._iteration = -1
         self._opened = n
+        self.left: dict[int, None] = {}
 
     def opening(self, blocks: Sequence[Block]) -> int:
         """Read the turn's beginning; return the place of the first block behind it."""
@@ -250,8 +262,11 @@ class _Walk:
             found = parse_path(path)
         except PathError:
             return []
-        ranges = found.ranges if isinstance(found, SourcesPath) else ()
-        return [sid for sid in self._sids if any(first <= sid <= last for first, last in ranges)]
+        ranges = (found.ranges or ((1, SID_MAX),)) if isinstance(found, SourcesPath) else ()
+        named = [sid for sid in self.left if any(first <= sid <= last for first, last in ranges)]
+        for sid in named:
+            del self.left[sid]
+        return named
 
     def _other(self, block: Block) -> None:
         """Put a block that has no round: a summary of what was before, a title, or something contributed."""

@@ -9,13 +9,14 @@ costs, limits and approvals are not. Source: docs/how-to/move-conversations-in.m
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from stepline.errors import InputError
+from stepline.errors import InputError, LimitError
 from stepline.log.importing.brought import BATCHES_MAX, Brought, ToldTurn, read_brought
 from stepline.log.importing.check_log import check_log
 from stepline.log.importing.foreign_value import (
@@ -35,6 +36,7 @@ from stepline.log.importing.read_inbound import kind_of_event
 from stepline.log.importing.replay_state import follow_state
 from stepline.log.importing.telling import Telling
 from stepline.log.importing.turn_entries import Slots, TurnReader
+from stepline.log.spill import plan_spill
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import (
     TITLE_CHARS,
@@ -58,6 +60,9 @@ MAPPING: Final = 1
 """The version of the mapping from documents to entries: another one makes other batches, which are another import."""
 FILES_MAX: Final = 500
 STEP: Final = "import"
+KINDS_MAX: Final = 200
+"""The most kinds of blocks, and reasons, that a report counts apart."""
+OTHER: Final = "other"
 
 
 def plan_import(
@@ -84,6 +89,8 @@ def plan_import(
         refuse("import_too_large", "documents", f"an import has at most {BATCHES_MAX} batches")
     for row in brought.outside:
         _put_outside(telling, slots, row)
+    for said in slots.feedback.values():
+        slots.entries[slots.closed[said.turn]].append(said)
     check_log(slots.entries)
     begun = Importing(digest=digest, at=slots.times.get(1) or _first_at(slots), files=_files(files))
     batches = _batches(slots, brought, begun, user=user, bundle=bundle, last=last, lane=lane)
@@ -141,12 +148,9 @@ def _numbered(brought: Brought, findings: Findings) -> tuple[list[ToldTurn], int
     turns, n = list[ToldTurn](), 1
     left = dict.fromkeys(brought.pool)
     for told in brought.turns:
-        found = infer_rows(told.turn, told.blocks, n, sids=brought.pool.keys(), findings=findings)
+        found = infer_rows(told.turn, told.blocks, n, left=left, sids=brought.pool.keys(), findings=findings)
         turns.append(replace(told, blocks=found.blocks, rows=found.rows))
         n = found.last + 1
-        for row in (one for batch in found.rows for one in batch.entries if isinstance(one, ResultedRow)):
-            for sid in row.sources:
-                left.pop(sid, None)
     if left:
         turns = _carry_sources(turns, tuple(left), findings)
     return turns, n - 1
@@ -222,15 +226,23 @@ def _batches(
             entries[:0] = [Owner(user=user, bundle=tail.state.bundle), begun]
         if n == last:
             at = brought.ended_at or at
-            entries += slots.feedback
             title = _title(
                 brought.title, [*batches, _draft(tail, n, entries, at=at, slots=slots, begun=begun)], lane
             )
             entries += [Titled(title=title, at=at)] if title else []
             entries.append(Imported(digest=begun.digest, at=at))
         tail = _draft(tail, n, entries, at=at, slots=slots, begun=begun)
+        _check_room(tail, lane)
         batches.append(tail)
     return tuple(batches)
+
+
+def _check_room(batch: Batch, lane: Lane) -> None:
+    """Refuse a batch that no log can hold. Raises InputError `import_too_large`."""
+    try:
+        plan_spill(lane, batch)
+    except LimitError as error:
+        raise InputError(f"batch {batch.n} has too much", code="import_too_large") from error
 
 
 def _draft(
@@ -294,7 +306,15 @@ def _report(
         sources=len(carried),
         files=there,
         files_missing=len(named) - there,
-        kept={kind: count for kind, count in sorted(findings.kept.items()) if count},
-        changed=dict(sorted(findings.changed.items())),
-        left_out=dict(sorted(findings.left_out.items())),
+        kept=_counts(findings.kept),
+        changed=_counts(findings.changed),
+        left_out=_counts(findings.left_out),
     )
+
+
+def _counts(found: Counter[str]) -> dict[str, int]:
+    """Return the counts of the most frequent kinds, and all others together."""
+    named = dict(found.most_common(KINDS_MAX))
+    rest = found.total() - sum(named.values())
+    counts = {**named, OTHER: named.get(OTHER, 0) + rest} if rest else named
+    return {kind: count for kind, count in sorted(counts.items()) if count}

@@ -121,7 +121,9 @@ def read_notice(telling: Telling, block: Block) -> Notice:
     extra = json_of(
         {n: v for n, v in told.items() if n not in ("code", "message")}, "a notice", telling.findings
     )
-    return Notice(code=told["code"][:128], message=told["message"], extra=extra)
+    return Notice(
+        code=name_of(told["code"], telling.findings, most=128), message=told["message"], extra=extra
+    )
 
 
 def read_edited(

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from stepline.log.importing.foreign_value import call_of, count_of, json_of, object_of, path_of
+from stepline.log.importing.foreign_value import (
+    call_of,
+    count_of,
+    is_time,
+    json_of,
+    name_of,
+    object_of,
+    path_of,
+)
 from stepline.log.importing.telling import Telling
 from stepline.model.block import Block, Produced
-from stepline.model.entry import Resulted
+from stepline.model.entry import Hide, Resulted
+from stepline.model.ids import TURN
 from stepline.model.plan_steps import Plan
 from stepline.rendering.plan_text import read_plan
 from stepline.rendering.result import result_path
@@ -18,7 +28,11 @@ from stepline.timeline.entry_rows import ResultedRow
 from stepline.timeline.workspace import CHECKOUT_RECORD
 
 JSON: Final = "application/json"
-_HIDES_MAX: Final = 1_000
+PLAN: Final = "react.plan"
+TOOL_CHARS: Final = 128
+_HIDES_MAX: Final = 100
+_REPLACEMENT_CHARS: Final = 4_000
+_PLAN_ID: Final = re.compile(r"[A-Za-z0-9_:-]{1,200}")
 _PLAIN: Final = "text/plain"
 
 
@@ -34,21 +48,23 @@ def read_result(telling: Telling, row: ResultedRow, blocks: Sequence[Block], tur
     error = json_of(row.error, f"{turn} {call} error", findings) if row.error else None
     return Resulted(
         call_id=call,
-        tool_id=row.tool_id,
+        tool_id=name_of(row.tool_id, findings, most=TOOL_CHARS) if row.tool_id else "",
         iteration=row.iteration,
         status=row.status,
         at=blocks[0].ts if blocks else at,
         duration_ms=count_of(row.duration_ms),
-        blocks=tuple(produced(telling, block, turn, own=result_path(turn, call)) for block in stored),
+        blocks=tuple(
+            produced(telling, block, turn, own=result_path(turn, call), tool=row.tool_id) for block in stored
+        ),
         plans=tuple(plans),
         error=error,
         program=row.program,
         sources=telling.sources(row.sources),
-        hides=row.hides[:_HIDES_MAX],
+        hides=tuple(_hide(hide) for hide in row.hides[:_HIDES_MAX]),
     )
 
 
-def produced(telling: Telling, block: Block, turn: str, *, own: str = "") -> Produced:
+def produced(telling: Telling, block: Block, turn: str, *, own: str = "", tool: str = "") -> Produced:
     """Return a block in the form in which the log keeps it; without a path if that is its call's `own`."""
     path = path_of(block.path, turn, telling.findings)
     if block.body is not None and not telling.has(block.body):
@@ -58,7 +74,10 @@ def produced(telling: Telling, block: Block, turn: str, *, own: str = "") -> Pro
         telling.findings.change("body")
         body = None
     kind, mime = block.type, block.mime
-    if not _reads(block):
+    if kind == PLAN and not own and not _is_readable(block):
+        telling.findings.change("block")
+        kind = f"{PLAN}.unread"
+    if not _reads(block, tool):
         telling.findings.change("block")
         kind, mime = ("react.tool.result", _PLAIN) if kind == CHECKOUT_RECORD else (kind, _PLAIN)
     told: dict[str, Any] = {
@@ -75,7 +94,7 @@ def produced(telling: Telling, block: Block, turn: str, *, own: str = "") -> Pro
 
 def read_snapshot(block: Block) -> Plan | None:
     """Return the plan that a block has a snapshot of; None for any other block."""
-    if block.type != "react.plan":
+    if block.type != PLAN:
         return None
     found = object_of(block.text)
     if found is None:
@@ -84,17 +103,40 @@ def read_snapshot(block: Block) -> Plan | None:
         plan = read_plan(found)
     except (msgspec.ValidationError, TypeError):
         return None
-    return plan if _is_whole(plan, block) else None
+    named = _PLAN_ID.fullmatch(plan.plan_id) and block.path.endswith(f".react.plan.{plan.plan_id}")
+    return plan if named and _is_plain(plan) else None
 
 
-def _is_whole(plan: Plan, block: Block) -> bool:
-    """Return True if the plan's id can be in a path, which is that of the block."""
+def _is_readable(block: Block) -> bool:
+    """Return True if a block that somebody contributed as a plan's snapshot is one, and all in it is plain."""
+    found = object_of(block.text)
+    if found is None:
+        return False
+    try:
+        plan = read_plan({"plan_id": "", "created_ts": "", "last_ts": "", **found})
+    except (msgspec.ValidationError, TypeError):
+        return False
+    return _PLAN_ID.fullmatch(plan.plan_id) is not None and _is_plain(plan)
+
+
+def _is_plain(plan: Plan) -> bool:
+    """Return True if all that a plan says besides its steps are times, turns and plans, or nothing."""
+    ids = (plan.superseded_by_plan_id,)
+    times = (plan.created_ts, plan.last_ts, plan.last_ack_ts, plan.closed_ts, plan.superseded_ts)
+    turns = (plan.origin_turn_id, plan.last_turn_id, plan.last_ack_turn_id, plan.closed_turn_id)
     return (
-        block.path.endswith(f".react.plan.{plan.plan_id}") and len(plan.plan_id) <= 200 and bool(plan.plan_id)
+        all(not one or _PLAN_ID.fullmatch(one) for one in ids)
+        and all(not one or is_time(one) for one in times)
+        and all(not one or TURN.fullmatch(one) for one in (*turns, plan.superseded_turn_id))
+        and all(name.isdecimal() for name in plan.status)
     )
 
 
-def _reads(block: Block) -> bool:
+def _hide(hide: Hide) -> Hide:
+    return Hide(path=hide.path, n=hide.n, replacement=hide.replacement[:_REPLACEMENT_CHARS])
+
+
+def _reads(block: Block, tool: str) -> bool:
     """Return True if code that reads the block's text as JSON can do so."""
     if block.type == CHECKOUT_RECORD:
         facts = object_of(block.text)
@@ -105,7 +147,7 @@ def _reads(block: Block) -> bool:
             and isinstance(refs, list)
             and all(isinstance(r, str) for r in refs)
         )
-    if block.mime != JSON or not block.tool_id.startswith("react."):
+    if block.mime != JSON or not tool.startswith("react."):
         return True
     facts = object_of(block.text)
     if facts is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from stepline.log.importing.foreign_value import Findings, count_of, refuse, text_of
+from stepline.log.importing.foreign_value import Findings, count_of, is_address, refuse, text_of
 from stepline.model.source import Source
 from stepline.timeline.sources_pool import SID_MAX, fit_source, is_eligible
 
@@ -56,6 +56,8 @@ def _row(raw: Any, where: str) -> Source:
     for name in _TEXTS:
         if told.get(name) is not None:
             fields[name] = text_of(told[name], f"{where}.{name}")
+    if fields.get("path") and not is_address(fields["path"]):
+        fields["path"] = ""
     kind = told.get("source_type")
     return Source(
         sid=count_of(told.get("sid")),

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.log.importing.foreign_value import Findings
+from stepline.log.importing.foreign_value import Findings, refuse
 from stepline.model.block import Block, Body
 from stepline.model.entry import Inbound
 from stepline.model.file.attachment import attachment_key
@@ -16,13 +16,17 @@ from stepline.model.ids import Lane
 from stepline.model.source import Citation, Source
 
 PLAIN: Final = "text/plain"
+COPIED_MAX: Final = 32_000_000
+"""The most characters of sources and texts that entries repeat."""
+_ROW: Final = 100
+"""About how many characters a row has besides its texts."""
 
 
 @dataclass
 class Telling:
     """One import: whose it becomes, the pool of its sources, what was found, and the events so far by their batches.
 
-    `files` are those whose bytes are there, by hash.
+    `files` are those whose bytes are there, by hash; `copied` are the characters that stand in the log more than once.
     """
 
     lane: Lane
@@ -30,6 +34,7 @@ class Telling:
     pool: Mapping[int, Source]
     findings: Findings
     files: Collection[str]
+    copied: int = 0
     admitted: dict[int, Inbound] = field(default_factory=dict)
 
     def has(self, body: Body) -> bool:
@@ -59,11 +64,22 @@ class Telling:
     def citations(self, sids: Iterable[int]) -> tuple[Citation, ...]:
         """Return the sources with these numbers that there are, in the short form."""
         rows = [self.pool[sid] for sid in dict.fromkeys(sids) if sid in self.pool]
+        self.copy(sum(len(row.title) + len(row.url) + len(row.path) + _ROW for row in rows))
         return tuple(Citation(sid=row.sid, title=row.title, url=row.url, path=row.path) for row in rows)
 
     def sources(self, sids: Iterable[int]) -> tuple[Source, ...]:
         """Return the rows with these numbers that there are."""
-        return tuple(self.pool[sid] for sid in dict.fromkeys(sids) if sid in self.pool)
+        rows = tuple(self.pool[sid] for sid in dict.fromkeys(sids) if sid in self.pool)
+        self.copy(
+            sum(len(row.text) + len(row.content) + len(row.title) + len(row.url) + _ROW for row in rows)
+        )
+        return rows
+
+    def copy(self, chars: int) -> None:
+        """Count characters that a log repeats. Raises InputError `import_too_large`: few bytes must not become many."""
+        self.copied += chars
+        if self.copied > COPIED_MAX:
+            refuse("import_too_large", "documents", f"a log repeats at most {COPIED_MAX} characters of them")
 
 
 def _spelled(facts: Mapping[str, object]) -> str:

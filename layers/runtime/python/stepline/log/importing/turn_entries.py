@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 from stepline.log.importing.foreign_value import refuse
@@ -18,6 +19,7 @@ from stepline.log.importing.read_inbound import read_inbound
 from stepline.log.importing.read_result import produced, read_result
 from stepline.log.importing.telling import Telling
 from stepline.model.block import Block
+from stepline.model.decision import Origin
 from stepline.model.entry import (
     TITLE_CHARS,
     Compacted,
@@ -66,12 +68,16 @@ HANDED_BACK: Final[dict[str, DropReason]] = {
 
 @dataclass
 class Slots:
-    """The log in the making: entries by batch, the time of each, and the newest batch that a decision had seen."""
+    """The log in the making: entries by batch, the time of each, and the newest batch that a decision had seen.
+
+    Beside it the feedback that counts, and the batches that ended turns.
+    """
 
     entries: dict[int, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     times: dict[int, str] = field(default_factory=dict)
     rendered: dict[int, int] = field(default_factory=dict)
-    feedback: list[Feedback] = field(default_factory=list)
+    feedback: dict[tuple[str, Origin], Feedback] = field(default_factory=dict)
+    closed: dict[str, int] = field(default_factory=dict)
 
 
 class TurnReader:
@@ -111,7 +117,7 @@ class TurnReader:
                 found = read_feedback(
                     self.telling.findings, block, self.turn, began=self._began, at=self._began
                 )
-                self.slots.feedback.append(found)
+                self.slots.feedback[self.turn, found.origin] = found  # the newest of each origin counts
             else:
                 self.telling.findings.leave_out(block.type)
 
@@ -140,6 +146,7 @@ class TurnReader:
                 return [read_result(telling, row, blocks, turn, at)]
             case DeferredRow():
                 last = self._attempts[-1] if self._attempts else ""
+                telling.copy(len(last))
                 return [
                     Deferred(turn=turn, iteration=self._iteration, answer=last),
                     *self._misfits(blocks[1:]),
@@ -159,7 +166,7 @@ class TurnReader:
             case CompactedRow():
                 return self._compacted(batch, row, blocks)
             case TitledRow():
-                title = self._title or shorten(inline(blocks[0].text), TITLE_CHARS)
+                title = shorten(inline(self._title or blocks[0].text), TITLE_CHARS)
                 first = Titled(title=title, at=blocks[0].ts, turn=turn, text=blocks[0].text)
                 return [first, *self.contributed(blocks[1:])]
             case ContributedRow():
@@ -170,15 +177,14 @@ class TurnReader:
 
     def contributed(self, blocks: Sequence[Block]) -> list[Entry]:
         """Return the blocks as ones that somebody contributed, those of one time together."""
-        entries: list[Entry] = []
-        for block in blocks:
-            made = produced(self.telling, block, self.turn)
-            last = entries[-1] if entries else None
-            if isinstance(last, Contributed) and last.at == block.ts:
-                entries[-1] = Contributed(turn=self.turn, at=block.ts, blocks=(*last.blocks, made))
-            else:
-                entries.append(Contributed(turn=self.turn, at=block.ts, blocks=(made,)))
-        return entries
+        return [
+            Contributed(
+                turn=self.turn,
+                at=at,
+                blocks=tuple(produced(self.telling, block, self.turn) for block in same),
+            )
+            for at, same in groupby(blocks, key=lambda block: block.ts)
+        ]
 
     def _misfits(self, blocks: Sequence[Block]) -> list[Entry]:
         for _ in blocks:
@@ -229,7 +235,7 @@ class TurnReader:
             answered=row.answered,
             message=row.message,
         )
-        self.closed = batch.n
+        self.closed = self.slots.closed[self.turn] = batch.n
         back = [one for n, reason in sorted(self._returned.items()) for one in self._dropped(n, reason)]
         return [entry, *back]
 
@@ -239,6 +245,7 @@ class TurnReader:
 
     def _steered(self, row: SteeredRow, blocks: Sequence[Block], at: str) -> Steered:
         event = self.telling.admitted.get(row.n)
+        self.telling.copy(len(event.text) if event else 0)
         return Steered(
             n=row.n,
             turn=self.turn,
