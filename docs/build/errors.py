@@ -330,6 +330,7 @@ TOOLS = {
     "no_tables": "`rendering_tools.write_xlsx`: the Markdown has no table",
     "artifact_invalid": "`rendering_tools`: no file was written, or the finished one does not open or holds nothing; of a program, see [outputs](execution.md#outputs)",
     "rendering_failed": "`rendering_tools`: the document could not be drawn for another reason, or the report of that cannot be read",
+    "imported": "a notice of another system, in its own words: an import brought it",
 }
 PROGRAM = {
     "no_supervisor": "the socket is not there: tools can be called by the program of a run only",

@@ -6,7 +6,7 @@ import hashlib
 import json
 from base64 import b64encode
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
@@ -145,3 +145,27 @@ def test_an_empty_folder_a_broken_zip_and_a_document_that_is_too_large_are_refus
     (tmp_path / "a.json").write_text('{"a": 1}')
     monkeypatch.setattr(brought_documents, "DOCUMENT_BYTES", 3)
     assert code_of(tmp_path) == "import_too_large"
+
+
+def test_a_zip_that_is_damaged_anywhere_is_refused_or_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", json.dumps({"turn_id": "turn_1", "blocks": []}))
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        try:
+            read_brought(path)
+        except (InputError, LimitError) as refused:
+            assert refused.reason  # noqa: PT017 - either is right
+
+
+def test_names_of_folders_are_told_on_one_line_without_controls(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with ZipFile(path, "w") as archive:
+        for name in ("a\nb", "c\x1b[31m"):
+            archive.writestr(f"conversations/{name}/a.json", "{}")
+    with pytest.raises(InputError) as refused:
+        read_brought(path)
+    assert refused.value.reason == "import_several"
+    assert str(refused.value).isprintable()

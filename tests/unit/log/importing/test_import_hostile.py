@@ -103,12 +103,17 @@ REFUSED: Final = {
         lambda: change(
             lambda log: (
                 log["blocks"].insert(3, {"type": "conv.range.summary", "text": "x"}),
-                log["batches"].insert(
-                    1,
-                    {"n": 2, "at": "", "entries": [{"kind": "compacted", "cut": 7, "blocks": 1}]},
-                ),
+                log["batches"][1]["entries"].insert(0, {"kind": "compacted", "cut": 7, "blocks": 1}),
             )
         ),
+        "import_bad_rows",
+    ),
+    "a result behind the end": (
+        lambda: change(lambda log: log["batches"][-1]["entries"].append({"kind": "result", "call_id": "x"})),
+        "import_bad_rows",
+    ),
+    "a beginning within a turn": (
+        lambda: change(lambda log: log["batches"][2]["entries"].append({"kind": "opened"})),
         "import_bad_rows",
     ),
     "many batches": (

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import binascii
 import hashlib
+import struct
+import zlib
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 import msgspec
 
 from stepline.errors import InputError, LimitError
+from stepline.local.safe_text import clean_line
 from stepline.log.importing.import_document import Document, decode_document, read_document
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
 
@@ -30,6 +33,9 @@ FILES: Final = "files"
 DOCUMENTS: Final = "documents"
 CONVERSATIONS: Final = "conversations"
 KINDS: Final = (".json", ".jsonl")
+
+DAMAGED: Final = (OSError, BadZipFile, zlib.error, EOFError, KeyError, ValueError, RuntimeError, struct.error)
+"""What reading raises of a file that is not there, and of a zip that is damaged."""
 
 Bytes = Callable[[], bytes]
 """Reads the bytes of a file. Raises InputError."""
@@ -88,7 +94,7 @@ def _list_members(path: Path) -> Iterator[_Member]:
                 yield _Member(PurePosixPath(name), size_bytes, partial(_read_zipped, path, name))
         else:
             yield _Member(PurePosixPath(path.name), path.stat().st_size, partial(_read_file, path))
-    except (OSError, BadZipFile) as error:
+    except DAMAGED as error:
         raise InputError(f"{path} cannot be read: {error}", code="file_unreadable") from error
 
 
@@ -105,7 +111,7 @@ def _read_zipped(path: Path, name: str) -> bytes:
     try:
         with ZipFile(path) as archive:
             return archive.read(name)
-    except (OSError, BadZipFile, KeyError, RuntimeError, NotImplementedError) as error:
+    except DAMAGED as error:
         raise InputError(f"{name} in {path} cannot be read: {error}", code="file_unreadable") from error
 
 
@@ -116,7 +122,7 @@ def _choose(members: Sequence[_Member], conversation: str) -> list[_Member]:
     """
     found = {member.path.parts[1] for member in members if _is_in_archive(member)}
     if len(found) > 1 and not conversation:
-        names = ", ".join(sorted(found)[:10])
+        names = ", ".join(clean_line(name[:80]) for name in sorted(found)[:10])
         raise InputError(f"there are several conversations; choose one: {names}", code="import_several")
     if conversation and conversation not in found:
         raise InputError(f"there is no conversation {conversation[:80]}", code="import_nothing")

@@ -190,7 +190,11 @@ def _put_outside(telling: Telling, slots: Slots, row: OutsideRow) -> None:
             check_attachment(file)
         except InputError as error:
             raise InputError(f"{where}: {error}", code="import_bad_value") from error
-    there = tuple(file for file in row.attachments if file.sha256 in telling.files)
+    there = tuple(
+        replace(file, size_bytes=telling.files[file.sha256])
+        for file in row.attachments
+        if file.sha256 in telling.files
+    )
     if len(there) < len(row.attachments):
         findings.leave_out("attachment", len(row.attachments) - len(there))
     event = Inbound(

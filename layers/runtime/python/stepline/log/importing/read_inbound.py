@@ -60,7 +60,8 @@ def read_inbound(telling: Telling, blocks: Sequence[Block], turn: str, *, named:
         if body is not None and not telling.has(body):
             missing.append(telling.without_bytes(blocks[end], body))
         else:
-            files.append(file if named else replace(file, filename=blocks[end].path.rpartition("/")[2]))
+            whole = replace(file, size_bytes=telling.files[file.sha256])
+            files.append(whole if named else replace(whole, filename=blocks[end].path.rpartition("/")[2]))
         end += 2
     if len(files) > ATTACHMENTS_MAX:
         findings.leave_out("attachments", len(files) - ATTACHMENTS_MAX)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,14 +26,14 @@ _ROW: Final = 100
 class Telling:
     """One import: whose it becomes, the pool of its sources, what was found, and the events so far by their batches.
 
-    `files` are those whose bytes are there, by hash; `copied` are the characters that stand in the log more than once.
+    `files` are the sizes of those whose bytes are there, by hash; `copied` are the characters that stand in the log more than once.
     """
 
     lane: Lane
     user: str
     pool: Mapping[int, Source]
     findings: Findings
-    files: Collection[str]
+    files: Mapping[str, int]
     copied: int = 0
     admitted: dict[int, Inbound] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Telling:
         if body is None or not self.has(body):
             return None
         key = attachment_key(self.lane, body.sha256)
-        return Body(key=key, sha256=body.sha256, size_bytes=body.size_bytes, mime=body.mime)
+        return Body(key=key, sha256=body.sha256, size_bytes=self.files[body.sha256], mime=body.mime)
 
     def without_bytes(self, block: Block, body: Body) -> Block:
         """Return a block that says that the bytes of its file did not come along."""
