@@ -70,7 +70,7 @@ def test_each_name_of_the_middle_column_is_there():
 
 @pytest.mark.parametrize(
     "name",
-    ["ToolContext.say", "BaseWorkflow.run_react", "react.stroll", "STEPLINE_NOTHING", "fi:<turn>.slots"],
+    ["ToolContext.say", "BaseWorkflow.run_react", "react.stroll", "STEPLINE_NOTHING", "fi:<turn>.drawers"],
 )
 def test_a_name_that_is_not_there_is_found(name):
     assert not is_there(name)
