@@ -36,7 +36,7 @@ def name_skill(written: str) -> str:
     """Return the id of a skill, which may be written as its path. Raises PathError."""
     found = parse_path(f"sk:{written.strip().removeprefix('sk:')}")
     if not isinstance(found, SkillPath):
-        raise PathError("it is no skill", code="path_invalid")
+        raise PathError("it is no skill", code="path_bad_form")
     return str(found).removeprefix("sk:")
 
 
@@ -64,4 +64,4 @@ def read_staging(
 
 
 def _refuse(item: object) -> str:
-    raise PathError(f"it is a {type(item).__name__}", code="path_invalid")
+    raise PathError(f"it is a {type(item).__name__}", code="path_bad_form")
