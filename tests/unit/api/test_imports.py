@@ -82,6 +82,8 @@ def test_a_body_has_a_bound_and_so_has_what_is_in_it(caller: Caller, monkeypatch
     bomb = b'["' + b" " * (imports.UNPACKED_BYTES + 1) + b'"]'
     answer = post(caller, packed(bomb))
     assert (answer.status, answer.code) == (413, "import_too_large")
+    answer = post(caller, packed(b"[" + b"[]," * imports.VALUES_MAX + b"[]]"))
+    assert (answer.status, answer.code) == (413, "import_too_large")
     answer = post(caller, {"packed": " " * imports.BODY_BYTES})
     assert (answer.status, answer.code) == (413, "limit_exceeded")
     assert untouched(caller)

@@ -35,7 +35,7 @@ _PRIOR = (
 _OWN = (
     r"- .+|conversation: \".*\"|objective: .+|route: .+|gate: \".*\"|rounds: \d+.*|calls: .+|(?:notices|events|answers|sources): \d+"
     r"|iterations: \d+ .+|tokens: \d+ .+|time_elapsed_in_turn: \w+|iteration_index: \d+|max_iterations: \d+"
-    r"|artifact: .+|\[STAGED\] .+|\[STAGE\] .*|\[APPROVAL ASKED\] .+|### .+ \[(?:artifact|skill)\]|meta: .+|content: not shown: .+"
+    r"|artifact: .+|\[STAGED\] .+|\[STAGE\] .*|\[APPROVAL ASKED\] .+|### .+ \[(?:artifact|skill)\]|meta: .+|content: not shown: .*"
 )
 JOURNAL = re.compile(f"{STRUCTURE.pattern}|{_HEADINGS}|{_PRIOR}|{_OWN}")
 

@@ -150,6 +150,19 @@ def test_staged_texts_share_what_is_left_and_the_short_ones_stay_whole(most: int
     assert "[ARTIFACT PREVIEW TRUNCATED]\n" in text
 
 
+@pytest.mark.parametrize("budget", [12_000, 80_000])
+def test_staged_skills_share_half_of_what_is_left_and_the_short_ones_stay_whole(budget: int) -> None:
+    skills = [Shown(path=f"sk:long.{at}", text="word " * 20_000) for at in range(8)]
+    short = Shown(path="sk:short", text="Look twice.")
+    log = LogBuilder()
+    log.message("show me")
+    rendered = ask(log.timeline(), skills=[*skills, short], budget_tokens=budget)
+    assert "\n  Look twice.\n```\n" in rendered.system[1].text
+    assert "[SKILL PREVIEW TRUNCATED]\n" in rendered.system[1].text
+    parts = [part for part in (*rendered.system, *rendered.content) if isinstance(part, Part)]
+    assert sum(byte_length(part.text) for part in parts) * MARGIN <= budget * BYTES_PER_TOKEN
+
+
 def test_what_a_person_decided_and_what_a_bundle_said_stand_among_the_events() -> None:
     log = LogBuilder()
     log.message("send it")

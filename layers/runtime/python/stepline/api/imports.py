@@ -29,6 +29,8 @@ BODY_BYTES: Final = 5_500_000
 """An invocation has at most 6 MB; `packed` needs no escapes there, while documents as they are may take twice their size."""
 UNPACKED_BYTES: Final = 24 * 1024 * 1024
 """What the function has memory for."""
+VALUES_MAX: Final = 3_000_000
+"""The most commas and brackets in them: the smallest values take 30 times the memory of their text."""
 REFUSED: Final = (
     *(
         "bad_conversation",
@@ -98,6 +100,10 @@ def _unpack(packed: str) -> list[bytes]:
                 f"the documents have more than {UNPACKED_BYTES} bytes",
                 code="import_too_large",
                 limit=UNPACKED_BYTES,
+            )
+        if sum(map(text.count, (b",", b"[", b"{"))) > VALUES_MAX:
+            raise LimitError(
+                f"the documents have more than {VALUES_MAX} values", code="import_too_large", limit=VALUES_MAX
             )
         return [bytes(one) for one in msgspec.json.decode(text, type=list[msgspec.Raw])]
     except (binascii.Error, zlib.error, msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -45,6 +45,8 @@ PRIOR_SHARE: Final = 1 / 3
 """The share of prior turns in what the unchanging texts leave: the same in every round of a turn."""
 LOG_SHARE: Final = 1 / 8
 """The share of the session log in the same."""
+SKILLS_SHARE: Final = 1 / 2
+"""The most of the same that the staged skills have in a request that has any."""
 CURRENT_SHARE: Final = 1 / 2
 """The share of the current turn in the rest; what it leaves is for the staged artifacts."""
 HEADER: Final = "[OPERATIONAL DIGEST]\n[TURN SESSION JOURNAL] oldest -> newest\n"
@@ -72,12 +74,13 @@ def render_journal(
     """
     timeline = at_hand(timeline)
     announced = _announced(timeline, facts)
-    system = _system(text, skills, announced)
-    tail = "\n".join(part for part in (facts.workspace.rstrip("\n"), render_constraints(facts.extra)) if part)
     fixed = sum(byte_length(part) for part in (text.instructions, text.tools, text.catalogue))
     whole = int(facts.budget_tokens * BYTES_PER_TOKEN / MARGIN)
+    base = max(0, whole - fixed)
+    system = _system(text, render_skills(skills, int(base * SKILLS_SHARE)), announced)
+    tail = "\n".join(part for part in (facts.workspace.rstrip("\n"), render_constraints(facts.extra)) if part)
     beside = sum(map(byte_length, (*system, tail))) + sum(weigh(one.tokens) for one in media)
-    human = _human(timeline, announced, shown, base_bytes=max(0, whole - fixed), room_bytes=whole - beside)
+    human = _human(timeline, announced, shown, base_bytes=base, room_bytes=whole - beside)
     sizes = [byte_length(system[0]), byte_length(system[0] + system[1])]
     marks = [estimate_bytes(size) >= minimum_tokens for size in (*sizes, sizes[1] + byte_length(human))]
     return Rendered(
@@ -106,10 +109,10 @@ def _announced(timeline: Timeline, facts: JournalFacts) -> Announced:
     )
 
 
-def _system(text: JournalText, skills: Sequence[Shown], facts: Announced) -> tuple[str, str, str]:
+def _system(text: JournalText, skills: str, facts: Announced) -> tuple[str, str, str]:
     """Return the blocks A, B and C."""
     wrapup = text.wrapup if facts.reserved else ""
-    second = [text.tools, render_skills(skills), text.catalogue, wrapup]
+    second = [text.tools, skills, text.catalogue, wrapup]
     return text.instructions, "\n".join(part for part in second if part), render_time(facts)
 
 

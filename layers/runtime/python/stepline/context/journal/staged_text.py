@@ -23,19 +23,21 @@ FRAME_BYTES: Final = 400
 """Room for the lines around a text that is cut."""
 
 
-def render_skills(skills: Sequence[Shown]) -> str:
-    """Return the staged skills, whole; "" for none."""
-    return "".join([f"{SKILLS}\n", *(_staged(one, "skill") for one in skills)]) if skills else ""
+def render_skills(skills: Sequence[Shown], most_bytes: int) -> str:
+    """Return the staged skills; the longest are cut if all have more than `most_bytes` together. "" for none."""
+    return f"{SKILLS}\n{_fitted(skills, 'skill', most_bytes)}" if skills else ""
 
 
 def render_shown(shown: Sequence[Shown], most_bytes: int) -> str:
     """Return the staged artifacts; the longest texts are cut if all have more than `most_bytes` together. "" for none."""
-    if not shown:
-        return ""
-    room = most_bytes - sum(byte_length(_head(one, "artifact")) + FRAME_BYTES for one in shown)
-    sizes = [byte_length(quote(one.text)) for one in shown]
+    return f"\n{ARTIFACTS}\n{_fitted(shown, 'artifact', most_bytes)}" if shown else ""
+
+
+def _fitted(contents: Sequence[Shown], what: str, most_bytes: int) -> str:
+    room = most_bytes - sum(byte_length(_head(one, what)) + FRAME_BYTES for one in contents)
+    sizes = [byte_length(quote(one.text)) for one in contents]
     most = max(TEXT_MIN_BYTES, share(sizes, room)) if sum(sizes) > room else 0
-    return "".join([f"\n{ARTIFACTS}\n", *(_staged(one, "artifact", most) for one in shown)])
+    return "".join([_staged(one, what, most) for one in contents])
 
 
 def _head(one: Shown, what: str) -> str:
