@@ -240,8 +240,8 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…Memory…/index/*]",
-        places=_policies(_ACT, _CLOSE, _ERASER, _SEARCH, _SWEEPER),
-        reason="An index is made for each project when its first turn ends; those of the stage's one vector bucket.",
+        places=_policies(_API, _ACT, _CLOSE, _ERASER, _SEARCH, _SWEEPER),
+        reason="An index is made for each project when its first turn ends or moves in; those of the stage's one vector bucket.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-edge:…Site…/*]",

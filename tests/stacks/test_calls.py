@@ -54,6 +54,7 @@ from tests.support.api_caller import Caller
 from tests.support.aws import moto
 from tests.support.conversation import FAR, LANE, USER
 from tests.support.generation import answered, called, coded
+from tests.support.moved_conversation import bring, exported, said
 
 CLEAN = {"Key": TAG, "Value": "NO_THREATS_FOUND"}
 BIG = "x" * 40_000
@@ -121,6 +122,7 @@ def tell(conversation):
     call_the_api(conversation)
     search_over_http(conversation)
     take_files(conversation)
+    move_in(conversation)
     delete_it(conversation)
     erase_its_user(conversation)
 
@@ -187,6 +189,12 @@ def rate_a_turn(conversation, caller):
             caller.principal = replace(caller.principal, role=role)
             assert caller.get("/v1/feedback", **{"from": "2026-01-01", "to": "2026-12-31"})["next"] == ""
             caller.post("/conversations/acme/support/feedback/conversations-in-period", period)
+
+
+def move_in(conversation):
+    """Another conversation moves in, with an answer that is too long for a batch."""
+    with conversation.acting("api"):
+        assert bring(conversation.ports, exported(said().ports), who=ME).state == "whole"
 
 
 def delete_it(conversation):

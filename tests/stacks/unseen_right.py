@@ -36,8 +36,8 @@ SELDOM = {
     },
     # A tool of the bundle that asks the model, and a worker that died while one did.
     "act": {("dynamodb:PutItem", "DELTA#*"), ("dynamodb:Query", "DELTA#*")},
-    # An effect of a deletion that the API did not carry out.
-    "eraser": SETTLED - {("dynamodb:GetItem", "CHARGE#*")},
+    # An effect of a deletion that the API did not carry out, of a conversation that has cost something.
+    "eraser": SETTLED - {("dynamodb:GetItem", "CHARGE#*"), ("dynamodb:PutItem", "CHARGE#*")},
     # A round that begins before the turn before it is saved.
     "decide": {("s3:ListBucket", "git")},
     # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
