@@ -55,6 +55,7 @@ CLIENT = {
     "stopped": "admins have stopped all work of the user, the project or the tenant",
     "limits_changed": "over HTTP: somebody has changed the limits since they were read; read them again",
     "conversation_deleted": "the conversation was deleted, by its owner or an admin: its name is never used again",
+    "import_unfinished": "the conversation is being imported, and is not whole yet: whatever else is asked of it has to wait, but not a deletion",
     "account_erased": "everything of the user was erased; the connection is closed after this",
     "busy": "the conversation was contended ten times in a row; send the same `message_id` again",
     "dependency": "a service we stand on failed for now; send the same `message_id` again",
@@ -126,7 +127,6 @@ OF_IMPORTS = (
     "written; the message names the document, the place in it, and the reason."
 )
 IMPORTS = {
-    "import_unfinished": "the conversation is being imported, and is not whole yet: whatever else is asked of it has to wait, but not a deletion",
     "conversation_exists": "there is a conversation of this name already: choose another one",
     "another_import": "the conversation was begun by an import of other documents, or by a release that reads them otherwise",
     "import_too_large": "packed or unpacked, the documents have more bytes than one import may have",

@@ -8,7 +8,7 @@ import { callCodes, codes } from "../../src/words/en/codes.ts";
 import { wordsOf, wordsOfCall } from "../../src/words/index.ts";
 
 /** Parts of the pages about codes that no reader of the chat meets: those who deploy or write a bundle do. */
-const UNSEEN = ["What the code of a bundle is told", "What the command line says", "What nobody is told"];
+const UNSEEN = ["Imports", "What the code of a bundle is told", "What the command line says", "What nobody is told"];
 
 /** Codes of the page itself, which stand in no table of the server's. */
 const OWN = ["api_unreachable", "closed", "form_refused", "format_newer", "gateway", "no_answer"];

@@ -27,6 +27,7 @@ const refusals: Sentences = {
   stopped: "Work is stopped by the administrators. Ask them.",
   limits_changed: "Somebody else has changed these limits meanwhile. They are read again.",
   conversation_deleted: "The conversation was deleted.",
+  import_unfinished: "The conversation is still being brought in. It opens when that is done.",
   account_erased: "Everything of yours here was erased.",
   bad_json: "The server could not read the message.",
   bad_message: "The server could not read the message.",
@@ -142,6 +143,7 @@ const turns: Sentences = {
   step_timeout: "It took too long; send again.",
   step_failed: "The turn broke off.",
   hook_failed: "The agent could not prepare the turn.",
+  imported_open: "The turn had not ended where it comes from.",
   execution_lost: "The turn broke off.",
 };
 
@@ -176,6 +178,10 @@ const decisions: Sentences = {
   last_round_requires_answer: "The last round is for an answer, not for another call.",
   answer_kept_from_stream: "Its form was wrong; the answer that was shown stands.",
   missing_tool_id: "It named no tool.",
+  staging_invalid: "Something that it wanted to see has no name, and was left out.",
+  staging_too_many: "It wanted to see too much at once; the first ones are shown.",
+  staging_with_answer: "Beside an answer it can look at nothing more.",
+  imported: "It was noted where the conversation comes from.",
   unknown_tool_id: "There is no such tool.",
   tool_not_allowed_in_react: "Only programs may use this tool.",
   bad_params: "The parameters do not fit the tool.",
