@@ -259,7 +259,7 @@ def _budget(facts: Announced) -> str:
 
 
 def render_finalize(facts: Announced) -> str:
-    """Return what a steer has left of the turn; "" if it is not bounded."""
+    """Return the rounds and calls that a steer leaves to the turn; "" if it is not bounded."""
     if not facts.finalize:
         return ""
     tools = facts.finalize_tools if facts.finalize > 1 else ()

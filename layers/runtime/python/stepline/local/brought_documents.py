@@ -58,7 +58,7 @@ class BroughtDocuments:
 
 
 def read_brought(path: Path, *, conversation: str = "") -> BroughtDocuments:
-    """Return what is at a path; of the archive of a user, the documents of `conversation`.
+    """Return the documents and files at a path; of the archive of a user, those of `conversation`.
 
     Raises:
         InputError: `file_unreadable`; `import_nothing`, there are no documents; `import_several`, the archive has several

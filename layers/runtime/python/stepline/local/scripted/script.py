@@ -226,7 +226,7 @@ def look_closely(asked: Asked) -> Script:
 
 
 def _seen(view: View) -> str:
-    """Return what the journal shows in full: the beginning of each text, and each file behind it."""
+    """Return a row for each thing that the journal stages: the beginning of a text, or the name of a file."""
     rows = [f"{path}: {quote(text, limit_chars=160)}" for path, text in view.staged if text]
     return "\n".join([*rows, *(f"{path}: attached" for path in view.attached), "Word: looked", ""])
 

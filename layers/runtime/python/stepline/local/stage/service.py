@@ -217,7 +217,7 @@ def _lock(file: IO[bytes]) -> bool:
 
 
 def _ask_health(port: int) -> str | None:
-    """Return what is answered for a service's health at a port, None without an answer."""
+    """Return the body of the health answer at a port, None without an answer."""
     try:
         with _DIRECT.open(f"http://{LOOPBACK}:{port}{HEALTH}", timeout=_ANSWER_S) as response:
             return str(response.read(_ANSWER_BYTES), "latin-1")

@@ -85,7 +85,7 @@ def read_document(body: bytes, name: str) -> Document:
 
 
 def decode_document(body: bytes, name: str) -> Any:
-    """Return what a file says; half a surrogate, which only some JSON can spell, becomes a question mark."""
+    """Return the value of a JSON file; half a surrogate, which only some JSON can spell, becomes a question mark."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -68,7 +68,7 @@ OTHER: Final = "other"
 def plan_import(
     documents: Sequence[Document], *, lane: Lane, user: str, bundle: str = "", files: Mapping[str, int]
 ) -> ImportPlan:
-    """Return what importing these documents writes; `files` are those whose bytes are there, by hash, with their sizes.
+    """Return the batches and the report of an import; `files` are those whose bytes are there, by hash, with their sizes.
 
     Raises:
         InputError: `import_*`, with the document, the place and the reason: nothing of it can be imported.
@@ -127,7 +127,7 @@ def named_blocks(turns: Iterable[ToldTurn], outside: Iterable[OutsideRow]) -> It
 
 
 def digest_of(documents: Sequence[Document], bundle: str) -> str:
-    """Return what names an import: the SHA-256 of its documents, the bundle and the mapping. Raises InputError `import_not_json`."""
+    """Return the name of an import: the SHA-256 of its documents, the bundle and the mapping. Raises InputError `import_not_json`."""
     said = hashlib.sha256(f"{MAPPING}\n{bundle or DEFAULT_BUNDLE}\n".encode())
     try:
         for each in sorted(
