@@ -24,7 +24,7 @@ from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcom
 from stepline.ingress.allow import check_rate, check_stopped
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive
-from stepline.log.importing.import_document import Document, ImportPlan, ImportReport
+from stepline.log.importing.import_document import FILES_MAX, Document, ImportPlan, ImportReport
 from stepline.log.spill import hydrate, spill
 from stepline.log.transition import epoch_ms
 from stepline.model.base import Value
@@ -43,8 +43,6 @@ logger = logging.getLogger(__name__)
 
 PASS_S: Final = 18.0
 """How long one request reads, plans and writes: its function has 25 seconds, of which the largest import takes 11 to be planned."""
-UPLOADS_MAX: Final = 500
-"""The most files of one import."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +151,9 @@ def _find_files(ports: Ports, lane: Lane, user: str, uploads: Sequence[str]) -> 
 
     Raises InputError `bad_upload`; LimitError `import_too_many_files`.
     """
-    if len(uploads) > UPLOADS_MAX:
+    if len(uploads) > FILES_MAX:
         raise LimitError(
-            f"an import has at most {UPLOADS_MAX} files", code="import_too_many_files", limit=UPLOADS_MAX
+            f"an import has at most {FILES_MAX} files", code="import_too_many_files", limit=FILES_MAX
         )
     found = {}
     for upload_id in uploads:
@@ -173,10 +171,6 @@ def _read_files(text: str) -> dict[str, int]:
     return {sha256: int(size) for sha256, size in pairs}
 
 
-def _write_files(files: Mapping[str, int]) -> str:
-    return ",".join(f"{sha256}:{size}" for sha256, size in sorted(files.items()))
-
-
 def _found(ports: Ports, user: str, bundle: str) -> State:
     """Return the facts of a conversation that an import begins. Raises InputError `unknown_bundle`.
 
@@ -189,18 +183,13 @@ def _found(ports: Ports, user: str, bundle: str) -> State:
 
 
 def _plan(lane: Lane, brought: Brought, files: Mapping[str, int], founded: State) -> ImportPlan:
-    """Return the plan with what its documents do not know: the files that were there, and when it began to be here."""
+    """Return the plan with the time at which the conversation began to be here, which no document knows."""
     from stepline.log.importing.plan_import import plan_import  # noqa: PLC0415 - only an import plans
 
     plan = plan_import(brought.documents, lane=lane, user=founded.owner, bundle=founded.bundle, files=files)
-    text = _write_files(files)
-    batches = [
+    batches = (
         replace(batch, state=replace(batch.state, begun_ms=founded.begun_ms)) for batch in plan.batches
-    ]
-    entries = (
-        replace(entry, files=text) if isinstance(entry, Importing) else entry for entry in batches[0].entries
     )
-    batches[0] = replace(batches[0], entries=tuple(entries))
     return replace(plan, batches=tuple(batches))
 
 

@@ -18,6 +18,8 @@ from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
 
 DOCUMENTS_MAX: Final = 2_048
 """The most documents of one import: the timeline, its sources, and a log for each turn."""
+FILES_MAX: Final = 500
+"""The most files of one import."""
 
 
 class Document(Value):

@@ -30,7 +30,13 @@ from stepline.log.importing.foreign_value import (
     text_of,
     time_of,
 )
-from stepline.log.importing.import_document import Document, ImportPlan, ImportReport, NamedFile
+from stepline.log.importing.import_document import (
+    FILES_MAX,
+    Document,
+    ImportPlan,
+    ImportReport,
+    NamedFile,
+)
 from stepline.log.importing.infer_rows import OPEN, closed_open, infer_rows
 from stepline.log.importing.read_inbound import kind_of_event
 from stepline.log.importing.replay_state import follow_state
@@ -58,7 +64,6 @@ from stepline.timeline.fold import Timeline
 
 MAPPING: Final = 1
 """The version of the mapping from documents to entries: another one makes other batches, which are another import."""
-FILES_MAX: Final = 500
 STEP: Final = "import"
 KINDS_MAX: Final = 200
 """The most kinds of blocks, and reasons, that a report counts apart."""

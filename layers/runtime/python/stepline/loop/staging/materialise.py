@@ -51,7 +51,7 @@ def last_decision(timeline: Timeline) -> Decided | None:
 
 
 def materialise(timeline: Timeline, context: ToolContext) -> Staged:
-    """Return what the next request shows in full. Raises DependencyError."""
+    """Return the contents that the next request shows in full. Raises DependencyError."""
     before = last_decision(timeline)
     context = replace(
         context, sources=SourcePool(timeline.sources)
@@ -93,7 +93,7 @@ class _Room:
 
 
 def format_of(mime: str) -> str:
-    """Return what a content is, in the words of the journal."""
+    """Return the format of a content, in the words of the journal."""
     if mime in PICTURES:
         return "image"
     if is_media(mime):
