@@ -1,14 +1,8 @@
-"""The alarms of a deployment: their metrics, and their headings in the runbook.
-
-An alarm is billed by the metrics it reads, so each reads few. Most of these metrics have no data while
-nothing goes wrong, so missing data is not an alarm. Source: docs/how-to/runbook.md.
-"""
+"""The alarms of a deployment, made from the table of what is watched. Source: docs/how-to/runbook.md."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -17,57 +11,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from stacks.stage import Stage
-from stepline import metrics
-from stepline.loop.graph import TASKS
-
-RUNBOOK: Final = "docs/how-to/runbook.md"
-PERIOD_S: Final = 300
-# A failure of these is seen by a waiting client or harms no one; the machine's functions are covered by its
-# alarms.
-UNWATCHED: Final = ("authorizer", "socket", "api", "search", "sweeper", "eraser")
-SLOW_FRACTION: Final = 0.9
-CLAIMED_MOST: Final = 800
-"""Of the 1,000 concurrent executions that an account has by default; new accounts have fewer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """One metric of CloudWatch, as read by an alarm."""
-
-    namespace: str
-    name: str
-    dimensions: Mapping[str, str]
-    statistic: str = "Sum"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watch:
-    """One alarm: it goes off when the sum of `series` reaches `threshold` in one of the last two periods.
-
-    `name` is also its heading in the runbook. The older period counts as well because data may come late.
-    """
-
-    name: str
-    says: str
-    series: tuple[Series, ...]
-    threshold: float
-    period_s: int = PERIOD_S
-
-    @property
-    def description(self) -> str:
-        return f"{self.says} {RUNBOOK}#{self.name}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watched:
-    """The metric dimensions of a deployment's parts. `functions` are the short names."""
-
-    machine_arn: str
-    table: str
-    functions: tuple[str, ...]
-    websocket_api_id: str
-    websocket_stage: str
-    http_api_id: str
+from stacks.watch import Watch, Watched, plan_watches
 
 
 def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwatch.Alarm]:
@@ -82,146 +26,6 @@ def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwa
             alarm.add_alarm_action(actions.SnsAction(topic))
             alarm.add_ok_action(actions.SnsAction(topic))
     return alarms
-
-
-def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
-    """Return the alarms of a deployment."""
-    watches = [*_turns(stage, watched), *_functions(stage, watched), *_services(watched)]
-    if stage.executes or stage.has_tasks:
-        watches.append(
-            Watch(
-                name="programs-lost",
-                says="Programs end without a result of their own: their surroundings failed.",
-                series=(_own(stage, metrics.PROGRAMS_LOST),),
-                threshold=3,
-                period_s=900,
-            )
-        )
-    if stage.has_tasks:
-        watches.append(
-            Watch(
-                name="handovers-stale",
-                says="A task never took its secret, or nobody took it back; the sweeper did.",
-                series=(_own(stage, metrics.HANDOVERS_STALE),),
-                threshold=1,
-            )
-        )
-    return watches
-
-
-def _turns(stage: Stage, watched: Watched) -> Iterable[Watch]:
-    machine = {"StateMachineArn": watched.machine_arn}
-    return (
-        Watch(
-            name="executions-lost",
-            says="An execution ended without closing its turn.",
-            series=tuple(
-                Series(namespace="AWS/States", name=name, dimensions=machine)
-                for name in ("ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted")
-            ),
-            threshold=1,
-        ),
-        Watch(
-            name="turns-failed",
-            says="People got an error for an answer.",
-            series=(_own(stage, metrics.TURNS_FAILED),),
-            threshold=5,
-            period_s=900,
-        ),
-        Watch(
-            name="turns-taken-over",
-            says="The sweeper gave several turns to new executions.",
-            series=(_own(stage, metrics.TURNS_TAKEN_OVER),),
-            threshold=3,
-            period_s=900,
-        ),
-        Watch(
-            name="edge-errors",
-            says="A function met an error that it has no name for: a bug.",
-            series=(_own(stage, metrics.EDGE_ERRORS),),
-            threshold=1,
-        ),
-    )
-
-
-def _functions(stage: Stage, watched: Watched) -> Iterable[Watch]:
-    (decide_s,) = (task.function_timeout_s for task in TASKS if task.name == "Decide")
-    return (
-        Watch(
-            name="function-errors",
-            says="A function that no state machine retries fails: nobody can connect, or nothing is swept or erased.",
-            series=tuple(
-                _lambda("Errors", function=function_name(stage, name))
-                for name in UNWATCHED
-                if name in watched.functions
-            ),
-            threshold=3,
-        ),
-        Watch(
-            name="function-throttles",
-            says="The account's functions are refused for want of concurrency.",
-            series=(_lambda("Throttles"),),
-            threshold=1,
-        ),
-        Watch(
-            name="concurrency-claimed",
-            says=f"{CLAIMED_MOST} executions at once are taken in this account and region.",
-            series=(_lambda("ClaimedAccountConcurrency", statistic="Maximum"),),
-            threshold=CLAIMED_MOST,
-        ),
-        Watch(
-            name="decide-slow",
-            says=f"One decision in a hundred takes {SLOW_FRACTION:.0%} of the time it may.",
-            series=(_lambda("Duration", function=function_name(stage, "decide"), statistic="p99"),),
-            threshold=decide_s * 1000 * SLOW_FRACTION,
-        ),
-    )
-
-
-def _services(watched: Watched) -> Iterable[Watch]:
-    table = {"TableName": watched.table}
-    websocket = {"ApiId": watched.websocket_api_id, "Stage": watched.websocket_stage}
-    return (
-        Watch(
-            name="table-refuses",
-            says="DynamoDB throttles, or fails the write that commits.",
-            series=(
-                Series(namespace="AWS/DynamoDB", name="ReadThrottleEvents", dimensions=table),
-                Series(namespace="AWS/DynamoDB", name="WriteThrottleEvents", dimensions=table),
-                Series(
-                    namespace="AWS/DynamoDB",
-                    name="SystemErrors",
-                    dimensions={**table, "Operation": "PutItem"},
-                ),
-            ),
-            threshold=5,
-        ),
-        Watch(
-            name="gateway-errors",
-            says="API Gateway cannot reach the functions behind it, or they fail.",
-            series=(
-                Series(namespace="AWS/ApiGateway", name="IntegrationError", dimensions=websocket),
-                Series(namespace="AWS/ApiGateway", name="ExecutionError", dimensions=websocket),
-                Series(namespace="AWS/ApiGateway", name="5xx", dimensions={"ApiId": watched.http_api_id}),
-            ),
-            threshold=3,
-        ),
-    )
-
-
-def function_name(stage: Stage, name: str) -> str:
-    """Return a function's name in the account."""
-    return f"stepline-{stage.name}-{name}"
-
-
-def _own(stage: Stage, name: str) -> Series:
-    return Series(namespace=metrics.NAMESPACE, name=name, dimensions=metrics.dimensions(stage.name))
-
-
-def _lambda(name: str, *, function: str = "", statistic: str = "Sum") -> Series:
-    """Return a metric of one function over all its versions, or of the whole account."""
-    dimensions = {"FunctionName": function} if function else {}
-    return Series(namespace="AWS/Lambda", name=name, dimensions=dimensions, statistic=statistic)
 
 
 def _add(scope: Construct, stage: Stage, watch: Watch) -> cloudwatch.Alarm:

@@ -15,7 +15,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from stacks.access import LOOP, Resources, bedrock_arns, embedding_arn, statements
-from stacks.alarm import Watched, add_alarms
+from stacks.alarm import add_alarms
 from stacks.code import Code
 from stacks.definition import render_definition
 from stacks.environment import event_environment, loop_environment
@@ -25,6 +25,7 @@ from stacks.function import ACTING, Function
 from stacks.ingress import STAGE_NAME, IngressStack
 from stacks.stage import Stage
 from stacks.state import StateStack
+from stacks.watch import Watched
 from stepline.loop.graph import TASKS
 from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.program.running_log import LOG

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from stacks.alarm import RUNBOOK
+from stacks.watch import RUNBOOK
 from stepline import metrics
 
 from .conftest import ROOT, synthesise
