@@ -336,7 +336,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             COST="PutItem",
         ),
         _right("secretsmanager", "DeleteSecret", "handovers"),
-        _right("dynamodb", "Query", "lanes", "0", "exec"),
+        _right("dynamodb", "Query", "lanes", *"0123456789abcdef", "exec"),
         *_objects(reads="att out git seg", writes="out git", finds="git"),
         _STARTS,
         _right("states", "DescribeExecution StopExecution", "executions"),

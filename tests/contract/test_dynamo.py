@@ -1,6 +1,7 @@
 """What only a remote store can do to the log: lose an answer, contend, throttle, count."""
 
 import base64
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import botocore.session
@@ -9,6 +10,7 @@ from botocore.exceptions import ClientError, NoCredentialsError, ReadTimeoutErro
 from msgspec.structs import replace
 
 from stepline.adapters.aws.error import ANSWERS, OURS, map_error, map_fenced_error
+from stepline.adapters.aws.table import OPEN_SHARDS, conversation_pk, key, open_shard
 from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 from stepline.model.batch import Batch, State
 from stepline.ports.log import Duplicate, Listing, Occupied, Written
@@ -172,6 +174,41 @@ def test_a_listing_and_a_cleared_mark_survive_a_lost_answer(aws, lane, faults):
     faults.lose_answers(aws.table.client, "UpdateItem", times=1)
     aws.log.clear_open(lane, 1)
     assert [mark for mark in aws.log.open_lanes(before="9999") if mark.lane == lane] == []
+
+
+def test_the_marks_of_open_lanes_spread_over_all_shards(aws, lane):
+    lanes = [replace(lane, conversation=f"{lane.conversation}-{at}") for at in range(320)]
+    counts = Counter(open_shard(one) for one in lanes)
+    assert set(counts) == set(OPEN_SHARDS)
+    assert max(counts.values()) <= 2 * len(lanes) // len(OPEN_SHARDS)
+    opened = {open_shard(one): one for one in lanes}
+    for one in opened.values():
+        aws.log.put(one, make_batch(1), marks_open=True)
+        assert marked_in(aws, one) == open_shard(one)
+    found = {mark.lane for mark in aws.log.open_lanes(before=AT)}
+    assert set(opened.values()) <= found
+
+
+def test_a_mark_of_the_single_shard_is_found_and_moves_with_its_next_turn(aws, lane):
+    old = next(
+        one
+        for one in (replace(lane, conversation=f"{lane.conversation}-{at}") for at in range(99))
+        if open_shard(one) != "0"
+    )
+    aws.log.put(old, make_batch(1), marks_open=True)
+    set_shard = {"UpdateExpression": "SET lane_shard = :s", "ExpressionAttributeValues": {":s": {"S": "0"}}}
+    aws.table.call(
+        "update_item", TableName=aws.table.name, Key=key(conversation_pk(old), "HEAD"), **set_shard
+    )
+    assert [mark.n for mark in aws.log.open_lanes(before=AT) if mark.lane == old] == [1]
+    aws.log.put(old, make_batch(2), marks_open=True)
+    assert marked_in(aws, old) == open_shard(old)
+    assert [mark.n for mark in aws.log.open_lanes(before=AT) if mark.lane == old] == [2]
+
+
+def marked_in(aws, lane):
+    item = aws.table.get(conversation_pk(lane), "HEAD", consistent=True)
+    return item["lane_shard"]["S"]
 
 
 def test_an_update_that_is_refused_for_another_reason_is_not_swallowed(aws, lane, faults):

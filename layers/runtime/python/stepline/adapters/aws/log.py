@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,7 @@ from stepline.adapters.aws.error import (
 from stepline.adapters.aws.table import (
     HEAD,
     OPEN_INDEX,
+    OPEN_SHARDS,
     Table,
     batch_sk,
     conversation_pk,
@@ -34,6 +36,7 @@ from stepline.adapters.aws.table import (
     key,
     log_pk,
     message_sk,
+    open_shard,
     rated_pk,
     slot_pk,
     user_pk,
@@ -70,8 +73,8 @@ DAY_CHARS: Final = 10
 _LAST: Final = "~"
 """Behind every character of a sort key."""
 
-# One partition holds the open turns of the whole table; it takes a thousand writes a second.
-OPEN_SHARD: Final = "0"
+SHARD_READERS: Final = 8
+"""Shards of open lanes that are read at once: fewer than the connections that a client keeps open."""
 
 _IF_ABSENT: Final = {
     "ConditionExpression": "attribute_not_exists(pk)",
@@ -141,7 +144,7 @@ class DynamoLog:
             "UpdateExpression": "SET lane_open = :n, lane_shard = :shard, lane_since = :since",
             "ExpressionAttributeValues": {
                 ":n": {"N": str(batch.n)},
-                ":shard": {"S": OPEN_SHARD},
+                ":shard": {"S": open_shard(lane)},
                 ":since": {"S": batch.at},
             },
         }
@@ -260,9 +263,20 @@ class DynamoLog:
         return frozenset(int(row["sk"]["S"]) for row in rows)
 
     def open_lanes(self, *, before: str) -> list[OpenLane]:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - the sweeper alone looks for them
+
+        self._table.client  # noqa: B018 - made once, before threads ask for it
+        pool = ThreadPoolExecutor(SHARD_READERS, thread_name_prefix="marks")
+        try:
+            shards = list(pool.map(partial(self._marks, before), OPEN_SHARDS))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return sorted(chain.from_iterable(shards), key=lambda mark: mark.since)
+
+    def _marks(self, before: str, shard: str) -> list[OpenLane]:
         items = self._table.query(
             "lane_shard = :shard AND lane_since <= :before",
-            {":shard": {"S": OPEN_SHARD}, ":before": {"S": before}},
+            {":shard": {"S": shard}, ":before": {"S": before}},
             IndexName=OPEN_INDEX,
         )
         return [

@@ -31,7 +31,12 @@ Operation: TypeAlias = Literal[
 
 HEAD: Final = "HEAD"
 OPEN_INDEX: Final = "GSI3"
-"""Sparse index of pending work: one partition (`lane_shard`) per kind, sorted by its start (`lane_since`)."""
+"""Sparse index of pending work: partitions (`lane_shard`) per kind, sorted by its start (`lane_since`)."""
+OPEN_SHARDS: Final = tuple("0123456789abcdef")
+"""The partitions of open lanes, each of which takes a thousand writes a second.
+
+A deployment of before there were several has its old marks in the first one.
+"""
 
 
 class Table:
@@ -98,6 +103,11 @@ def batch_sk(n: int) -> str:
 
 def conversation_pk(lane: Lane) -> str:
     return f"CONV#{lane.key()}"
+
+
+def open_shard(lane: Lane) -> str:
+    """Return the partition of a lane's open mark: the first digit of its hash, so lanes spread evenly whatever their names."""
+    return _digest(lane.key())[0]
 
 
 def message_sk(message_id: str) -> str:
