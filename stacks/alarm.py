@@ -11,7 +11,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from stacks.stage import Stage
-from stacks.watch import Watch, Watched, plan_watches
+from stacks.watch import Series, Watch, Watched, plan_watches
 
 
 def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwatch.Alarm]:
@@ -29,6 +29,7 @@ def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwa
 
 
 def _add(scope: Construct, stage: Stage, watch: Watch) -> cloudwatch.Alarm:
+    comparison = cloudwatch.ComparisonOperator
     return cloudwatch.Alarm(
         scope,
         watch.name.title().replace("-", ""),
@@ -36,7 +37,9 @@ def _add(scope: Construct, stage: Stage, watch: Watch) -> cloudwatch.Alarm:
         alarm_description=watch.description,
         metric=_metric(watch),
         threshold=watch.threshold,
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        comparison_operator=comparison.LESS_THAN_OR_EQUAL_TO_THRESHOLD
+        if watch.falls
+        else comparison.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
         evaluation_periods=2,
         datapoints_to_alarm=1,
         treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
@@ -44,19 +47,25 @@ def _add(scope: Construct, stage: Stage, watch: Watch) -> cloudwatch.Alarm:
 
 
 def _metric(watch: Watch) -> cloudwatch.IMetric:
+    """Return what the alarm compares: a metric, a sum of several, or a share."""
     period = cdk.Duration.seconds(watch.period_s)
-    read: dict[str, Any] = {
-        f"m{at}": cloudwatch.Metric(
-            namespace=one.namespace,
-            metric_name=one.name,
-            dimensions_map=dict(one.dimensions),
-            statistic=one.statistic,
-            period=period,
-        )
-        for at, one in enumerate(watch.series)
-    }
-    if len(read) == 1:
+    read: dict[str, Any] = {f"m{at}": _read(one, period) for at, one in enumerate(watch.series)}
+    if len(read) == 1 and watch.share is None:
         return read["m0"]  # type: ignore[no-any-return]  # jsii's types know no mapping of metrics
     # A sum has no data where one of its parts has none, unless that is filled with 0.
-    filled = " + ".join(f"FILL({name}, 0)" for name in read)
-    return cloudwatch.MathExpression(expression=filled, using_metrics=read, period=period)
+    compared = " + ".join(f"FILL({name}, 0)" for name in read)
+    if watch.share:
+        read["whole"] = _read(watch.share.whole, period)
+        # Where the whole has no data, neither has the share, which is good.
+        compared = f"IF(whole >= {watch.share.least}, ({compared}) / whole, {int(watch.falls)})"
+    return cloudwatch.MathExpression(expression=compared, using_metrics=read, period=period, label=watch.name)
+
+
+def _read(series: Series, period: cdk.Duration) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=series.namespace,
+        metric_name=series.name,
+        dimensions_map=dict(series.dimensions),
+        statistic=series.statistic,
+        period=period,
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stacks.stage import Stage
+from stacks.state import FEEDBACK_INDEX, LANE_INDEX, USER_INDEX
 from stepline import metrics
 from stepline.loop.graph import TASKS
 
@@ -20,6 +21,10 @@ PERIOD_S: Final = 300
 # alarms.
 UNWATCHED: Final = ("authorizer", "socket", "api", "search", "sweeper", "eraser")
 SLOW_FRACTION: Final = 0.9
+LIMITED_MOST: Final = 0.1
+"""Of the tries of model calls, the share that the provider may refuse for our rate: a few are taken again within seconds."""
+CACHED_LEAST: Final = 0.5
+"""Of the input tokens, the share that comes from the provider's caches; in measured conversations it is 0.92."""
 CLAIMED_MOST: Final = 800
 """Of the 1,000 concurrent executions that an account has by default; new accounts have fewer."""
 
@@ -35,10 +40,19 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Share:
+    """The whole that a sum is a share of. Periods with less than `least` of it say nothing, and count as good."""
+
+    whole: Series
+    least: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Watch:
     """One alarm: it goes off when the sum of `series` reaches `threshold` in one of the last two periods.
 
-    `name` is also its heading in the runbook. The older period counts as well because data may come late.
+    With `share`, what is compared is the part that the sum is of a whole; with `falls`, the alarm goes off at or below the
+    threshold. `name` is also its heading in the runbook. The older period counts as well because data may come late.
     """
 
     name: str
@@ -46,6 +60,8 @@ class Watch:
     series: tuple[Series, ...]
     threshold: float
     period_s: int = PERIOD_S
+    share: Share | None = None
+    falls: bool = False
 
     @property
     def description(self) -> str:
@@ -66,7 +82,7 @@ class Watched:
 
 def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
     """Return the alarms of a deployment."""
-    watches = [*_turns(stage, watched), *_functions(stage, watched), *_services(watched)]
+    watches = [*_turns(stage, watched), *_functions(stage, watched), *_services(watched), *_model(stage)]
     if stage.executes or stage.has_tasks:
         watches.append(
             Watch(
@@ -99,6 +115,12 @@ def _turns(stage: Stage, watched: Watched) -> Iterable[Watch]:
                 Series(namespace="AWS/States", name=name, dimensions=machine)
                 for name in ("ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted")
             ),
+            threshold=1,
+        ),
+        Watch(
+            name="executions-throttled",
+            says="Step Functions holds back the steps of turns: the account takes more of them than its quota.",
+            series=(Series(namespace="AWS/States", name="ExecutionThrottled", dimensions=machine),),
             threshold=1,
         ),
         Watch(
@@ -177,6 +199,20 @@ def _services(watched: Watched) -> Iterable[Watch]:
             threshold=5,
         ),
         Watch(
+            name="index-refuses",
+            says="A partition of an index throttles, and writes of the table that it belongs to fail with it.",
+            series=tuple(
+                Series(
+                    namespace="AWS/DynamoDB",
+                    name=name,
+                    dimensions={**table, "GlobalSecondaryIndexName": index},
+                )
+                for index in (USER_INDEX, FEEDBACK_INDEX, LANE_INDEX)
+                for name in ("ReadThrottleEvents", "WriteThrottleEvents")
+            ),
+            threshold=5,
+        ),
+        Watch(
             name="gateway-errors",
             says="API Gateway cannot reach the functions behind it, or they fail.",
             series=(
@@ -185,6 +221,27 @@ def _services(watched: Watched) -> Iterable[Watch]:
                 Series(namespace="AWS/ApiGateway", name="5xx", dimensions={"ApiId": watched.http_api_id}),
             ),
             threshold=3,
+        ),
+    )
+
+
+def _model(stage: Stage) -> Iterable[Watch]:
+    return (
+        Watch(
+            name="model-limits",
+            says=f"The model's provider refuses {LIMITED_MOST:.0%} of our calls for their rate.",
+            series=(_own(stage, metrics.MODEL_RATE_LIMITS),),
+            share=Share(whole=_own(stage, metrics.MODEL_ASKS), least=20),
+            threshold=LIMITED_MOST,
+        ),
+        Watch(
+            name="cache-falls",
+            says=f"At most {CACHED_LEAST:.0%} of the input tokens come from the provider's caches.",
+            series=(_own(stage, metrics.CACHED_TOKENS),),
+            share=Share(whole=_own(stage, metrics.INPUT_TOKENS), least=1_000_000),
+            threshold=CACHED_LEAST,
+            period_s=3600,
+            falls=True,
         ),
     )
 

@@ -17,12 +17,13 @@ PUBLISHED = {
     ("AWS/States", "ExecutionsFailed"): [{"StateMachineArn"}],
     ("AWS/States", "ExecutionsTimedOut"): [{"StateMachineArn"}],
     ("AWS/States", "ExecutionsAborted"): [{"StateMachineArn"}],
+    ("AWS/States", "ExecutionThrottled"): [{"StateMachineArn"}],
     ("AWS/Lambda", "Errors"): [{"FunctionName"}, set()],
     ("AWS/Lambda", "Throttles"): [{"FunctionName"}, set()],
     ("AWS/Lambda", "Duration"): [{"FunctionName"}, set()],
     ("AWS/Lambda", "ClaimedAccountConcurrency"): [set()],
-    ("AWS/DynamoDB", "ReadThrottleEvents"): [{"TableName"}],
-    ("AWS/DynamoDB", "WriteThrottleEvents"): [{"TableName"}],
+    ("AWS/DynamoDB", "ReadThrottleEvents"): [{"TableName"}, {"TableName", "GlobalSecondaryIndexName"}],
+    ("AWS/DynamoDB", "WriteThrottleEvents"): [{"TableName"}, {"TableName", "GlobalSecondaryIndexName"}],
     ("AWS/DynamoDB", "SystemErrors"): [{"TableName", "Operation"}],
     ("AWS/ApiGateway", "IntegrationError"): [{"ApiId"}, {"ApiId", "Stage"}],
     ("AWS/ApiGateway", "ExecutionError"): [{"ApiId"}, {"ApiId", "Stage"}],
@@ -79,7 +80,7 @@ def test_every_metric_of_ours_that_an_alarm_reads_is_counted_somewhere(alarms):
         metric for one in alarms.values() for space, metric, _ in series(one) if space == metrics.NAMESPACE
     }
     sources = [*(ROOT / "layers/runtime/python/stepline").rglob("*.py"), *(ROOT / "lambdas").glob("*.py")]
-    counted = {name for path in sources for name in re.findall(r"\bcount\(\s*([A-Z_]+)", path.read_text())}
+    counted = {name for path in sources for name in re.findall(r"\b_?count\(\s*([A-Z_]+)", path.read_text())}
     assert ours
     assert ours <= {getattr(metrics, name) for name in counted}
 
@@ -101,12 +102,45 @@ def test_no_data_is_good_news(alarms):
         assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (2, 1)
 
 
+def expression(alarm):
+    (found,) = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
+    return found
+
+
 def test_a_sum_stands_when_a_part_of_it_has_no_data(alarms):
-    for alarm in alarms.values():
-        for query in alarm.get("Metrics", ()):
-            if "Expression" in query:
-                parts = len(series(alarm))
-                assert query["Expression"] == " + ".join(f"FILL(m{at}, 0)" for at in range(parts))
+    sums = [alarm for alarm in alarms.values() if " + " in str(alarm.get("Metrics"))]
+    assert sums
+    for alarm in sums:
+        assert expression(alarm) == " + ".join(f"FILL(m{at}, 0)" for at in range(len(series(alarm))))
+
+
+def test_a_throttled_partition_of_every_index_is_seen(watched, alarms):
+    (table,) = watched.resources("AWS::DynamoDB::GlobalTable").values()
+    indexes = {index["IndexName"] for index in table["GlobalSecondaryIndexes"]}
+    seen = {
+        (dimensions["GlobalSecondaryIndexName"], metric)
+        for _, metric, dimensions in series(alarms["index-refuses"])
+    }
+    assert seen == {
+        (index, metric) for index in indexes for metric in ("ReadThrottleEvents", "WriteThrottleEvents")
+    }
+
+
+def test_a_share_says_nothing_while_there_is_little_of_the_whole(alarms):
+    limits, cache = alarms["model-limits"], alarms["cache-falls"]
+    assert expression(limits) == "IF(whole >= 20, (FILL(m0, 0)) / whole, 0)"
+    assert expression(cache) == "IF(whole >= 1000000, (FILL(m0, 0)) / whole, 1)"
+    assert [metric for _, metric, _ in series(limits)] == ["ModelRateLimits", "ModelAsks"]
+    assert [metric for _, metric, _ in series(cache)] == ["CachedTokens", "InputTokens"]
+
+
+def test_caches_ring_when_they_fall_and_everything_else_when_it_rises(alarms):
+    falling = {name for name, alarm in alarms.items() if alarm["ComparisonOperator"].startswith("LessThan")}
+    assert falling == {"cache-falls"}
+    assert {
+        alarm["ComparisonOperator"].removeprefix("LessThan").removeprefix("GreaterThan")
+        for alarm in alarms.values()
+    } == {"OrEqualToThreshold"}
 
 
 def test_the_topic_hears_of_the_beginning_and_of_the_end(alarms):

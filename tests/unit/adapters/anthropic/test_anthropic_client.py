@@ -17,9 +17,11 @@ from stepline.adapters.anthropic.call import (
     plan_roles,
 )
 from stepline.adapters.anthropic.client import AnthropicModelClient, PendingHead
+from stepline.adapters.memory.clock import MemoryMeter
 from stepline.errors import (
     DependencyError,
     ModelOverloaded,
+    ModelRateLimited,
     ModelRefused,
     ModelStreamBroken,
 )
@@ -226,6 +228,30 @@ def test_a_second_call_reads_what_the_first_wrote(client: AnthropicModelClient) 
     assert [(use.cache_write_5m_tokens, use.cache_read_tokens) for use in usages] == [(2002, 0), (0, 2002)]
     assert usages[0].input_tokens == usages[1].input_tokens == 2
     assert usages[0].cache_write_1h_tokens == 0
+
+
+def test_every_try_is_counted_and_those_that_met_the_rate_of_the_provider(
+    server: ScriptedServer, clients: list[AnthropicModelClient]
+) -> None:
+    client = rotated(server, clients, Secret("key"), meter=(meter := MemoryMeter()))
+    server.faults.add([{"kind": "rate_limited"}, {"kind": "overloaded"}, {"kind": "fixture", "text": "x"}])
+    with client.stream(REQUEST) as stream:
+        assert list(stream)
+    assert meter.counts == {"ModelAsks": 3, "ModelRateLimits": 1}
+    server.faults.add([{"kind": "rate_limited"}] * 3)
+    with client.stream(REQUEST) as stream, pytest.raises(ModelRateLimited):
+        list(stream)
+    assert meter.counts == {"ModelAsks": 6, "ModelRateLimits": 4}
+
+
+def test_a_call_that_is_aborted_before_it_is_sent_is_not_counted(
+    server: ScriptedServer, clients: list[AnthropicModelClient]
+) -> None:
+    client = rotated(server, clients, Secret("key"), meter=(meter := MemoryMeter()))
+    with client.stream(REQUEST) as stream:
+        stream.abort()
+        assert not list(stream)
+    assert not meter.counts
 
 
 def test_a_cache_of_an_hour_is_written_as_one(

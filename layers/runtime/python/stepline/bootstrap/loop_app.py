@@ -188,7 +188,7 @@ class LoopApp(App):
         """Return a client of the provider; nothing that reaches it is loaded yet."""
         from stepline.bootstrap.model_choice import model_of  # noqa: PLC0415 - Act and Execute seldom ask one: 4 ms of CPU
 
-        return model_of(self.settings)
+        return model_of(self.settings, self.ports.meter)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,15 @@ from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.aws.secret import secret_text
 
 if TYPE_CHECKING:
+    from stepline.ports.clock import Meter
     from stepline.settings import Settings
 
 
-def model_of(settings: Settings) -> AnthropicModelClient:
-    """Return the model client; nothing that reaches the provider is imported yet."""
+def model_of(settings: Settings, meter: Meter | None = None) -> AnthropicModelClient:
+    """Return the model client, whose tries `meter` counts; nothing that reaches the provider is imported yet."""
     return AnthropicModelClient(
         roles=plan_roles(settings.model_provider, settings.model_roles),
         api_key=lambda: settings.anthropic_api_key or secret_text(settings.model_secret_arn),
         base_url=settings.anthropic_base_url if settings.model_provider == "anthropic" else "",
+        meter=meter,
     )

@@ -34,9 +34,11 @@ from stepline.adapters.anthropic.call import (
     plan_call,
     read_declined,
 )
-from stepline.errors import ModelRefused, ModelStreamBroken, SteplineError
+from stepline.errors import ModelRateLimited, ModelRefused, ModelStreamBroken, SteplineError
+from stepline.metrics import MODEL_ASKS, MODEL_RATE_LIMITS
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage, estimate_tokens
+from stepline.ports.clock import Meter
 from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
@@ -84,11 +86,12 @@ class AnthropicModelClient:
         retry: Retry | None = None,
         timeouts: Timeouts | None = None,
         by_sdk: bool = False,
+        meter: Meter | None = None,
     ) -> None:
         """Store the configuration; nothing is imported or sent.
 
         `api_key` is called when a transport is created, and again when the provider refuses its key. `by_sdk`: the
-        Anthropic API, too, is called through the SDK.
+        Anthropic API, too, is called through the SDK. `meter` counts every try, and those that meet the provider's rate.
         """
         self._roles = dict(roles)
         self._api_key = api_key
@@ -97,6 +100,7 @@ class AnthropicModelClient:
         self._retry = retry or Retry()
         self._timeouts = timeouts or Timeouts()
         self._by_sdk = by_sdk
+        self._meter = meter
         self._transports: dict[str, Transport] = {}
         self._lock = threading.Lock()
 
@@ -119,6 +123,7 @@ class AnthropicModelClient:
             request=request,
             role=role,
             retry=self._retry,
+            meter=self._meter,
         )
 
     def close(self) -> None:
@@ -192,6 +197,7 @@ class AnthropicStream:
         request: ModelRequest,
         role: ModelRole,
         retry: Retry,
+        meter: Meter | None = None,
     ) -> None:
         """Prepare the call; `connect` returns the transport and may block while it loads.
 
@@ -203,6 +209,7 @@ class AnthropicStream:
         self._request = request
         self._role = role
         self._retry = retry
+        self._meter = meter
         self._fold = MessageFold(request, role)
         self._aborted = threading.Event()
         self._failed = False
@@ -247,6 +254,8 @@ class AnthropicStream:
                     yield text
             except SteplineError as error:
                 self._failed = True
+                if isinstance(error, ModelRateLimited):
+                    self._count(MODEL_RATE_LIMITS)
                 wait_s = None if told else self._wait_s(error, attempt, time.monotonic() - began)
                 if wait_s is None:
                     raise
@@ -257,6 +266,10 @@ class AnthropicStream:
                     return
             else:
                 return
+
+    def _count(self, name: str) -> None:
+        if self._meter is not None:
+            self._meter.count(name)
 
     def _wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
         """Return the seconds to wait before the next try; None to give up. A new key is tried at once."""
@@ -295,6 +308,7 @@ class AnthropicStream:
         """Yield all events of the answer; otherwise the connection could not be reused."""
         try:
             if not self._aborted.is_set():
+                self._count(MODEL_ASKS)
                 head = self._head = PendingHead(self._send)
                 if self._aborted.is_set():  # aborted in between, when there was no head to give up
                     head.give_up()
