@@ -91,7 +91,7 @@ down: $(READY)  ## stop the emulator; conversations are kept
 clean:  ## stop everything and delete what was built or said here
 	@test ! -x $(BIN)/stepline || stepline down </dev/null
 	@test ! -x $(BIN)/stepline || python -m stepline.local.stage.program_environment clean
-	rm -rf .stepline cdk.out node_modules web/node_modules web/dist layers/deps/python layers/memory/python layers/mcp/python bench/results.json
+	rm -rf .stepline cdk.out node_modules web/node_modules web/dist layers/deps/python layers/memory/python layers/mcp/python layers/tracing/python bench/results.json
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
 
 lock: $(TOOLS)  ## resolve the dependencies anew
@@ -102,6 +102,7 @@ lock: $(TOOLS)  ## resolve the dependencies anew
 	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
 	uv pip compile layers/memory/requirements.in -c requirements.lock --no-deps --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/memory/requirements.txt
 	uv pip compile layers/mcp/requirements.in -c requirements.lock --no-deps --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/mcp/requirements.txt
+	uv pip compile layers/tracing/requirements.in -c requirements.lock --no-deps --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header --no-annotate -o layers/tracing/requirements.txt
 
 INSTALL = @PYTHONPATH=layers/runtime/python $(BIN)/python -m stepline.local.install.package
 

@@ -37,6 +37,7 @@ OTHER_VALUES = {
     "descriptor_payload_scope": ("all", "all"),
     "workspace": ("git", "git"),
     "search_provider": ("brave", "brave"),
+    "tracing": ("text", "text"),
     "approvals": ('{"mail.*": "always"}', {"mail.*": "always"}),
     "fargate_subnets": ("subnet-1, subnet-2", ("subnet-1", "subnet-2")),
     "fargate_security_groups": ("sg-1", ("sg-1",)),

@@ -84,6 +84,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Signals": frozenset({"watch"}),
     "Subscriptions": frozenset({"principal", "listeners", "audience", "connections"}),
     "Tasks": frozenset({"stale", "cluster", "overrides", "running"}),
+    "Traces": frozenset({"texts", "provider", "send"}),  # nothing depends on what is sent
     "Uploads": frozenset({"get"}),
     "UserErasures": frozenset({"get", "pending"}),
     "Watch": frozenset({"steer", "calling"}),

@@ -50,6 +50,7 @@ COMPACTIONS_SKIPPED: Final = "CompactionsSkipped"
 STEERS: Final = "Steers"
 EDGE_ERRORS: Final = "EdgeErrors"
 COSTS_UNRECORDED: Final = "CostsUnrecorded"
+SPANS_LOST: Final = "SpansLost"
 MODEL_USD: Final = "ModelUsd"
 AWS_USD: Final = "AwsUsd"
 

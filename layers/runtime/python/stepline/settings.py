@@ -27,6 +27,7 @@ ModelProvider: TypeAlias = Literal["anthropic", "bedrock"]
 SearchProvider: TypeAlias = Literal["collection", "brave", "tavily", "searxng"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
 AvScan: TypeAlias = Literal["none", "clamd", "guardduty"]
+Tracing: TypeAlias = Literal["off", "on", "text"]
 AV_SCANS: Final[Mapping[str, AvScan]] = {
     **{mode: mode for mode in get_args(AvScan)},
     "0": "none",
@@ -563,6 +564,37 @@ class Settings(Value):
         1200,
         "How long a call that an MCP server works on as a task may take; then it is cancelled. It also ends a minute before the turn's deadline ([MCP](../how-to/connect-an-mcp-server.md#long-calls)).",
         unit="s",
+        minimum=1,
+        handed_on=False,
+    )
+    tracing: Tracing = setting(
+        "STEPLINE_TRACING",
+        "off",
+        "Traces of turns ([trace a turn](../how-to/trace-a-turn.md)): `on`, without a text; `text`, with what is said to the model and to tools, and what they answer.",
+        choices=get_args(Tracing),
+        handed_on=False,
+    )
+    otlp_endpoint: str = setting(
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "",
+        "Server of OTLP over HTTP that takes them, below `/v1/traces`. Empty: X-Ray of the region, by the function's role.",
+        handed_on=False,
+    )
+    otlp_headers: str = setting(
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "",
+        "Headers for that server, `name=value,name=value`, on a developer's machine.",
+        secret=True,
+        handed_on=False,
+    )
+    otlp_secret_arn: str = setting(
+        "STEPLINE_OTLP_SECRET_ARN", "", "Secret that holds those headers in AWS.", handed_on=False
+    )
+    otlp_timeout_ms: int = setting(
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+        1000,
+        "The longest that sending the spans of one step may delay it.",
+        unit="ms",
         minimum=1,
         handed_on=False,
     )

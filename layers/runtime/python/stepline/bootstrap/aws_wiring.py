@@ -34,6 +34,7 @@ from stepline.bootstrap.choice import (
     policy,
     search_of,
     servers_of,
+    traces_of,
 )
 from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
@@ -98,6 +99,7 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
         search=MeteredSearch(search, ledger),
         pages=MeteredPages(pages_of(search), ledger),
         servers=servers_of(settings),
+        traces=traces_of(settings, clock, meter),
         policy=policy(settings),
         outward=outward(settings),
         bundles=bundle_rules(settings),

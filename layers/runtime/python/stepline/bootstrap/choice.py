@@ -20,6 +20,7 @@ from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.events.filter import EventFilter
 from stepline.log.bindings import BundleRules, Policy
+from stepline.metrics import SERVICE
 from stepline.model.tenancy.limits import Limits, ScopeLimits, overlaid
 from stepline.model.tenancy.price import read_prices
 from stepline.ports.channel import Broadcast
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from stepline.model.file.upload_slot import Upload
     from stepline.model.ids import Lane
     from stepline.ports.artifacts import Uploads
+    from stepline.ports.clock import Clock, Meter
     from stepline.ports.mcp.mcp_server import McpServers
     from stepline.ports.memory_index import MemoryIndex
     from stepline.ports.search import Page, WebPages, WebSearch
     from stepline.ports.tenancy.ledger import Ledger
+    from stepline.ports.tracing.traces import Traces
 
 HOUR_S: Final = 3600.0
 SEARCH_SECRET: Final = "search.api_key"  # noqa: S105 - a path
@@ -212,6 +215,29 @@ def servers_of(settings: Settings) -> McpServers:
     A function in AWS starts none by a command: its container is shared, and outlives the call.
     """
     return McpClient(starts_commands=settings.stage == LOCAL or not settings.machine_arn)
+
+
+def traces_of(settings: Settings, clock: Clock, meter: Meter) -> Traces | None:
+    """Return where spans go; None without a trace. Nothing of OpenTelemetry is loaded yet."""
+    if settings.tracing == "off":
+        return None
+    from stepline.adapters.aws.client import session  # noqa: PLC0415 - most deployments have no traces
+    from stepline.adapters.tracing.trace_credential import WithHeaders, signed, traces_url, xray_url  # noqa: PLC0415 - as above
+    from stepline.adapters.tracing.traces import OtlpTraces  # noqa: PLC0415 - as above
+
+    endpoint = settings.otlp_endpoint
+    return OtlpTraces(
+        traces_url(endpoint) if endpoint else xray_url(str(session().get_config_variable("region"))),
+        sign=WithHeaders(lambda: settings.otlp_headers or secret_text(settings.otlp_secret_arn))
+        if endpoint
+        else signed,
+        timeout_s=settings.otlp_timeout_ms / 1000,
+        resource={"service.name": SERVICE, "deployment.environment.name": settings.stage},
+        provider="aws.bedrock" if settings.model_provider == "bedrock" else settings.model_provider,
+        texts=settings.tracing == "text",
+        clock=clock,
+        meter=meter,
+    )
 
 
 def memory_of(settings: Settings, ledger: Ledger) -> MemoryIndex | None:

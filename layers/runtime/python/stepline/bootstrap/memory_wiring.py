@@ -23,7 +23,15 @@ from stepline.adapters.memory.tenancy.erasure import MemoryErasure
 from stepline.adapters.memory.tenancy.user_erasure import MemoryUserErasures
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
-from stepline.bootstrap.choice import bundle_rules, outward, pages_of, policy, search_of, servers_of
+from stepline.bootstrap.choice import (
+    bundle_rules,
+    outward,
+    pages_of,
+    policy,
+    search_of,
+    servers_of,
+    traces_of,
+)
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.delivery.posting import Posting
 from stepline.delivery.program_log import post_log
@@ -73,6 +81,7 @@ def in_memory(
         search=search,
         pages=pages_of(search),
         servers=servers_of(settings),
+        traces=traces_of(settings, clock, meter),
         policy=policy(settings),
         outward=outward(settings),
         bundles=bundle_rules(settings),

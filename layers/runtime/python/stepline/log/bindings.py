@@ -29,6 +29,8 @@ from stepline.ports.tenancy.accounts import Accounts
 from stepline.ports.tenancy.costs import Costs
 from stepline.ports.tenancy.erasure import Erasure
 from stepline.ports.tenancy.ledger import Ledger
+from stepline.ports.tracing.span import NO_SPAN, Span
+from stepline.ports.tracing.traces import Traces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +79,8 @@ class Ports:
     """The loop's ports.
 
     Without `search` there is no web search, without `pages` no page is fetched, without `memory` no search of memory, without
-    `servers` no MCP, without `erasure` nothing is erased, and a deleted conversation is not told from one that never was.
-    `outward` filters client events. `bundles` are the stage's further bundles by name; `policy` and `outward` are
+    `servers` no MCP, without `traces` no spans, without `erasure` nothing is erased, and a deleted conversation is not told from one that never was.
+    `span` is that of the step that runs. `outward` filters client events. `bundles` are the stage's further bundles by name; `policy` and `outward` are
     those of its default one.
     """
 
@@ -106,6 +108,8 @@ class Ports:
     memory: MemoryIndex | None = None
     erasure: Erasure | None = None
     servers: McpServers | None = None
+    traces: Traces | None = None
+    span: Span = NO_SPAN
     policy: Policy = Policy()
     outward: EventFilter = field(default_factory=EventFilter)
     bundles: Mapping[str, BundleRules] = field(default_factory=dict)

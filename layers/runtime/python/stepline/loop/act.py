@@ -30,18 +30,21 @@ from stepline.loop.attempt import Attempt
 from stepline.loop.programs.program import advance_program
 from stepline.loop.settle_action import record, result_of, skip, start, unverified
 from stepline.loop.steer import steer_of
+from stepline.loop.tracing.traced_call import run_traced
+from stepline.loop.tracing.traced_step import traced
 from stepline.model.batch import Batch
 from stepline.model.decision import Action, ApprovalRule
 from stepline.model.entry import Decided
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
-from stepline.tools.registry import Registry, run_tool
+from stepline.tools.registry import Registry
 from stepline.tools.spec import Effect
 
 logger = logging.getLogger(__name__)
 
 
+@traced
 @stops_when_deleted
 def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     """Run the rest of the round's actions; return the step that follows."""
@@ -137,8 +140,7 @@ def _run(
     clock = attempt.ports.clock
     began_s, at = clock.monotonic_s(), utc(clock.now())
     tail, claim = began or timeline.tail, began.n if began else None
-    context = attempt.context(timeline, action, at, claim=claim or 0)
-    output = run_tool(attempt.agent.registry, action, context)
+    context, output = run_traced(attempt, timeline, action, at, claim=claim or 0)
     duration_ms = round((clock.monotonic_s() - began_s) * 1000)
     status = "task" if output.task else output.status
     logger.info("action run", extra={"tool_id": action.tool_id, "call_id": action.call_id, "status": status})

@@ -142,7 +142,13 @@ class Attempt:
             except DependencyError as error:
                 logger.warning("call not noted", extra={"code": error.reason})
 
-        return Metering(ledger=self.ports.ledger, prices=self.ports.policy.prices, at=self.now(), note=note)
+        return Metering(
+            ledger=self.ports.ledger,
+            prices=self.ports.policy.prices,
+            at=self.now(),
+            note=note,
+            span=self.ports.span,
+        )
 
     def context(self, timeline: Timeline, action: Action, at: str, *, claim: int = 0) -> ToolContext:
         """Return the context for the action's tool; only a cancellable tool gets a way to be cancelled.

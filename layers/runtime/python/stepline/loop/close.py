@@ -28,6 +28,8 @@ from stepline.log.journal import Draft, Journal
 from stepline.log.spill import hydrate
 from stepline.log.transition import closed, epoch_ms, next_round, opened, titled, unremembered
 from stepline.loop.steer import STOPPED
+from stepline.loop.tracing.traced_step import traced
+from stepline.loop.tracing.turn_span import trace_turn
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State
 from stepline.model.entry import (
@@ -108,6 +110,7 @@ KEPT: Final = "answer_kept_from_stream"
 CUT_SHORT: Final = "The answer is incomplete: the model reached its output limit."
 
 
+@traced
 @stops_when_deleted
 def close(ports: Ports, step: Step) -> Step:
     """End the turn, or defer its end; return the step that follows."""
@@ -371,6 +374,7 @@ def follow_closing(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Carry out the effects of a closing batch, perhaps again."""
     publish(ports, lane, batch)
     _after(ports, lane, batch)
+    trace_turn(ports, lane, batch)
 
 
 def _after(ports: Ports, lane: Lane, batch: Batch) -> None:

@@ -59,6 +59,7 @@ from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_fina
 from stepline.loop.stream_generation import Sample, Sampler, cut_off, sample
 from stepline.loop.tenancy.budget import hold_round
 from stepline.loop.title import opening_stage
+from stepline.loop.tracing.traced_step import traced
 from stepline.metrics import (
     CACHE_BUSTS,
     DECISIONS_REJECTED,
@@ -82,6 +83,7 @@ LOOK_S: Final = 15
 """The longest wait for a call's task until somebody looks for a steer."""
 
 
+@traced
 @stops_when_deleted
 def decide(
     ports: Ports,

@@ -19,6 +19,7 @@ from stepline.log.bindings import Ports
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import taken_over
 from stepline.loop.close import close_turn, follow_closing
+from stepline.loop.tracing.turn_span import trace_take_over
 from stepline.metrics import TURNS_TAKEN_OVER
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, TakenOver
@@ -137,5 +138,6 @@ def _take_over(ports: Ports, lane: Lane, seen: Batch) -> Swept:
     logger.warning("turn taken over", extra={"turn_id": batch.state.turn, "takeovers": batch.state.takeovers})
     redo(ports, lane, batch)
     publish(ports, lane, batch)
+    trace_take_over(ports, lane, batch)
     ports.meter.count(TURNS_TAKEN_OVER)
     return "taken_over"

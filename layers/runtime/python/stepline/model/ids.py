@@ -85,6 +85,27 @@ def turn_id(at: datetime, seed: str) -> str:
     return f"turn_{at.astimezone(UTC):%Y%m%dT%H%M%S}_{hashlib.sha256(seed.encode()).hexdigest()[:6]}"
 
 
+TURN_BEGAN = re.compile(r"turn_(\d{8}T\d{6})_.*")
+
+
+def trace_id(lane: Lane, turn: str) -> int:
+    """Return the id of a turn's trace, 128 bits: whoever works on the turn finds the same one.
+
+    The first 32 are the second in which the turn began, where its id says that: X-Ray once took no others.
+    """
+    digest = hashlib.sha256(f"{lane.key()}/{turn}/trace".encode()).digest()
+    made = int.from_bytes(digest[:16], "big")
+    if (found := TURN_BEGAN.fullmatch(turn)) is None:
+        return made
+    began = datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    return (int(began.timestamp()) & 0xFFFFFFFF) << 96 | made & (1 << 96) - 1
+
+
+def root_span_id(lane: Lane, turn: str) -> int:
+    """Return the id of the span that is the whole turn, 64 bits."""
+    return int.from_bytes(hashlib.sha256(f"{lane.key()}/{turn}/root".encode()).digest()[:8], "big")
+
+
 def call_id(turn: str, iteration: int, index: int) -> str:
     """Return `tc_<12 hex>` for one action of one round: a retried round has the same call ids."""
     return f"tc_{hashlib.sha256(f'{turn}/{iteration}/{index}'.encode()).hexdigest()[:12]}"

@@ -29,6 +29,7 @@ from stepline.loop.programs.make_outcome import (
 )
 from stepline.loop.programs.remote import NO_PLACE
 from stepline.loop.steer import steer_in
+from stepline.loop.tracing.traced_step import traced
 from stepline.model.batch import Batch, State
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.running_log import log_key
@@ -44,6 +45,7 @@ Backends = Callable[[RuntimeProfile], Executor | None]
 """Returns the backend of a mode, kept warm; None if this deployment does not have it."""
 
 
+@traced
 @stops_when_deleted
 def execute(ports: Ports, backends: Backends, step: Step) -> Step:
     """Run the lane's pending program once, unless the user steers; return the step that collects it."""

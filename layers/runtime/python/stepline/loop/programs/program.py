@@ -44,6 +44,7 @@ from stepline.loop.programs.remote import (
 from stepline.loop.programs.tool_program import CALL_S, call_output, pictures_of, plan_call
 from stepline.loop.settle_action import record, result_of, start
 from stepline.loop.steer import steer_in, steer_of
+from stepline.loop.tracing.traced_call import trace_program
 from stepline.metrics import (
     EXEC_SECONDS,
     EXEC_SECONDS_SPARED,
@@ -205,6 +206,14 @@ def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> 
     if batch is not None:
         _count(attempt, request, envelope)
         _count_time(attempt, request, envelope)
+        trace_program(
+            attempt,
+            action,
+            result,
+            began=datetime.fromisoformat(request.at),
+            place=request.profile.backend,
+            seconds=envelope.seconds,
+        )
         if request.profile.placement == "remote":
             give_back(attempt.ports, request, reported=reported)
     return batch

@@ -11,6 +11,16 @@ from stepline.model.tenancy.price import Prices
 from stepline.model.usage import ModelCall, Usage
 from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
 from stepline.ports.tenancy.ledger import Ledger
+from stepline.ports.tracing.convention import (
+    FIRST_CHUNK_S,
+    REQUEST_MODEL,
+    answer_attributes,
+    answer_texts,
+    failure_code,
+    request_attributes,
+    request_texts,
+)
+from stepline.ports.tracing.span import NO_SPAN, Span
 
 
 def _keep_nothing(_: ModelCall) -> None: ...
@@ -21,13 +31,14 @@ class Metering:
     """The ledger that calls are added to, and the prices that they have at the time `at` (ISO-8601).
 
     `note` stores a call outside this process, when the provider has counted its prompt and again at its end: if the process
-    dies before a batch records the call, another one does.
+    dies before a batch records the call, another one does. `span` is the one below which calls are traced.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
     prices: Prices = field(default_factory=Prices)
     at: str = ""
     note: Callable[[ModelCall], None] = _keep_nothing
+    span: Span = NO_SPAN
 
     def call(self, role: str, model: str, usage: Usage, *, id: str = "") -> ModelCall:  # noqa: A002 - the field's name
         """Return the row of a call, priced at `at`; its id is new if none is given."""
@@ -48,15 +59,18 @@ class MeteredModel:
     usages: list[Usage] = field(default_factory=list)
 
     def stream(self, request: ModelRequest) -> MeteredStream:
-        return MeteredStream(self.model.stream(request), request.role, self.metering, self.usages)
+        return MeteredStream(self.model.stream(request), request, self.metering, self.usages)
 
 
 class MeteredStream:
     """A call that is added to the ledger once, when its iteration ends, fails or is left, or at the end of its `with` block."""
 
-    def __init__(self, running: ModelStream, role: str, metering: Metering, usages: list[Usage]) -> None:
+    def __init__(
+        self, running: ModelStream, request: ModelRequest, metering: Metering, usages: list[Usage]
+    ) -> None:
         self._running = running
-        self._role = role
+        self._request = request
+        self._span = NO_SPAN
         self._metering = metering
         self._usages = usages
         self._id = new_call_id()
@@ -77,10 +91,13 @@ class MeteredStream:
         """Yield the text. The first piece may be empty: then the provider has only counted the prompt."""
         noted = False
         self._begun = True
+        if self._metering.span.traced:
+            self._trace()
         try:
             for piece in self._running:
                 if not noted:
                     noted = True
+                    self._span.set({FIRST_CHUNK_S: self._span.seconds()})
                     self._metering.note(self._call(self._running.completion()))
                 if piece:
                     yield piece
@@ -88,7 +105,8 @@ class MeteredStream:
             if not self._entered:
                 self._record()
             raise
-        except BaseException:
+        except BaseException as error:
+            self._span.fail(failure_code(error))
             self._record()
             raise
         self._record()
@@ -105,15 +123,36 @@ class MeteredStream:
         self._recorded = True
         made, metering = self._running.completion(), self._metering
         self._usages.append(made.cost)
-        calls = [metering.call(self._role, made.model, tokens) for tokens in filter(_counts, made.tries)]
+        calls = [
+            metering.call(self._request.role, made.model, tokens) for tokens in filter(_counts, made.tries)
+        ]
         if _counts(made.usage):
             calls.append(self._call(made))
         for call in calls:
             metering.ledger.called(call)
             metering.note(call)
+        if self._span.traced:
+            self._end_trace(made)
+
+    def _trace(self) -> None:
+        """Begin a span: from here on the provider is asked."""
+        span, model = self._metering.span, self._running.completion().model
+        self._span = span.begin(
+            f"chat {model}",
+            {**request_attributes(self._request, span.provider), REQUEST_MODEL: model},
+            kind="client",
+        )
+        if span.texts:
+            self._span.set(request_texts(self._request))
+
+    def _end_trace(self, made: Completion) -> None:
+        self._span.set(answer_attributes(made))
+        if self._span.texts:
+            self._span.set(answer_texts(made.text, made.stop_reason))
+        self._span.end()
 
     def _call(self, made: Completion) -> ModelCall:
-        return self._metering.call(self._role, made.model, made.usage, id=self._id)
+        return self._metering.call(self._request.role, made.model, made.usage, id=self._id)
 
 
 def _counts(usage: Usage) -> bool:

@@ -1,0 +1,1 @@
+"""Traces that are kept in the process."""

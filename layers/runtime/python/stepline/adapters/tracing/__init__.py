@@ -1,0 +1,1 @@
+"""Traces over OpenTelemetry, whose packages are loaded with the first span."""

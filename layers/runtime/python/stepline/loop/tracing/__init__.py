@@ -1,0 +1,1 @@
+"""Spans of steps, of calls, and of whole turns."""

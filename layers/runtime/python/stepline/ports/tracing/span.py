@@ -1,0 +1,162 @@
+"""Spans while they run.
+
+All of a turn are one trace, whose id and whose topmost span follow from the turn's id: a retry, a take-over and every function
+find them without being told.
+Source: docs/how-to/trace-a-turn.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from stepline.model.ids import Lane, root_span_id, trace_id
+from stepline.ports.clock import Clock
+from stepline.ports.tracing.traces import NO_ATTRIBUTES, Attribute, Attributes, EndedSpan, SpanKind, Traces
+
+
+class Span:
+    """Something that takes time; without a visit it is of no trace, and nothing becomes of it."""
+
+    def __init__(
+        self,
+        visit: Visit | None,
+        parent: int,
+        name: str,
+        attributes: Attributes,
+        *,
+        kind: SpanKind = "internal",
+    ) -> None:
+        """Begin now."""
+        self._visit = visit
+        self._name, self._parent, self._kind = name, parent, kind
+        if visit is None:
+            return
+        self._id = _new_id()
+        self._attributes: dict[str, Attribute] = dict(attributes)
+        self._began, self._began_s = visit.clock.now(), visit.clock.monotonic_s()
+        self._failed, self._over = "", False
+
+    @property
+    def traced(self) -> bool:
+        """True if somebody will see it."""
+        return self._visit is not None
+
+    @property
+    def texts(self) -> bool:
+        """True if texts of users and of the model may stand in attributes."""
+        return self._visit is not None and self._visit.traces.texts
+
+    @property
+    def provider(self) -> str:
+        """The model's provider, by its name in OpenTelemetry's conventions."""
+        return self._visit.traces.provider if self._visit else ""
+
+    def begin(
+        self, name: str, attributes: Attributes = NO_ATTRIBUTES, *, kind: SpanKind = "internal"
+    ) -> Span:
+        """Return a new span below this one; it begins now."""
+        return Span(self._visit, self._id, name, attributes, kind=kind) if self._visit else self
+
+    def set(self, attributes: Attributes, *, name: str = "") -> None:
+        """Add attributes, and rename the span if a name is given."""
+        if self._visit:
+            self._attributes.update(attributes)
+            self._name = name or self._name
+
+    def fail(self, code: str) -> None:
+        """Mark what is done as failed, by a code and never by a text."""
+        if self._visit:
+            self._failed = code
+
+    def seconds(self) -> float:
+        """Return how long ago it began."""
+        return self._visit.clock.monotonic_s() - self._began_s if self._visit else 0.0
+
+    def end(self) -> None:
+        """End the span; calls after the first one do nothing. The end of a visit sends all that ended below it."""
+        if self._visit is None or self._over:
+            return
+        self._over = True
+        ended = self._began + timedelta(seconds=self.seconds())  # the wall clock may have been set meanwhile
+        self._visit.ended.append(
+            EndedSpan(
+                trace=self._visit.trace,
+                id=self._id,
+                parent=self._parent,
+                name=self._name,
+                kind=self._kind,
+                attributes=self._attributes,
+                began=self._began,
+                ended=ended,
+                failed=self._failed,
+            )
+        )
+        if self._parent == self._visit.root:  # a visit, not what is below it
+            self._visit.traces.send(self._visit.ended)
+
+    def record(
+        self, name: str, attributes: Attributes, *, began: datetime, ended: datetime, failed: str = ""
+    ) -> None:
+        """Add a span below this one whose time has passed."""
+        self._record(_new_id(), name, attributes, began=began, ended=ended, failed=failed)
+
+    def record_turn(
+        self, name: str, attributes: Attributes, *, began: datetime, ended: datetime, failed: str = ""
+    ) -> None:
+        """Add the topmost span, the whole turn."""
+        self._record(0, name, attributes, began=began, ended=ended, failed=failed)
+
+    def _record(
+        self,
+        own: int,
+        name: str,
+        attributes: Attributes,
+        *,
+        began: datetime,
+        ended: datetime,
+        failed: str,
+    ) -> None:
+        if self._visit is None:
+            return
+        self._visit.ended.append(
+            EndedSpan(
+                trace=self._visit.trace,
+                id=own or self._visit.root,
+                parent=self._id if own else 0,
+                name=name,
+                kind="internal",
+                attributes=attributes,
+                began=began,
+                ended=ended,
+                failed=failed,
+            )
+        )
+
+
+class Visit(NamedTuple):
+    """One step of a turn: its trace with the topmost span, and the spans that have ended, from several threads, too."""
+
+    traces: Traces
+    clock: Clock
+    trace: int
+    root: int
+    ended: list[EndedSpan]
+
+
+NO_SPAN: Final = Span(None, 0, "", NO_ATTRIBUTES)
+
+
+def begin_visit(
+    traces: Traces | None, clock: Clock, lane: Lane, turn: str, *, name: str, attributes: Attributes
+) -> Span:
+    """Return the span of a step, below the turn's topmost one; `NO_SPAN` without traces."""
+    if traces is None:
+        return NO_SPAN
+    visit = Visit(traces, clock, trace_id(lane, turn), root_span_id(lane, turn), [])
+    return Span(visit, visit.root, name, attributes)
+
+
+def _new_id() -> int:
+    return secrets.randbits(64) or 1
