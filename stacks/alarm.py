@@ -11,7 +11,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from stacks.stage import Stage
-from stacks.watch import Series, Watch, Watched, plan_watches
+from stacks.watch import Series, Watch, Watched, alarm_name, plan_watches
 
 
 def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwatch.Alarm]:
@@ -33,7 +33,7 @@ def _add(scope: Construct, stage: Stage, watch: Watch) -> cloudwatch.Alarm:
     return cloudwatch.Alarm(
         scope,
         watch.name.title().replace("-", ""),
-        alarm_name=f"stepline-{stage.name}-{watch.name}",
+        alarm_name=alarm_name(stage, watch.name),
         alarm_description=watch.description,
         metric=_metric(watch),
         threshold=watch.threshold,

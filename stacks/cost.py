@@ -32,6 +32,7 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::ApiGatewayV2": "by the message and the minute of a connection; by the request",
     "AWS::CloudFront": "by the request and the byte, each month's first 10 million and 1 TB free; its functions by the call",
     "AWS::CodeBuild::Project": "by the minute of a build, about 0.03 USD for each new image",
+    "AWS::CodeDeploy": "free for functions",
     "AWS::Cognito": "by the user who was active in the month, the first 10,000 free",
     "AWS::DynamoDB::GlobalTable": "by the request on demand, and by what is stored with its backups",
     "AWS::EC2": "a network without NAT gateway, interface endpoint or address; the gateway endpoint is free",
@@ -111,7 +112,10 @@ def _lines(resources: list[Mapping[str, Any]]) -> Iterator[Line]:
     secrets = len(_of(resources, "AWS::SecretsManager::Secret")) + keyed
     yield Line("the secret with the model's key", "1 secret", secrets * UNITS["secret"].usd)
     kept_gb = sum(function["MemorySize"] for function in functions if "SnapStart" in function) / 1024
-    yield Line("SnapStart", f"{kept_gb:g} GB", kept_gb * MONTH_S * UNITS["snapshot"].usd)
+    snapshots = Line("SnapStart", f"{kept_gb:g} GB", kept_gb * MONTH_S * UNITS["snapshot"].usd)
+    yield snapshots
+    # A version that is kept has its snapshot: AWS knows no other way.
+    yield snapshots._replace(what="SnapStart of the versions before, from the second deployment on")
     ticks = [ticks for rule in _of(resources, "AWS::Events::Rule") if (ticks := _ticks(rule))]
     clocked = [one for one in functions if one["Handler"].split(".")[1] in CLOCKED]
     clocked_gb = sum(one["MemorySize"] for one in clocked) / 1024 / max(1, len(clocked))

@@ -110,10 +110,9 @@ class Function(Construct):
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
             },
-            # On the emulator `stepline up` removes old versions, since only that ends their workers.
-            current_version_options=lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN)
-            if stage.is_local
-            else None,
+            # The version before stays for a way back; `stepline deploy` deletes those before it. On the emulator `stepline up`
+            # removes all of them, since only that ends their workers.
+            current_version_options=lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN),
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
             if size.is_waited_for and stage.snap_start
             else None,

@@ -20,6 +20,7 @@ from stacks.code import Code
 from stacks.environment import ingress_environment
 from stacks.function import ACTING, Function
 from stacks.page_config import make_page_config
+from stacks.shift import add_shift
 from stacks.stage import Stage
 from stacks.state import StateStack
 
@@ -70,6 +71,7 @@ class IngressStack(cdk.Stack):
         self._make_socket_api(stage, throttle)
         self._make_http_api(stage, throttle)
         self.functions = self._make_functions(stage, state, code)
+        add_shift(self, stage, self.functions.values())
         self._serve_socket()
         self._serve_http()
         self.page_config = make_page_config(

@@ -23,6 +23,7 @@ from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
 from stacks.function import ACTING, Function
 from stacks.ingress import STAGE_NAME, IngressStack
+from stacks.shift import add_shift
 from stacks.stage import Stage
 from stacks.state import StateStack
 from stacks.watch import Watched
@@ -85,6 +86,7 @@ class LoopStack(cdk.Stack):
             http_api_id=ingress.http_api.api_id,
         )
         add_alarms(self, stage, watched)
+        add_shift(self, stage, self.functions.values())
         cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
         if stage.model_provider == "anthropic" and not stage.model_secret_arn and not stage.is_local:
             cdk.Annotations.of(self).add_warning_v2(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -48,6 +49,7 @@ _WORDS: Mapping[str, Collection[str]] = {
     "av": get_args(AvScan),
     "search_provider": get_args(SearchProvider),
     "python": MAGIC,
+    "shift": ("all", "canary", "linear"),
 }
 """Choices between a few words; those of `python` are Lambda's with snapshots."""
 _PLACES = {
@@ -57,6 +59,7 @@ _PLACES = {
 }
 """Ids of AWS's own making; those of zones name the same zone in every account, unlike names."""
 _VPC = re.compile(r"(vpc-[0-9a-f]{8,17})?")
+_TABLE = re.compile(r"([a-zA-Z0-9_.-]{3,255})?")
 _COGNITO_OWN = ("aws", "amazon", "cognito")
 
 
@@ -147,6 +150,8 @@ class Stage:
     snap_start: bool = False
     python: str = PYTHON_VERSION
     bytecode: bool = True
+    shift: str = "all"
+    table_name: str = ""
     requests_per_s: int = 50
     burst: int = 100
 
@@ -173,6 +178,16 @@ class Stage:
                 )
         self._check_network()
         self._check_doors()
+        self._check_way_back()
+
+    def _check_way_back(self) -> None:
+        """Refuse a table that has no such name, and a shift that nobody would stop."""
+        if not _TABLE.fullmatch(self.table_name):
+            raise ValueError(f"table_name: {self.table_name!r} is no name of a table")
+        if self.shift != "all" and self.is_local:
+            raise ValueError("shift: the emulator has no CodeDeploy, so stage local changes at once")
+        if self.shift != "all" and not self.alarms:
+            raise ValueError(f"shift: {self.shift} goes back when an alarm rings, and needs alarms=true")
 
     def _check_services(self) -> None:
         """Refuse services outside that could not be reached."""
@@ -281,8 +296,15 @@ class Stage:
 
     @property
     def machine_name(self) -> str:
-        """Fixed, so that earlier stacks can refer to the machine."""
-        return f"stepline-{self.name}-loop"
+        """Fixed, so that earlier stacks can refer to the machine.
+
+        A table that was restored has a machine of its own: a conversation counts on from an earlier batch there, and
+        the names of the executions that it lost stay taken for 90 days.
+        """
+        own = f"stepline-{self.name}-loop"
+        if not self.table_name:
+            return own
+        return f"{own}-{hashlib.sha256(self.table_name.encode()).hexdigest()[:8]}"
 
     def machine_arn(self, stack: cdk.Stack) -> str:
         """Return the machine's ARN without a reference to the machine, which would be a cycle of stacks."""

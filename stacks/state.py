@@ -15,10 +15,14 @@ USER_INDEX = "GSI1"
 FEEDBACK_INDEX = "GSI2"
 LANE_INDEX = "GSI3"
 _STRING = dynamodb.AttributeType.STRING
+KEPT_DAYS = 35
+"""Days that the bucket keeps what was deleted or replaced: as long as the table can be restored to a time before."""
 
 
 class StateStack(cdk.Stack):
     """One table, one bucket, and users unless an external issuer has them.
+
+    With `table_name` the functions use that table. The stack's own one stays as it is, so that there is a way back from there, too.
 
     Conversations and feedback by user (GSI1), feedback by day (GSI2), open lanes (GSI3). `memory_arn` is the vector bucket's; ""
     without one. `issuer_origins` are those that a page calls to sign a user in.
@@ -29,7 +33,7 @@ class StateStack(cdk.Stack):
         super().__init__(
             scope, f"stepline-{stage.name}-state", description="Stepline: logs, artifacts, users."
         )
-        self.table = dynamodb.TableV2(
+        own = dynamodb.TableV2(
             self,
             "Table",
             partition_key=dynamodb.Attribute(name="pk", type=_STRING),
@@ -52,6 +56,7 @@ class StateStack(cdk.Stack):
                 ),
             ],
         )
+        self.table = _restored(self, own, stage.table_name) if stage.table_name else own
         self.bucket = s3.Bucket(
             self,
             "Artifacts",
@@ -61,6 +66,8 @@ class StateStack(cdk.Stack):
             # The emulator speaks plain HTTP on loopback, which this policy would refuse.
             enforce_ssl=not stage.is_local,
             removal_policy=stage.removal_policy,
+            # The emulator keeps what nobody expires.
+            versioned=not stage.is_local,
             lifecycle_rules=_expiries(),
             cors=_browser_rules(stage.origins(page_origin)),
         )
@@ -93,21 +100,38 @@ def _browser_rules(origins: tuple[str, ...]) -> list[s3.CorsRule] | None:
     ]
 
 
+def _restored(stack: cdk.Stack, own: dynamodb.TableV2, name: str) -> dynamodb.ITableV2:
+    """Return the table of that name, and keep what other stacks import of the stack's own.
+
+    They let go of it later in the same deployment, and CloudFormation deletes no export before. Source: CDK, Stack.exportValue.
+    """
+    for value in (own.table_arn, own.table_name):
+        stack.export_value(value)
+    return dynamodb.TableV2.from_table_attributes(
+        stack,
+        "Restored",
+        table_name=name,
+        global_indexes=[USER_INDEX, FEEDBACK_INDEX, LANE_INDEX],
+    )
+
+
 def _expiries() -> list[s3.LifecycleRule]:
+    """Return what goes by itself. Where several rules match a version, the earliest one takes it."""
+    day, month, year = (cdk.Duration.days(days) for days in (1, 30, 365))
     return [
-        s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
-        # The bucket keeps no versions. Where somebody turns them on, what expires or is deleted still goes, with its marker; the
-        # eraser does not wait for it.
+        s3.LifecycleRule(abort_incomplete_multipart_upload_after=day),
+        # What the eraser deletes, it deletes with all versions, and does not wait for this.
         s3.LifecycleRule(
-            expired_object_delete_marker=True, noncurrent_version_expiration=cdk.Duration.days(30)
+            expired_object_delete_marker=True,
+            noncurrent_version_expiration=cdk.Duration.days(KEPT_DAYS),
         ),
-        s3.LifecycleRule(prefix="quarantine/", expiration=cdk.Duration.days(1)),
+        s3.LifecycleRule(prefix="quarantine/", expiration=day, noncurrent_version_expiration=day),
         # Request and result of a run are used while its turn is open; the log has the rest.
-        s3.LifecycleRule(prefix="exec/", expiration=cdk.Duration.days(30)),
+        s3.LifecycleRule(prefix="exec/", expiration=month, noncurrent_version_expiration=day),
         # A newer segment replaces an older one, and the log can replace the newest.
-        s3.LifecycleRule(prefix="seg/", expiration=cdk.Duration.days(30)),
+        s3.LifecycleRule(prefix="seg/", expiration=month, noncurrent_version_expiration=day),
         # Segments of memory that newer ones replace stay behind; the logs can replace all of them.
-        s3.LifecycleRule(prefix="mem/", expiration=cdk.Duration.days(365)),
+        s3.LifecycleRule(prefix="mem/", expiration=year, noncurrent_version_expiration=day),
     ]
 
 

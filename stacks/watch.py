@@ -246,6 +246,11 @@ def _model(stage: Stage) -> Iterable[Watch]:
     )
 
 
+def alarm_name(stage: Stage, name: str) -> str:
+    """Return an alarm's name in the account."""
+    return f"stepline-{stage.name}-{name}"
+
+
 def function_name(stage: Stage, name: str) -> str:
     """Return a function's name in the account."""
     return f"stepline-{stage.name}-{name}"

@@ -61,8 +61,9 @@ US dollars a month:
 _NOTES: Final = """
 - An alarm that adds up metrics is billed for each of them. The first ten of an account are in its free tier.
 - The model's key is a secret of yours; Bedrock needs none.
-- A snapshot is billed for the memory its function is configured with, as long as its version exists; a deployment
-  deletes the version before. Without snapshots the first message after a pause waits for the function's code to load.
+- A snapshot is billed for the memory its function is configured with, as long as its version exists. The version before is kept
+  until the next deployment, for a [way back](../how-to/deploy.md#by-parts), and no kept version is without its snapshot.
+  Without snapshots the first message after a pause waits for the function's code to load.
 - Metrics of our own cost 0.30 USD each in a month in which they are counted all the time, less by the hour; at rest
   none is. Two of them are counted for each tenant.
 - The code of a function is 133 MB, of which bytecode is 37: 126 MB of dependencies, 6 of the library, 1 of handlers

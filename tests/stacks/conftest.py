@@ -122,6 +122,12 @@ def bedrock(tmp_path_factory):
     )
 
 
+@pytest.fixture(scope="session")
+def shifting(tmp_path_factory):
+    """A stage whose releases take over by parts."""
+    return synthesise(tmp_path_factory, name="dev", shift="canary", alarms=True)
+
+
 @pytest.fixture(params=["prod", "dev", "local", "bedrock"])
 def any_stage(request):
     return request.getfixturevalue(request.param)

@@ -32,6 +32,8 @@ STAGES = {
         exec_mode="fargate",
         exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
         event_source_principals=(BILLING,),
+        table_name="stepline-a-b-c-20261126120000",
+        shift="linear",
     ),
 }
 

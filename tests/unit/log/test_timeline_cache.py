@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -52,6 +52,7 @@ def play(
     log: MemoryLog | None = None,
     seal_batches: int = 4,
     run: Callable[[ToolContext], ToolOutput] | None = None,
+    stored: Mapping[str, bytes] | None = None,
     **policy: Any,
 ) -> Conversation:
     """Return a conversation of one turn in the middle of which the model is about to be asked again."""
@@ -63,6 +64,8 @@ def play(
     conversation.use(
         tool(LOOK, "pure", run or (lambda context: ToolOutput(blocks=(context.result(LOOK, "seen"),))))
     )
+    for key, body in (stored or {}).items():
+        conversation.ports.artifacts.put(key, body, mime=MIME)
     conversation.send("look around")
     for _ in range(rounds):
         conversation.decide()
@@ -106,6 +109,16 @@ def test_much_text_is_sealed_although_the_batches_are_few():
 def test_a_short_conversation_puts_no_segment():
     conversation = play(2, seal_batches=64)
     assert (conversation.state.segment, segments(conversation)) == (0, [])
+
+
+def test_a_segment_of_batches_that_a_restored_log_has_lost_is_replaced_before_it_is_named():
+    def other(context: ToolContext) -> ToolOutput:
+        return ToolOutput(blocks=(context.result(LOOK, "lost"),))
+
+    lost = play(6, run=other)
+    conversation = play(6, stored={key: lost.ports.artifacts.get(key) for key in segments(lost)})
+    assert segments(conversation) == segments(lost) == [segment_key(LANE, 5), segment_key(LANE, 9)]
+    assert load(conversation).whole() == conversation.timeline().whole()
 
 
 def test_a_cold_process_reads_the_segment_and_what_came_after():

@@ -5,9 +5,10 @@ demand: a cold process never had them, a warm one has dropped them.
 
 Segments: put by Decide when the log since the last one is long, read by cold processes.
 
-    seg/<lane>/<batch>-v<format>    the fold of the log up to that batch; put once, never changed
+    seg/<lane>/<batch>-v<format>    the fold of the log up to that batch
 
-The object is put before the batch that names it, and stays valid whatever happens to that batch. Segments
+The object is put before the batch that names it, and stays valid whatever happens to that batch. Only a log that was
+restored to a time before may have other batches at its place: what is there is replaced before it is named again. Segments
 only save time and money: one that cannot be put is not named, and one that cannot be read is folded from the
 log.
 Source: docs/concepts/log.md#segments.
@@ -117,7 +118,10 @@ def seal(ports: Ports, lane: Lane, timeline: Timeline) -> int:
         return named
     body = encode_segment(timeline)
     try:
-        ports.artifacts.put(segment_key(lane, timeline.n), body, mime=MIME)
+        key = segment_key(lane, timeline.n)
+        if not ports.artifacts.put(key, body, mime=MIME):
+            # By a step before this one; or of batches that the log has lost, restored to a time before.
+            ports.artifacts.replace(key, body, mime=MIME)
     except SteplineError:
         logger.exception("segment not put", extra={"n": timeline.n, "size_bytes": len(body)})
         ports.meter.count(SEGMENTS_UNSEALED)

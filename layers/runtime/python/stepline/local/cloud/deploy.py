@@ -18,6 +18,7 @@ from stepline.local.check import Check, failed, passed
 from stepline.local.cloud.account import Account, open_account
 from stepline.local.cloud.child import RunCommand, run
 from stepline.local.cloud.deployment import Deployment, fold_choices, load, read_outputs, save, stage_folder
+from stepline.local.cloud.former_version import delete_former_versions, find_functions
 from stepline.local.cloud.health import stands
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.readiness import (
@@ -122,6 +123,7 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
         deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     save(desk.home, deployment)
+    delete_former_versions(account, find_functions(folder / "cdk.out"), desk.say)
     for name, value in sorted(deployment.outputs.items(), key=lambda output: (output[0] != PAGE, output)):
         desk.say(f"{name:20} {value}")
     return deployment, _smoke(order, deployment, account, desk) if order.smoke else 0

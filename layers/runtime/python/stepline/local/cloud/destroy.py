@@ -23,7 +23,14 @@ DELETE_COMMANDS: Final = {
         "aws dynamodb update-table --table-name {id} --no-deletion-protection-enabled",
         "aws dynamodb delete-table --table-name {id}",
     ),
-    BUCKET: ("aws s3 rb --force s3://{id}",),
+    BUCKET: (
+        (
+            "aws s3api list-object-versions --bucket {id} --region {region}"
+            " --query '[Versions,DeleteMarkers][].[Key,VersionId]' --output text | xargs -rn2 sh -c"
+            """ 'aws s3api delete-object --bucket {id} --key "$2" --version-id "$3" "$0" "$1"'"""
+        ),
+        "aws s3 rb s3://{id}",
+    ),
     VECTOR_BUCKET: (
         (
             "aws s3vectors list-indexes --vector-bucket-arn {id} --region {region} --query 'indexes[].[indexArn]' --output text |"

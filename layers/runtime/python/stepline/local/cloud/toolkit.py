@@ -28,6 +28,8 @@ for line in lines:
 print(f"{sum(line.usd for line in lines):8.2f}  USD a month while nobody talks to it (list prices of us-east-1)")
 """
 KEPT: Final = ("Retain", "RetainExceptOnCreate")
+VERSION: Final = "AWS::Lambda::Version"
+"""A version is retained when the next one takes its place; it goes with its function all the same."""
 
 
 class Planned(Value):
@@ -101,7 +103,7 @@ def kept_resources(template: Mapping[str, Any]) -> dict[str, str]:
     return {
         name: resource["Type"]
         for name, resource in template["Resources"].items()
-        if resource.get("DeletionPolicy") in KEPT
+        if resource.get("DeletionPolicy") in KEPT and resource["Type"] != VERSION
     }
 
 

@@ -1,0 +1,95 @@
+"""After a deployment each function has the version that answers and the one before; older ones are gone."""
+
+import json
+
+import pytest
+from botocore.stub import Stubber
+
+from stepline.local.cloud.deploy import deploy
+from stepline.local.cloud.former_version import delete_former_versions, find_functions, plan_deletions
+from tests.unit.local.cloud import recorded_programs
+from tests.unit.local.cloud.recorded_programs import order, write_assembly
+
+NAME = "stepline-dev-decide"
+FUNCTION = {"Type": "AWS::Lambda::Function", "Properties": {"FunctionName": NAME}}
+HELPER = {"Type": "AWS::Lambda::Function", "Properties": {}}
+TEMPLATES = {**recorded_programs.TEMPLATES, "stepline-dev-loop": {"Resources": {"F": FUNCTION, "H": HELPER}}}
+
+
+@pytest.fixture
+def with_functions(monkeypatch):
+    monkeypatch.setattr(recorded_programs, "TEMPLATES", TEMPLATES)
+
+
+def stand(stub, numbers, live, **weights):
+    """Queue what AWS says of a function: its versions on two pages, and its alias."""
+    first, second = numbers[:2], numbers[2:]
+    listed = [{"Version": name} for name in ("$LATEST", *map(str, first))]
+    stub.add_response("list_versions_by_function", {"Versions": listed, "NextMarker": "more"})
+    stub.add_response("list_versions_by_function", {"Versions": [{"Version": str(one)} for one in second]})
+    alias = {"FunctionVersion": str(live)}
+    if weights:
+        alias["RoutingConfig"] = {"AdditionalVersionWeights": {name[1:]: 0.1 for name in weights}}
+    stub.add_response("get_alias", alias, {"FunctionName": NAME, "Name": "live"})
+
+
+@pytest.mark.parametrize(
+    ("versions", "named", "gone"),
+    [
+        ([1], [1], []),
+        ([1, 2], [2], []),
+        ([1, 2, 3], [3], [1]),
+        ([7, 4, 9, 2], [9], [2, 4]),
+        ([1, 2, 3, 4], [2], []),
+        ([1, 2, 3, 4], [3, 4], [1]),
+    ],
+    ids=["the first", "one before", "two before", "unsorted", "moved back", "in mid-move"],
+)
+def test_the_version_before_stays_and_so_does_everything_that_is_newer(versions, named, gone):
+    assert plan_deletions(versions, named) == gone
+
+
+def test_older_versions_are_deleted_by_their_number(account, prompts):
+    with Stubber(account.client("lambda")) as stub:
+        stand(stub, [3, 4, 5, 6], 6)
+        for version in ("3", "4"):
+            stub.add_response("delete_function", {}, {"FunctionName": NAME, "Qualifier": version})
+        delete_former_versions(account, [NAME], prompts.say)
+        stub.assert_no_pending_responses()
+    assert prompts.lines == []
+
+
+def test_while_an_alias_moves_both_of_its_versions_count(account, prompts):
+    with Stubber(account.client("lambda")) as stub:
+        stand(stub, [3, 4, 5, 6], 5, v6=0.1)
+        stub.add_response("delete_function", {}, {"FunctionName": NAME, "Qualifier": "3"})
+        delete_former_versions(account, [NAME], prompts.say)
+        stub.assert_no_pending_responses()
+
+
+def test_what_aws_refuses_is_told_and_the_next_function_is_looked_at(account, prompts):
+    with Stubber(account.client("lambda")) as stub:
+        stub.add_client_error("list_versions_by_function", "AccessDeniedException")
+        stand(stub, [1, 2], 2)
+        delete_former_versions(account, ["stepline-dev-act", NAME], prompts.say)
+        stub.assert_no_pending_responses()
+    (line,) = prompts.lines
+    assert "stepline-dev-act stay" in line
+
+
+@pytest.mark.usefixtures("with_functions")
+def test_functions_of_the_stage_are_named_in_its_templates_and_those_of_the_cdk_are_not(tmp_path):
+    write_assembly(tmp_path)
+    assert json.dumps(TEMPLATES).count("AWS::Lambda::Function") == 2
+    assert find_functions(tmp_path) == [NAME]
+
+
+@pytest.mark.usefixtures("bootstrapped", "with_functions")
+def test_a_deployment_that_succeeded_cleans_up_and_one_that_failed_does_not(context, programs, prompts):
+    programs.failing.add("deploy")
+    with pytest.raises(Exception, match="exit code 1"):
+        deploy(order(smoke=False), context)
+    assert "older versions" not in prompts.text
+    programs.failing.clear()
+    deploy(order(smoke=False), context)
+    assert f"older versions of {NAME} stay" in prompts.text  # the fake account has no such function
