@@ -18,6 +18,7 @@ ACCOUNT_ID = "123456789012"
 REGION = "eu-central-1"
 BOOTSTRAPPED = BOOTSTRAP_PARAMETER.format("hnb659fds")
 CHOICES = ["name", "bundle", "oidc_issuer", "model_secret_arn", "exec_image", "snap_start", "model_provider"]
+CHOICES += ["table_name"]
 
 TEMPLATES = {
     "stepline-dev-edge": {

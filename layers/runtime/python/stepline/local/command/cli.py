@@ -254,6 +254,7 @@ for command in (
     knowledge,
     memory,
     cloud.deploy,
+    cloud.restore,
     cloud.destroy,
 ):
     main.add_command(command)

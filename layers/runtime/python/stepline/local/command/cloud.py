@@ -1,4 +1,4 @@
-"""CLI commands for stages in AWS: deploy, destroy, and the checks of an account."""
+"""CLI commands for stages in AWS: deploy, restore, destroy, and the checks of an account."""
 
 from __future__ import annotations
 
@@ -68,6 +68,56 @@ def deploy(
         token=environment_token(),
     )
     deployment, code = cloud.deploy(order, _desk(yes=yes))
+    if as_json:
+        click.echo(render_json(msgspec.to_builtins(deployment)))
+    sys.exit(code)
+
+
+@click.command()
+@stage_argument
+@click.option(
+    "--at", default="", metavar="TIME", help="2026-11-26T07:00:00Z; default: the latest time there is."
+)
+@click.option(
+    "--from", "source", default="", metavar="TABLE", help="A table; default: the one that the stage uses."
+)
+@profile_option
+@region_option
+@yes_option
+@click.option("--no-smoke", is_flag=True, help="Do not try a turn at the end.")
+@json_option
+def restore(
+    *,
+    stage: str,
+    at: str,
+    source: str,
+    profile: str,
+    region: str,
+    yes: bool,
+    no_smoke: bool,
+    as_json: bool,
+) -> None:
+    """Take a stage back to an earlier time, on a new table.
+
+    What was said since is lost to the stage; the table that it uses now stays. What was deleted since is deleted again. It may
+    be run again after a failure, with the same --at. Exit codes are those of deploy.
+    """
+    import msgspec
+
+    from stepline.adapters.system import SystemClock
+    from stepline.local.cloud.deploy import Order
+    from stepline.local.cloud.deployment import check_stage
+    from stepline.local.cloud.restoring import restore_stage
+    from stepline.local.terminal.json_lines import render_json
+
+    order = Order(
+        stage=check_stage(stage),
+        profile=profile,
+        region=region,
+        smoke=not no_smoke,
+        token=environment_token(),
+    )
+    deployment, code = restore_stage.restore(order, at, source, _desk(yes=yes), SystemClock())
     if as_json:
         click.echo(render_json(msgspec.to_builtins(deployment)))
     sys.exit(code)
