@@ -104,6 +104,7 @@ def _shared(stage: Stage, state: StateStack, *, machine_arn: str, callback_url: 
         "machine_arn": machine_arn,
         "callback_url": callback_url,
         "redis_secret_arn": stage.redis_secret_arn,
+        "open_turns": stage.most_turns,
         "max_iterations": stage.max_iterations,
         "event_credit": stage.event_credit,
         "limits": stage.limits,

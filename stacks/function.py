@@ -75,7 +75,8 @@ class Function(Construct):
     ) -> None:
         """Add the function, its log group, and its role with its rights from the table.
 
-        Snapshots are for the functions that a client waits for, if the stage enables them.
+        Snapshots are for the functions that a client waits for, if the stage enables them; a reservation of executions is both
+        what a function may count on and the most that it takes.
         """
         super().__init__(scope, name.title())
         size = SIZES[name]
@@ -104,6 +105,7 @@ class Function(Construct):
             log_group=self.log_group,
             timeout=cdk.Duration.seconds(size.timeout_s),
             memory_size=size.memory_mib,
+            reserved_concurrent_executions=stage.division.reserved.get(name),
             ephemeral_storage_size=cdk.Size.mebibytes(size.task_storage_mib) if stage.has_tasks else None,
             environment={
                 **(environment if name in TELLING else without_redis(environment)),

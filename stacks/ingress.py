@@ -23,6 +23,7 @@ from stacks.page_config import make_page_config
 from stacks.shift import add_shift
 from stacks.stage import Stage
 from stacks.state import StateStack
+from stepline.model.tenancy.concurrency import NEW_ACCOUNT, Throttle
 
 STAGE_NAME: Final = "live"
 HTTP_STAGE_NAME: Final = "$default"
@@ -58,7 +59,7 @@ class IngressStack(cdk.Stack):
         page_origin: str = "",
         dashboards: Iterable[str] = (),
     ) -> None:
-        """Add both APIs, with the same throttling, and the functions behind them.
+        """Add both APIs, each with a throttle, and the functions behind them.
 
         Browsers may ask from the chat page, at `page_origin`, and from the allowed origins. `dashboards` are the names of the
         bundles that have one.
@@ -67,9 +68,8 @@ class IngressStack(cdk.Stack):
             scope, f"stepline-{stage.name}-ingress", description="Stepline: websocket and HTTP API."
         )
         self._origins = stage.origins(page_origin)
-        throttle = apigateway.ThrottleSettings(rate_limit=stage.requests_per_s, burst_limit=stage.burst)
-        self._make_socket_api(stage, throttle)
-        self._make_http_api(stage, throttle)
+        self._make_socket_api(stage)
+        self._make_http_api(stage)
         self.functions = self._make_functions(stage, state, code)
         add_shift(self, stage, self.functions.values())
         self._serve_socket()
@@ -88,8 +88,9 @@ class IngressStack(cdk.Stack):
         }
         for name, value in told.items():
             cdk.CfnOutput(self, name, value=value)
+        warn_unknown(self, stage)
 
-    def _make_socket_api(self, stage: Stage, throttle: apigateway.ThrottleSettings) -> None:
+    def _make_socket_api(self, stage: Stage) -> None:
         self.socket_api = apigateway.WebSocketApi(self, "SocketApi", api_name=f"stepline-{stage.name}")
         gateway = apigateway.WebSocketStage(
             self,
@@ -97,7 +98,7 @@ class IngressStack(cdk.Stack):
             web_socket_api=self.socket_api,
             stage_name=STAGE_NAME,
             auto_deploy=True,
-            throttle=throttle,
+            throttle=_throttle(stage.socket_throttle),
         )
         self.callback_url, self.socket_url = gateway.callback_url, gateway.url
         if stage.is_local:
@@ -105,7 +106,7 @@ class IngressStack(cdk.Stack):
             self.callback_url = _emulated_url(stage, self.socket_api.api_id, STAGE_NAME)
             self.socket_url = self.callback_url.replace("http://", "ws://", 1)
 
-    def _make_http_api(self, stage: Stage, throttle: apigateway.ThrottleSettings) -> None:
+    def _make_http_api(self, stage: Stage) -> None:
         origins = list(self._origins)
         self.http_api = apigateway.HttpApi(
             self,
@@ -127,7 +128,7 @@ class IngressStack(cdk.Stack):
             http_api=self.http_api,
             stage_name=HTTP_STAGE_NAME,
             auto_deploy=True,
-            throttle=throttle,
+            throttle=_throttle(stage.http_throttle),
         )
         self.http_url = gateway.url
         if stage.is_local:
@@ -226,6 +227,22 @@ class IngressStack(cdk.Stack):
             self.http_api.add_routes(path=path, methods=list(HTTP_METHODS), integration=api, authorizer=gate)
         for method, path in SEARCH_ROUTES:
             self.http_api.add_routes(path=path, methods=[method], integration=search, authorizer=gate)
+
+
+def _throttle(planned: Throttle) -> apigateway.ThrottleSettings:
+    return apigateway.ThrottleSettings(rate_limit=planned.requests_per_s, burst_limit=planned.burst)
+
+
+def warn_unknown(stack: cdk.Stack, stage: Stage) -> None:
+    """Warn that the stage runs few turns at once, if nobody says how many executions its account has."""
+    if stage.concurrency or stage.is_local:
+        return
+    warning = (
+        f"the executions at once of the account are not known, so this stage runs {stage.most_turns} turns at once, as many as"
+        f" a new account's {NEW_ACCOUNT} allow, and the rest wait in line: `stepline deploy` reads the number, or give it with"
+        " -c concurrency=N (aws lambda get-account-settings --query AccountLimit.UnreservedConcurrentExecutions)"
+    )
+    cdk.Annotations.of(stack).add_warning_v2("stepline:concurrency", warning)
 
 
 def _emulated_url(stage: Stage, api_id: str, name: str) -> str:

@@ -17,12 +17,21 @@ from stacks.code import PYTHON_VERSION
 from stepline.model.decision import FANOUT_MODES
 from stepline.model.program.execution import WorkspaceMode
 from stepline.model.program.handover import secret_name
+from stepline.model.tenancy.concurrency import (
+    Division,
+    Throttle,
+    divide,
+    plan_http_throttle,
+    plan_socket_throttle,
+)
 from stepline.model.tenancy.limits import Limits
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
 from stepline.settings import TABLE, AvScan, BundleChoice, SearchProvider
 
 LOCAL = "local"
+LOCAL_TURNS = 10
+"""Turns that run at once on a developer's machine, whose two processors they share."""
 HOST_MODES = ("process", "docker")
 """Modes that run programs beside the functions, possible on a developer's machine only."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
@@ -152,8 +161,10 @@ class Stage:
     bytecode: bool = True
     shift: str = "all"
     table_name: str = ""
-    requests_per_s: int = 50
-    burst: int = 100
+    concurrency: int = 0
+    open_turns: int = 0
+    requests_per_s: int = 0
+    burst: int = 0
 
     def __post_init__(self) -> None:
         """Validate the name, which becomes part of resource names, and all other choices."""
@@ -179,6 +190,7 @@ class Stage:
         self._check_network()
         self._check_doors()
         self._check_way_back()
+        self._check_concurrency()
 
     def _check_way_back(self) -> None:
         """Refuse a table that has no such name, and a shift that nobody would stop."""
@@ -242,6 +254,14 @@ class Stage:
                 " the sign-in: choose another one"
             )
 
+    def _check_concurrency(self) -> None:
+        """Refuse more turns at once than the executions that the stage may count on."""
+        if not self.is_local and self.open_turns > self.division.open_turns:
+            raise ValueError(
+                f"open_turns: concurrency={self.concurrency or 'unknown'} lets {self.division.open_turns} turns run at"
+                f" once, not {self.open_turns}"
+            )
+
     def _check_page(self) -> None:
         """Refuse an address of the page, or of its sign-in, that AWS would refuse mid-deployment."""
         if bool(self.page_domain) != bool(self.page_certificate_arn):
@@ -269,6 +289,35 @@ class Stage:
         """The packages of the bundles by their names; that of the stage's own is the last part of its package."""
         further = {name: choice.module for name, choice in self.bundles.items()}
         return {self.bundle.rpartition(".")[2]: self.bundle, **further}
+
+    @property
+    def division(self) -> Division:
+        """The division of the executions that the stage may count on; the emulator reserves none."""
+        if self.is_local:
+            return Division(open_turns=LOCAL_TURNS, reserved={}, claimed_most=LOCAL_TURNS)
+        return divide(self.concurrency)
+
+    @property
+    def most_turns(self) -> int:
+        """The turns that run at once; further ones wait."""
+        return self.open_turns or self.division.open_turns
+
+    @property
+    def socket_throttle(self) -> Throttle:
+        """The throttle of the websocket API."""
+        return self._throttle(plan_socket_throttle(self.most_turns))
+
+    @property
+    def http_throttle(self) -> Throttle:
+        """The throttle of the HTTP API."""
+        return self._throttle(plan_http_throttle(self.most_turns))
+
+    def _throttle(self, planned: Throttle) -> Throttle:
+        """Return the planned throttle, or the chosen one: a rate alone is chosen with twice as many at one moment."""
+        rate = self.requests_per_s or planned.requests_per_s
+        return Throttle(
+            requests_per_s=rate, burst=self.burst or (2 * rate if self.requests_per_s else planned.burst)
+        )
 
     def origins(self, page_origin: str) -> tuple[str, ...]:
         """Return the origins that browsers may ask from: the chat page's, if there is one, and the allowed ones."""

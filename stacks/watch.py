@@ -25,8 +25,6 @@ LIMITED_MOST: Final = 0.1
 """Of the tries of model calls, the share that the provider may refuse for our rate: a few are taken again within seconds."""
 CACHED_LEAST: Final = 0.5
 """Of the input tokens, the share that comes from the provider's caches; in measured conversations it is 0.92."""
-CLAIMED_MOST: Final = 800
-"""Of the 1,000 concurrent executions that an account has by default; new accounts have fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,9 +165,10 @@ def _functions(stage: Stage, watched: Watched) -> Iterable[Watch]:
         ),
         Watch(
             name="concurrency-claimed",
-            says=f"{CLAIMED_MOST} executions at once are taken in this account and region.",
-            series=(_lambda("ClaimedAccountConcurrency", statistic="Maximum"),),
-            threshold=CLAIMED_MOST,
+            says="Few executions at once are left for functions without a reservation in this account and region.",
+            # Not `ClaimedAccountConcurrency`, which has every reservation in it, used or not.
+            series=(_lambda("UnreservedConcurrentExecutions", statistic="Maximum"),),
+            threshold=stage.division.claimed_most,
         ),
         Watch(
             name="decide-slow",

@@ -21,7 +21,7 @@ PUBLISHED = {
     ("AWS/Lambda", "Errors"): [{"FunctionName"}, set()],
     ("AWS/Lambda", "Throttles"): [{"FunctionName"}, set()],
     ("AWS/Lambda", "Duration"): [{"FunctionName"}, set()],
-    ("AWS/Lambda", "ClaimedAccountConcurrency"): [set()],
+    ("AWS/Lambda", "UnreservedConcurrentExecutions"): [set()],
     ("AWS/DynamoDB", "ReadThrottleEvents"): [{"TableName"}, {"TableName", "GlobalSecondaryIndexName"}],
     ("AWS/DynamoDB", "WriteThrottleEvents"): [{"TableName"}, {"TableName", "GlobalSecondaryIndexName"}],
     ("AWS/DynamoDB", "SystemErrors"): [{"TableName", "Operation"}],
@@ -195,3 +195,10 @@ def test_its_links_lead_somewhere():
             assert ((ROOT / RUNBOOK).parent / path).exists(), target
         else:
             assert anchor in HEADINGS, target
+
+
+@pytest.mark.parametrize(("name", "most"), [("watched", 8), ("prod", 160)])
+def test_the_alarm_of_few_executions_left_counts_those_that_nobody_reserved(request, name, most):
+    found = request.getfixturevalue(name).resources("AWS::CloudWatch::Alarm").values()
+    (alarm,) = (one for one in found if one["AlarmName"].endswith("-concurrency-claimed"))
+    assert alarm["Threshold"] == most

@@ -59,6 +59,28 @@ def test_a_function_is_as_large_as_the_table_says(any_stage):
         assert (properties["Timeout"], properties["MemorySize"]) == SIZES[name][:2]
 
 
+def test_where_the_quota_allows_decide_is_capped_and_the_doors_have_executions_of_their_own(prod):
+    reserved = {
+        name: properties["ReservedConcurrentExecutions"]
+        for name, properties in functions(prod).items()
+        if "ReservedConcurrentExecutions" in properties
+    }
+    assert reserved == {"decide": 700, "authorizer": 20, "socket": 40, "api": 40}
+    assert variables(prod, "socket")["STEPLINE_OPEN_TURNS"] == "700"
+
+
+@pytest.mark.parametrize(("name", "turns"), [("dev", "6"), ("local", "10")])
+def test_where_nothing_can_be_reserved_the_bound_alone_keeps_the_doors_open(request, name, turns):
+    synthesis = request.getfixturevalue(name)
+    assert not any("ReservedConcurrentExecutions" in one for one in functions(synthesis).values())
+    assert variables(synthesis, "socket")["STEPLINE_OPEN_TURNS"] == turns
+
+
+def test_whatever_opens_closes_or_sweeps_turns_knows_how_many_run_at_once(any_stage):
+    told = {variables(any_stage, name)["STEPLINE_OPEN_TURNS"] for name in functions(any_stage)}
+    assert told == {str(any_stage.stage.most_turns)}
+
+
 def test_each_function_keeps_its_log_for_a_month_in_a_group_of_its_own(any_stage):
     groups = any_stage.entries("AWS::Logs::LogGroup")
     used = {properties["LoggingConfig"]["LogGroup"]["Ref"] for properties in functions(any_stage).values()}

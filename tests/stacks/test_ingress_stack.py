@@ -58,11 +58,18 @@ def test_one_function_guards_both_doors(any_stage):
     assert "AuthorizerLive" in uris.pop()
 
 
-def test_both_doors_are_throttled(any_stage):
-    stages = any_stage.resources("AWS::ApiGatewayV2::Stage").values()
-    assert {stage["StageName"] for stage in stages} == {"live", "$default"}
-    for stage in stages:
-        assert stage["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 100, "ThrottlingRateLimit": 50}
+def throttles(synthesis):
+    stages = synthesis.resources("AWS::ApiGatewayV2::Stage").values()
+    settings = {stage["StageName"]: stage["DefaultRouteSettings"] for stage in stages}
+    return {name: (one["ThrottlingRateLimit"], one["ThrottlingBurstLimit"]) for name, one in settings.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "socket", "http"),
+    [("prod", (1313, 2626), (850, 1700)), ("dev", (50, 100), (50, 100)), ("local", (50, 100), (50, 100))],
+)
+def test_both_doors_let_in_what_the_turns_of_the_stage_need(request, name, socket, http):
+    assert throttles(request.getfixturevalue(name)) == {"live": socket, "$default": http}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Annotations, Match
 
-from stacks.stage import Stage
+from stacks.ingress import warn_unknown
+from stacks.stage import LOCAL_TURNS, Stage
 from stepline.errors import InputError
 from stepline.model.tenancy.limits import Limits
 from stepline.ports.model import RoleChoice
@@ -321,3 +323,48 @@ def test_a_stage_says_who_may_speak_for_its_users():
 def test_nobody_speaks_for_users_who_is_not_named_one_by_one(arn):
     with pytest.raises(ValueError, match="event_source_principals"):
         read(event_source_principals=arn)
+
+
+@pytest.mark.parametrize(
+    ("given", "turns"),
+    [
+        ({}, 6),
+        ({"concurrency": "1000"}, 700),
+        ({"concurrency": "1000", "open_turns": "50"}, 50),
+        ({"stage": "local", "endpoint": "http://localhost"}, LOCAL_TURNS),
+        ({"stage": "local", "endpoint": "http://localhost", "open_turns": "99"}, 99),
+    ],
+)
+def test_the_turns_at_once_follow_from_the_account_unless_fewer_are_chosen(given, turns):
+    assert read(**given).most_turns == turns
+
+
+def test_more_turns_than_the_account_has_room_for_are_refused():
+    with pytest.raises(ValueError, match="open_turns: concurrency=1000 lets 700"):
+        read(concurrency="1000", open_turns="701")
+    with pytest.raises(ValueError, match="concurrency=unknown"):
+        read(open_turns="7")
+
+
+@pytest.mark.parametrize(
+    ("given", "throttle"),
+    [
+        ({"requests_per_s": "7"}, (7, 14)),
+        ({"requests_per_s": "7", "burst": "9"}, (7, 9)),
+        ({"burst": "500"}, (1313, 500)),
+        ({}, (1313, 2626)),
+    ],
+)
+def test_a_throttle_that_is_chosen_counts_before_the_planned_one(given, throttle):
+    planned = read(concurrency="1000", **given).socket_throttle
+    assert (planned.requests_per_s, planned.burst) == throttle
+
+
+@pytest.mark.parametrize(("concurrency", "warned"), [(0, True), (10, False)])
+def test_a_stage_whose_account_is_not_known_says_so_loudly(tmp_path, concurrency, warned):
+    app = cdk.App(outdir=str(tmp_path))
+    stage = Stage(name="dev", oidc_issuer="https://login.example", concurrency=concurrency)
+    stack = cdk.Stack(app, "stack")
+    warn_unknown(stack, stage)
+    found = Annotations.from_stack(stack).find_warning("*", Match.string_like_regexp("-c concurrency=N"))
+    assert bool(found) is warned

@@ -347,6 +347,14 @@ class Settings(Value):
         {},
         "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, `ai.react.react_agent_multiaction` bounds a round and `ai.react.context.max_tokens` its request, `ai.react.cache_ttl_seconds` is how long the provider keeps a prompt, `ai.react.react_agent_version` is the agent's, `ai.react.context.layout` is what a round reads, all after the properties; `events.withhold` adds to theirs.",
     )
+    open_turns: int = setting(
+        "STEPLINE_OPEN_TURNS",
+        0,
+        "Turns of the stage that may have an execution at once; further ones wait in line. 0: no bound. It follows from the account's concurrency ([deploy](../how-to/deploy.md#how-many-turns-at-once)).",
+        unit="turns",
+        minimum=0,
+        handed_on=False,
+    )
     turn_deadline_s: int = setting(
         "STEPLINE_TURN_DEADLINE_S",
         1800,

@@ -65,6 +65,7 @@ _STAGE_VARIABLES: Final = {
     "AI_REACT_REACTIVE_EVENT_CREDIT": "event_credit",
     "STEPLINE_APPROVALS": "approvals",
     "STEPLINE_APPROVAL_WAIT_S": "approval_wait_s",
+    "STEPLINE_OPEN_TURNS": "open_turns",
     "STEPLINE_LIMITS": "limits",
     "STEPLINE_PRICES": "prices",
 }
