@@ -17,8 +17,16 @@ from stepline.local.cloud.readiness import BOOTSTRAP_PARAMETER
 ACCOUNT_ID = "123456789012"
 REGION = "eu-central-1"
 BOOTSTRAPPED = BOOTSTRAP_PARAMETER.format("hnb659fds")
-CHOICES = ["name", "bundle", "oidc_issuer", "model_secret_arn", "exec_image", "snap_start", "model_provider"]
-CHOICES += ["table_name"]
+CHOICES = [
+    "name",
+    "bundle",
+    "concurrency",
+    "oidc_issuer",
+    "model_secret_arn",
+    "exec_image",
+    "snap_start",
+    "model_provider",
+]
 
 TEMPLATES = {
     "stepline-dev-edge": {

@@ -10,7 +10,6 @@ from stepline.errors import AuthError, InputError
 from stepline.local.cloud.account import Account, look, open_account
 from stepline.local.cloud.readiness import (
     check_bootstrap,
-    check_concurrency,
     check_identity,
     check_model,
     check_region,
@@ -95,19 +94,6 @@ def test_a_region_without_snapshots_is_refused_where_they_are_wanted(aws, region
 def test_a_region_nobody_knows_is_a_warning(aws):
     check = check_region(Account(session("eu-centrall-1")), "dev", {})
     assert check.mark == "warn"
-
-
-@pytest.mark.parametrize(("value", "mark"), [(10.0, "warn"), (100.0, "ok"), (1000.0, "ok")])
-def test_a_new_account_has_few_functions_at_a_time(account, value, mark):
-    with answering(account, "service-quotas", "get_service_quota", {"Quota": {"Value": value}}):
-        check = check_concurrency(account)
-    assert check.mark == mark
-    assert ("L-B99A9384" in check.remedy) is (mark == "warn")
-
-
-def test_a_quota_that_is_not_told_stops_nothing(account):
-    with answering(account, "service-quotas", "get_service_quota", error="NoSuchResourceException"):
-        assert check_concurrency(account).mark == "unknown"
 
 
 @pytest.mark.parametrize(("cpu", "programs", "mark"), [("1024", 6, "ok"), ("4096", 1, "warn")])

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from stepline.errors import AuthError, DependencyError, InputError, SteplineError
 from stepline.local.check import Check, failed, passed
 from stepline.local.cloud.account import Account, open_account
+from stepline.local.cloud.capacity import CHOICE, PERMISSIONS, check_concurrency, find_concurrency
 from stepline.local.cloud.child import RunCommand, run
 from stepline.local.cloud.deployment import Deployment, fold_choices, load, read_outputs, save, stage_folder
 from stepline.local.cloud.former_version import delete_former_versions, find_functions
@@ -204,7 +205,9 @@ def synthesize(deployment: Deployment, account: Account, desk: Desk) -> Path:
     desk.say("writing the templates (cdk synth; the first time, packages are fetched too)")
     must(
         desk,
-        render_synth(deployment.stage, _with_zones(deployment), folder, deployment.profile),
+        render_synth(
+            deployment.stage, _with_concurrency(deployment, account, desk), folder, deployment.profile
+        ),
         account,
         "a choice is forgotten with -c key=; docs/how-to/deploy.md lists them",
     )
@@ -217,6 +220,22 @@ def _with_zones(deployment: Deployment) -> dict[str, str]:
     if region not in ZONES or {"exec_zones", "exec_vpc"} & context.keys():
         return context
     return {**context, "exec_zones": ZONES[region]}
+
+
+def _with_concurrency(deployment: Deployment, account: Account, desk: Desk) -> dict[str, str]:
+    """Return the choices and the zones, with the executions that the account has for the stage now, unless they are chosen."""
+    context = _with_zones(deployment)
+    if CHOICE in context:
+        return context
+    found = find_concurrency(account, deployment.stage)
+    if found is None:
+        desk.say(
+            "warn: the account does not tell how many functions may run at a time, so the stage is deployed for a new"
+            f" account's few; allow {PERMISSIONS}, or -c {CHOICE}=N"
+        )
+        return context
+    desk.say(f"{found.render()}: {found.turns} turns at once")
+    return {**context, CHOICE: str(found.concurrency)}
 
 
 def _check_choices(order: Order, desk: Desk) -> None:
@@ -239,6 +258,8 @@ def _prepare_account(account: Account, deployment: Deployment, desk: Desk) -> No
     stage, context = deployment.stage, deployment.context
     _heed(check_region(account, stage, context), desk)
     _heed(check_model(account, stage, context), desk)
+    if CHOICE in context:  # otherwise the account's own number is taken
+        _heed(check_concurrency(account, stage, context), desk)
     if context.get("exec_image") == "asset":
         _heed(_check_docker(desk), desk)
     bootstrap = check_bootstrap(account, context)

@@ -11,6 +11,7 @@ from msgspec import field
 from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import Account, look
+from stepline.local.cloud.capacity import check_turns
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.probe import check_isolation
 from stepline.model.base import Value
@@ -107,6 +108,7 @@ def health(account: Account, stage: str) -> list[Check]:
     if resources:
         checks += [
             lambda: check_functions(account, _ids(resources, "AWS::Lambda::Alias")),
+            lambda: check_turns(account, stage),
             lambda: check_alarms(account, stage, _ids(resources, "AWS::CloudWatch::Alarm")),
         ]
     return [first, *(check() for check in checks)]
@@ -146,30 +148,14 @@ def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
 
 
 def check_table(account: Account, table: str) -> Check:
-    """Check that the log's table is writable, and has what a table that somebody restored may lack."""
+    """Check that the log's table is writable."""
 
     def question() -> Check:
-        client = account.client("dynamodb")
-        status = client.describe_table(TableName=table)["Table"]["TableStatus"]
-        if status not in ("ACTIVE", "UPDATING"):
-            return failed("table", f"{table} {status}", "wait; the log is in no other place")
-        backups = client.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
-        expiry = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]["TimeToLiveStatus"]
-        recovery = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
-        lacking = [
-            *([] if recovery == "ENABLED" else ["point-in-time recovery"]),
-            *([] if expiry in ("ENABLED", "ENABLING") else ["expiry of rows"]),
-        ]
-        if lacking:
-            return warned(
-                "table",
-                f"{table} {status}, without {' and '.join(lacking)}",
-                "docs/how-to/restore.md#by-hand",
-            )
-        return passed("table", f"{table} {status}")
+        status = account.client("dynamodb").describe_table(TableName=table)["Table"]["TableStatus"]
+        alive = status in ("ACTIVE", "UPDATING")
+        return _alive("table", alive, f"{table} {status}", "wait; the log is in no other place")
 
-    needed = "dynamodb:DescribeTable, DescribeContinuousBackups and DescribeTimeToLive"
-    return look("table", needed, question)
+    return look("table", "dynamodb:DescribeTable", question)
 
 
 def check_machine(account: Account, arn: str) -> Check:

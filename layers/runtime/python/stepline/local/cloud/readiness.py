@@ -11,6 +11,7 @@ from stepline.adapters.anthropic.call import DEFAULT_ROLE, ModelRole, Provider, 
 from stepline.errors import InputError
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
+from stepline.local.cloud.capacity import check_concurrency
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
 from stepline.ports.model import DECISION_ROLE
@@ -31,7 +32,6 @@ UNKNOWN_REMEDY: Final = (
     "ignore this if the bundle asks as them; else see docs/reference/models.md for the names"
 )
 
-CONCURRENCY_FEW: Final = 100
 PROGRAMS_FEW: Final = 4
 
 
@@ -50,7 +50,7 @@ def readiness(
     checks: list[Callable[[], Check]] = [
         lambda: check_region(account, stage, chosen),
         lambda: check_bootstrap(account, chosen),
-        lambda: check_concurrency(account),
+        lambda: check_concurrency(account, stage, chosen),
     ]
     roles = None if context is None else check_roles(chosen)
     if roles is None or roles.ok:
@@ -116,19 +116,6 @@ def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
         )
 
     return look("bootstrap", "ssm:GetParameter", question)
-
-
-def check_concurrency(account: Account) -> Check:
-    """Check the limit of concurrent functions: each streaming turn occupies one."""
-
-    def question() -> Check:
-        calls = int(_quota(account, "lambda", "L-B99A9384"))
-        detail = f"{calls} functions at a time in this account and region"
-        return _enough(
-            "concurrency", calls >= CONCURRENCY_FEW, detail, "lambda --quota-code L-B99A9384", 1000
-        )
-
-    return look("concurrency", "servicequotas:GetServiceQuota", question, vital=False)
 
 
 def check_tasks(account: Account, context: Mapping[str, str]) -> Check:

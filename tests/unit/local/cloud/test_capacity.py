@@ -1,0 +1,146 @@
+"""The executions that an account has for a stage. AWS is a stub: moto knows no settings of an account."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from botocore.stub import Stubber
+
+from stepline.local.cloud.capacity import RESERVING, check_concurrency, check_turns, read_capacity
+from stepline.local.cloud.deploy import deploy
+from stepline.local.cloud.deployment import load
+from tests.unit.local.cloud.recorded_programs import order, refused
+
+REQUEST = "aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value"
+OWN = {"decide": 700, "authorizer": 20, "socket": 40, "api": 40}
+
+
+@contextmanager
+def having(account, executions, unreserved, *, own=None, stage="dev", bound=None):
+    """Let the account have so many executions; `own` are reserved for the stage's functions, which exist if it is given."""
+    with Stubber(account.client("lambda")) as stub:
+        if bound is not None:
+            stub.add_response(
+                "get_function_configuration",
+                {"Environment": {"Variables": bound}},
+                {"FunctionName": f"stepline-{stage}-socket:live"},
+            )
+        limit = {"ConcurrentExecutions": executions, "UnreservedConcurrentExecutions": unreserved}
+        stub.add_response("get_account_settings", {"AccountLimit": limit}, {})
+        for name in RESERVING if stage else ():
+            asked = {"FunctionName": f"stepline-{stage}-{name}"}
+            if own is None:
+                stub.add_client_error(
+                    "get_function_concurrency", "ResourceNotFoundException", expected_params=asked
+                )
+            else:
+                kept = {"ReservedConcurrentExecutions": own[name]} if name in own else {}
+                stub.add_response("get_function_concurrency", kept, asked)
+        yield
+        stub.assert_no_pending_responses()
+
+
+@pytest.fixture
+def here(context, account):
+    return replace(context, open_account=lambda _profile, _region: account)
+
+
+def test_a_stage_counts_on_what_nobody_has_reserved_and_on_what_it_has_itself(account):
+    with having(account, 1000, 150, own=OWN):
+        found = read_capacity(account, "dev")
+    assert (found.concurrency, found.turns) == (950, 665)
+    with having(account, 1000, 150, own={}):
+        assert read_capacity(account, "dev").concurrency == 150
+
+
+@pytest.mark.parametrize(
+    ("executions", "unreserved", "turns", "desired"),
+    [(10, 10, "6 turns", "1000"), (100, 100, "96 turns", "1000"), (1000, 200, "96 turns", "2000")],
+)
+def test_an_account_that_can_reserve_nothing_is_told_how_many_turns_run_and_what_to_ask_for(
+    account, executions, unreserved, turns, desired
+):
+    with having(account, executions, unreserved):
+        check = check_concurrency(account, "dev", {})
+    assert check.mark == "warn"
+    assert f"{executions} functions at a time" in check.detail
+    assert f"{unreserved} of them not reserved" in check.detail
+    assert turns in check.detail
+    assert check.remedy == f"{REQUEST} {desired}"
+
+
+def test_an_account_that_can_reserve_is_well_and_says_how_many_turns_run(account):
+    with having(account, 1000, 1000, stage=""):
+        check = check_concurrency(account, "", {})
+    assert check.mark == "ok"
+    assert "700 turns run at once, and further ones wait" in check.detail
+
+
+def test_more_than_the_account_has_is_refused_before_aws_refuses_it(account):
+    with having(account, 1000, 600):
+        check = check_concurrency(account, "dev", {"concurrency": "1000"})
+    assert not check.ok
+    assert "-c concurrency=" in check.remedy
+    assert f"{REQUEST} 2000" in check.remedy
+
+
+def test_an_account_that_does_not_tell_stops_nothing(account):
+    with Stubber(account.client("lambda")) as stub:
+        stub.add_client_error("get_account_settings", "AccessDeniedException")
+        check = check_concurrency(account, "dev", {})
+    assert (check.ok, check.mark) == (True, "unknown")
+    assert "lambda:GetAccountSettings" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("bound", "has", "mark", "says"),
+    [
+        ("700", (1000, 200, OWN), "ok", "700 turns run at once"),
+        ("6", (1000, 1000, {}), "ok", "room for 700 turns, for which stepline deploy --stage dev"),
+        ("700", (400, 100, {}), "warn", "room for 96 turns"),
+        ("0", (1000, 1000, {}), "warn", "without a bound"),
+        ("", (1000, 1000, {}), "warn", "without a bound"),
+    ],
+)
+def test_a_stage_is_compared_with_what_the_account_has_now(account, bound, has, mark, says):
+    variables = {"STEPLINE_OPEN_TURNS": bound} if bound else {}
+    executions, unreserved, own = has
+    with having(account, executions, unreserved, own=own, bound=variables):
+        check = check_turns(account, "dev")
+    assert check.mark == mark
+    assert says in check.detail
+    assert bool(check.remedy) is (mark == "warn")
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_deployment_takes_what_the_account_has_and_does_not_remember_it(here, account, programs, prompts):
+    with having(account, 1000, 1000):
+        deploy(order(smoke=False), here)
+    assert "--context concurrency=1000 " in programs.said("synth")
+    assert "700 turns at once" in prompts.text
+    known = load(here.home, "dev")
+    assert known is not None
+    assert "concurrency" not in known.context
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_the_number_that_is_chosen_is_taken_and_remembered(here, account, programs):
+    with having(account, 1000, 1000):
+        deploy(order(choices={"concurrency": "500"}, smoke=False), here)
+    assert "--context concurrency=500 " in programs.said("synth")
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_number_that_the_account_has_not_stops_the_deployment(here, account, programs):
+    with having(account, 400, 400):
+        error = refused(deploy, order(choices={"concurrency": "500"}), here)
+    assert error.reason == "cloud_deploy"
+    assert "deploy" not in programs.verbs
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_deployment_that_cannot_read_the_number_says_so_and_goes_on(context, programs, prompts):
+    deploy(order(smoke=False), context)
+    assert "allow lambda:GetAccountSettings" in prompts.text
+    assert "concurrency=" not in programs.said("synth")
+    assert programs.verbs[-1] == "deploy"
