@@ -25,7 +25,10 @@ ENFORCED: Final = {"AUTH": "true"}
 PORT: Final = 4566
 LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")
 _HERE: Final = Path(__file__).parent
-LAUNCHER: Final = (_HERE / "launch.py", _HERE / "durable.py", *sorted((_HERE.parent / "guard").glob("*.py")))
+LAUNCHER: Final = (
+    *(_HERE / name for name in ("launch.py", "durable.py", "cold_start.py")),
+    *sorted((_HERE.parent / "guard").glob("*.py")),
+)
 """Our files that run in the emulator's process, the script first."""
 STOP_TIMEOUT_S: Final = 15
 KEEP_TIMEOUT_S: Final = 30

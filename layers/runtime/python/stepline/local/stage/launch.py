@@ -1,7 +1,7 @@
 """Start the emulator behind its guard; run by the interpreter of the emulator's own environment.
 
 Stepline is not installed there, and no other package of the project's environment may be found: the package
-gets a path here, and only `durable.py` and the guard are imported from it, which are standard library.
+gets a path here, and only `durable.py`, `cold_start.py` and the guard are imported from it, which are standard library.
 
 The emulator's Lambda runtime API is a standard library HTTP server that writes headers and body apart. With
 Nagle's algorithm on, the body waits 40 ms for the client's delayed acknowledgement, at every invocation. The
@@ -26,6 +26,7 @@ package.__path__ = [str(Path(__file__).resolve().parents[2])]
 sys.modules["stepline"] = package
 
 importlib.import_module("stepline.local.stage.durable").install()
+importlib.import_module("stepline.local.stage.cold_start").install()
 
 emulator: Any = importlib.import_module("ministack.app")
 guard: Any = importlib.import_module("stepline.local.guard.gate")
