@@ -53,6 +53,9 @@ matrix:  ## the suites that need no stage on every supported Python that this ma
 bench: up $(TOOLS)  ## measure, and write bench/results.json
 	@python -m bench
 
+load: up $(TOOLS)  ## a hundred conversations at once on the local stage; `make load SIZE=30`; fails if anything is lost
+	@python -m bench.load $(SIZE)
+
 docs: $(TOOLS)  ## write the generated pages of the documentation
 	@python -m docs.build
 
@@ -91,7 +94,7 @@ down: $(READY)  ## stop the emulator; conversations are kept
 clean:  ## stop everything and delete what was built or said here
 	@test ! -x $(BIN)/stepline || stepline down </dev/null
 	@test ! -x $(BIN)/stepline || python -m stepline.local.stage.program_environment clean
-	rm -rf .stepline cdk.out node_modules web/node_modules web/dist layers/deps/python layers/memory/python layers/mcp/python layers/tracing/python bench/results.json
+	rm -rf .stepline cdk.out node_modules web/node_modules web/dist layers/deps/python layers/memory/python layers/mcp/python layers/tracing/python bench/results.json bench/load.json
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
 
 lock: $(TOOLS)  ## resolve the dependencies anew
@@ -132,5 +135,5 @@ node_modules/.package-lock.json: package-lock.json $(READY)
 $(PAGE_PACKAGES): web/package-lock.json | $(READY)
 	@python -m stepline.local.page.page_build install
 
-.PHONY: help chat page web web-test screenshots test check e2e iam matrix bench docs synth checkov exec-env image up down clean lock
+.PHONY: help chat page web web-test screenshots test check e2e iam matrix bench load docs synth checkov exec-env image up down clean lock
 .DEFAULT_GOAL := help

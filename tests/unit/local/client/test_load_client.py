@@ -1,0 +1,102 @@
+"""The load's own client, which shares nothing with ours: it heals what a connection loses, and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from bench.load_client import LoadClient, LostError
+from tests.unit.local.client.gateway import HANG_UP, running_gateway
+
+CONVERSATION = "load-1"
+START, TEXT, END = "chat.start", "react.tool.call", "chat.complete"
+
+
+def frame(which, **fields):
+    return json.dumps({"frame": which, "conversation": CONVERSATION, **fields})
+
+
+def events(n, prev, *types):
+    told = [{"type": kind, "turn_id": "turn_1", "data": {"place": 2}} for kind in types]
+    return frame("events", n=n, prev=prev, events=told)
+
+
+ACK = frame("ack", message_id=f"m_{CONVERSATION}", n=1, kind="prompt")
+SYNC = frame("sync", n=4)
+WHOLE = (events(1, 0, START), events(2, 1, TEXT), events(4, 2, END))
+
+
+@pytest.fixture
+def play():
+    """Return a function that plays a turn before a gateway with this script, and returns the client and what it said."""
+    with running_gateway() as gateway:
+
+        def play_with(script):
+            gateway.script = script
+            client = LoadClient(gateway.url, lambda: "token", CONVERSATION, "hello", time.monotonic)
+            client.dial(time.monotonic() + 10)
+            try:
+                client.play(time.monotonic() + 20)
+            finally:
+                client.close()
+            return client, list(gateway.requests.queue)
+
+        yield play_with
+
+
+def test_a_turn_is_heard_to_its_end(play):
+    client, said = play(lambda _: [ACK, *WHOLE])
+    assert client.heard.wrong() == []
+    assert list(client.heard.batches) == [1, 2, 4]
+    assert [request["action"] for request in said] == ["send"]
+
+
+def test_a_hole_is_asked_for_and_what_comes_twice_counts_once(play):
+    client, said = play(lambda request: [ACK, WHOLE[2]] if request["action"] == "send" else [*WHOLE, SYNC])
+    assert client.heard.wrong() == []
+    assert said[1] == {"action": "resume", "conversation": CONVERSATION, "after": 0}
+    client, _ = play(lambda _: [ACK, WHOLE[0], WHOLE[0], *WHOLE[1:]])
+    assert client.heard.wrong() == []
+    assert client.heard.again == 1
+
+
+def test_a_message_that_nobody_acknowledged_is_sent_again_under_its_id(play):
+    sent = []
+
+    def script(request):
+        sent.append(request)
+        return [HANG_UP] if len(sent) == 1 else [ACK, *WHOLE]
+
+    client, said = play(script)
+    assert client.heard.wrong() == []
+    assert said[0] == said[1]
+    assert client.heard.dialled == 2
+
+
+def test_an_event_that_follows_another_than_it_says_is_lost(play):
+    with pytest.raises(LostError, match="4 follows 1, not 2"):
+        play(lambda _: [ACK, WHOLE[0], WHOLE[1], events(4, 1, END)])
+
+
+def test_a_turn_that_ends_twice_or_begins_twice_is_wrong(play):
+    client, _ = play(lambda _: [ACK, events(1, 0, START), events(2, 1, END, END)])
+    assert client.heard.wrong() == ["ended with ['chat.complete', 'chat.complete']"]
+    client, _ = play(lambda _: [ACK, events(1, 0, START, START), events(2, 1, "chat.error")])
+    assert client.heard.wrong() == ["ended with ['chat.error']", "2 turns began"]
+
+
+def test_places_in_line_are_noted_wherever_they_are_told(play):
+    places = (
+        events(1, 0, START, "turn.queued"),
+        frame("sync", n=1, place=1),
+        events(2, 1, "turn.begun", END),
+    )
+    client, _ = play(lambda _: [ACK, *places])
+    assert client.heard.places == [2, 1]
+
+
+def test_a_refusal_for_good_is_lost(play):
+    with pytest.raises(LostError, match="refused with not_found"):
+        play(lambda _: [frame("error", code="not_found", message="no")])
