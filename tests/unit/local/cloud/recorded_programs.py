@@ -26,6 +26,7 @@ CHOICES = [
     "exec_image",
     "snap_start",
     "model_provider",
+    "table_name",
 ]
 
 TEMPLATES = {

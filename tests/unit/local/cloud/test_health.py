@@ -20,6 +20,7 @@ from stepline.local.cloud.health import (
     check_outputs,
     check_pool,
     check_stacks,
+    check_table,
     find_stacks,
     health,
     stands,
@@ -138,6 +139,28 @@ def test_a_living_table_and_machine_are_alive(account, cloud):
     )
     found = {check.name: check for check in health(account, "dev")}
     assert [found[name].ok for name in ("stacks", "outputs", "table", "machine")] == [True] * 4
+
+
+def test_a_table_that_was_restored_by_hand_says_what_it_lacks(account):
+    client = account.client("dynamodb")
+    client.create_table(
+        TableName="t",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+    )
+    assert check_table(account, "t").detail == "t ACTIVE, without point-in-time recovery and expiry of rows"
+    client.update_continuous_backups(
+        TableName="t", PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
+    )
+    assert (check_table(account, "t").mark, check_table(account, "t").detail) == (
+        "warn",
+        "t ACTIVE, without expiry of rows",
+    )
+    client.update_time_to_live(
+        TableName="t", TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
+    )
+    assert (check_table(account, "t").mark, check_table(account, "t").detail) == ("ok", "t ACTIVE")
 
 
 def test_a_failed_stack_names_the_command_that_says_why():

@@ -148,14 +148,30 @@ def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
 
 
 def check_table(account: Account, table: str) -> Check:
-    """Check that the log's table is writable."""
+    """Check that the log's table is writable, and has what a table that somebody restored may lack."""
 
     def question() -> Check:
-        status = account.client("dynamodb").describe_table(TableName=table)["Table"]["TableStatus"]
-        alive = status in ("ACTIVE", "UPDATING")
-        return _alive("table", alive, f"{table} {status}", "wait; the log is in no other place")
+        client = account.client("dynamodb")
+        status = client.describe_table(TableName=table)["Table"]["TableStatus"]
+        if status not in ("ACTIVE", "UPDATING"):
+            return failed("table", f"{table} {status}", "wait; the log is in no other place")
+        backups = client.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
+        expiry = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]["TimeToLiveStatus"]
+        recovery = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
+        lacking = [
+            *([] if recovery == "ENABLED" else ["point-in-time recovery"]),
+            *([] if expiry in ("ENABLED", "ENABLING") else ["expiry of rows"]),
+        ]
+        if lacking:
+            return warned(
+                "table",
+                f"{table} {status}, without {' and '.join(lacking)}",
+                "docs/how-to/restore.md#by-hand",
+            )
+        return passed("table", f"{table} {status}")
 
-    return look("table", "dynamodb:DescribeTable", question)
+    needed = "dynamodb:DescribeTable, DescribeContinuousBackups and DescribeTimeToLive"
+    return look("table", needed, question)
 
 
 def check_machine(account: Account, arn: str) -> Check:
