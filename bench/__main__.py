@@ -40,6 +40,7 @@ from bench import (
     steer,
     store,
     stream,
+    turn_cost,
     verdict,
     web,
 )
@@ -63,6 +64,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "store": store.rows,
     "parked": parked.rows,
     "stream": stream.rows,
+    "turn_cost": turn_cost.rows,
     "steer": steer.rows,
     "imports": imports.rows,
     "cold": cold.rows,

@@ -60,6 +60,7 @@ LISTED = (
     "wru_per_round",
     "parked_calls_per_day",
     "wru_per_stream_minute",
+    "turn_usd_1000",
     "steer_ms_log",
     "steer_ms_redis",
     "overhead_ms_per_round",

@@ -1,4 +1,4 @@
-"""docs/reference/cost.md: the cost of deployments, from their templates."""
+"""docs/reference/cost.md: the cost of deployments, from their templates, and of turns, from what they ask AWS for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Final
 
 import aws_cdk as cdk
 
+from bench.ordinary_turn import CPU_S, ROUNDS, STREAM_S, measure
+from bench.paced import TOKENS_A_SECOND
+from bench.turn_cost import TURNS, beside, parts, price, price_of_model
 from docs.build import DOCS
 from stacks.code import Code
 from stacks.cost import (
@@ -80,6 +83,31 @@ What else a deployment is made of costs nothing at rest:
 | | is billed |
 |---|---|"""
 
+_TURN: Final = """
+## A turn
+
+What AWS bills for an ordinary turn, part by part: a message, a round that writes a file, a round that answers, each with {stream_s:g} s of
+text at {tokens} tokens a second; one device listens, the functions are warm, nothing is limited. Counted by a front before the services
+that bills each request on the wire (`bench/ordinary_turn.py`), so it follows the code; the time of a function is what it waits for and
+{cpu_ms:.0f} ms of a whole core. US dollars for a thousand such turns:
+
+| | of one turn | USD |
+|---|---|---|"""
+
+_BESIDE: Final = """
+The model is not in it: the same two rounds write {output:,} tokens, which are {model_usd:.2f} USD for a thousand turns of `{model}`,
+and read their prompts. [A receipt](../concepts/receipts.md) says what a real turn has cost.
+
+What costs beside such turns, or makes them dearer:
+
+| | counted | USD | for each |
+|---|---|---|---|"""
+
+_BESIDE_NOTES: Final = """
+- A conversation that is open in a browser costs its connection and its pings, whether anything is said or not: {idle:.3f} USD a month if it
+  stays open day and night, as much as {idle_turns:.0f} turns.
+- A long turn costs by its rounds: each has two or three transitions, {round_writes} write units and {round_posts} frames to a device."""
+
 _RUN: Final = """
 ## One program
 
@@ -113,6 +141,7 @@ def render() -> str:
             f"| **together** | {' | '.join(f'**{_total(bill):.2f}**' for bill in bills.values())} |",
             _NOTES,
             *(f"| `{name}` | {how} |" for name, how in FREE.items() if how),
+            *_turn(),
             _RUN.format(
                 seconds=RUN_S,
                 task=task,
@@ -125,6 +154,28 @@ def render() -> str:
             "",
         ]
     )
+
+
+def _turn() -> list[str]:
+    """Return the lines about turns, and about what costs beside them."""
+    turn, model = measure(), price_of_model()
+    output = round(ROUNDS * STREAM_S * TOKENS_A_SECOND)
+    found, more = parts(turn), beside(turn)
+    idle = sum(one.usd for one in more if one.each == "month")
+    decide, act = turn.calls[1], turn.calls[2]
+    return [
+        _TURN.format(stream_s=STREAM_S, tokens=TOKENS_A_SECOND, cpu_ms=CPU_S * 1000),
+        *(f"| {part.name} | {part.much} | {part.usd * TURNS:.4f} |" for part in found),
+        f"| **together** | | **{price(turn) * TURNS:.4f}** |",
+        _BESIDE.format(output=output, model=model.model, model_usd=TURNS * output * model.output / 1e6),
+        *(f"| {one.name} | {one.how} | {_exact(float(f'{one.usd:.3g}'))} | {one.each} |" for one in more),
+        _BESIDE_NOTES.format(
+            idle=idle,
+            idle_turns=idle / price(turn),
+            round_writes=decide.bill["write"] + act.bill["write"] + turn.stream.write_units,
+            round_posts=decide.bill["post"] + act.bill["post"] + turn.stream.posts,
+        ),
+    ]
 
 
 def _cell(bill: Iterable[Line], what: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from stepline.model.tenancy.consumption import InvocationCost
 Attributes = dict[str, Any]
 INDEXES: Final = (("gsi1pk", "gsi1sk"), ("gsi2pk", "gsi2sk"), ("lane_shard", "lane_since"))
 OBSERVER: Final = "X-Observer"
+PARTITION: Final = re.compile(r"^\w+ = (:\w+)")
 KB: Final = 1024
 
 
@@ -40,11 +42,24 @@ class Call(NamedTuple):
     request: AWSPreparedRequest
 
 
+class Touch(NamedTuple):
+    """Units of one partition, of the table (`index_name` is "") or of one of its indexes, read or written."""
+
+    index_name: str
+    partition: str
+    is_write: bool
+    units: float
+
+
 class BillingFront:
-    """`bills` has what each caller owes: `read_x2 write put get post post_bytes`; `rows` the receipts that it has put."""
+    """`bills` has what each caller owes: `read_x2 write put get post post_bytes`, and its requests as `call`.
+
+    `rows` are the receipts that it has put, `touches` the partitions that its units went to.
+    """
 
     def __init__(self) -> None:
         self.bills: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.touches: defaultdict[str, list[Touch]] = defaultdict(list)
         self.rows: dict[str, InvocationCost] = {}
         self.callers: dict[greenlet.greenlet, str] = {}
         self._table: Any = None
@@ -76,6 +91,7 @@ class BillingFront:
         forward: Callable[[], Any],
     ) -> Any:
         operation = event_name.rpartition(".")[2]
+        bill.update(call=1)
         if ".dynamodb." in event_name:
             call = Call(operation, json.loads(_body(request)), request)
             return self._bill_units(bill, caller, call, forward)
@@ -113,9 +129,16 @@ class BillingFront:
         if operation in ("GetItem", "Query", "BatchGetItem"):
             units_x2 = _read_x2(operation, asked, said)
             bill.update(read_x2=units_x2)
+            self.touches[caller] += _reads(operation, asked, units_x2 / 2)
             return _reporting(call, answer, said, units_x2 / 2)
-        written = factor * sum(_written(old, new) for old, new in zip(before, after, strict=True))
+        changes = [
+            touch
+            for (_, place), old, new in zip(places, before, after, strict=True)
+            for touch in _writes(place, old, new)
+        ]
+        written = factor * round(sum(touch.units for touch in changes))
         bill.update(write=written)
+        self.touches[caller] += [touch._replace(units=factor * touch.units) for touch in changes]
         if operation == "PutItem" and asked["Item"]["pk"]["S"].startswith("COST#"):
             body = base64.b64decode(asked["Item"]["body"]["B"])
             self.rows[caller] = msgspec.json.decode(body, type=InvocationCost)
@@ -196,18 +219,23 @@ def _kb(size: int) -> int:
     return max(1, (size + KB - 1) // KB)
 
 
-def _written(old: Attributes, new: Attributes) -> int:
-    """Return the units of a write of one item, with those of the indexes that it changes."""
-    return _kb(max(_size(old), _size(new))) + sum(_index_write(old, new, keys) for keys in INDEXES)
+def _writes(place: Attributes, old: Attributes, new: Attributes) -> Iterator[Touch]:
+    """Yield the units of a write of one item, with those of the indexes that it changes."""
+    yield Touch("", place["pk"]["S"], is_write=True, units=_kb(max(_size(old), _size(new))))
+    for at, keys in enumerate(INDEXES, 1):
+        yield from _index_writes(f"GSI{at}", old, new, keys)
 
 
-def _index_write(old: Attributes, new: Attributes, keys: tuple[str, str]) -> int:
+def _index_writes(index: str, old: Attributes, new: Attributes, keys: tuple[str, str]) -> Iterator[Touch]:
     was, will = (_projected(item, keys) for item in (old, new))
     if was == will:
-        return 0
+        return
     if was and will and all(was[key] == will[key] for key in keys):
-        return _kb(max(_size(was), _size(will)))
-    return sum(_kb(_size(one)) for one in (was, will) if one)
+        yield Touch(index, will[keys[0]]["S"], is_write=True, units=_kb(max(_size(was), _size(will))))
+        return
+    for one in (was, will):
+        if one:
+            yield Touch(index, one[keys[0]]["S"], is_write=True, units=_kb(_size(one)))
 
 
 def _projected(item: Attributes, keys: tuple[str, str]) -> Attributes:
@@ -217,6 +245,21 @@ def _projected(item: Attributes, keys: tuple[str, str]) -> Attributes:
         return item
     names = ("pk", "sk", "lane_open", *keys)
     return {name: item[name] for name in names if name in item}
+
+
+def _reads(operation: str, asked: Attributes, units: float) -> Iterator[Touch]:
+    """Yield the units of a read by partition; those of a batch are spread evenly over its keys."""
+    if operation == "GetItem":
+        yield Touch("", asked["Key"]["pk"]["S"], is_write=False, units=units)
+    elif operation == "Query":
+        found = PARTITION.search(asked["KeyConditionExpression"])
+        assert found is not None
+        partition = asked["ExpressionAttributeValues"][found[1]]["S"]
+        yield Touch(asked.get("IndexName", ""), partition, is_write=False, units=units)
+    else:
+        keys = [key for one in asked["RequestItems"].values() for key in one["Keys"]]
+        for key in keys:
+            yield Touch("", key["pk"]["S"], is_write=False, units=units / len(keys))
 
 
 def _read_x2(operation: str, asked: Attributes, said: Attributes) -> int:

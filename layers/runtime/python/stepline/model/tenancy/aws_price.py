@@ -33,6 +33,7 @@ UNITS: Final[Mapping[str, UnitPrice]] = {
     "snapshot": UnitPrice(
         0.0000015046, "GB of a function's memory, a second, while a version has a snapshot"
     ),
+    "restore": UnitPrice(0.00014, "GB of a function's memory, for each environment restored from a snapshot"),
     "function time": UnitPrice(0.0000133334, "GB of a function's memory, a second (arm64)"),
     "function call": UnitPrice(0.0000002, "call of a function"),
     "transition": UnitPrice(0.000025, "state that an execution enters, and each retry"),
@@ -41,6 +42,13 @@ UNITS: Final[Mapping[str, UnitPrice]] = {
     "S3 put": UnitPrice(0.000005, "put, copy or list of objects"),
     "S3 get": UnitPrice(0.0000004, "any other request for an object; deletes are free"),
     "post": UnitPrice(0.000001, "frame to one connection, each 32 KB begun"),
+    "message": UnitPrice(0.000001, "message from a client over the websocket, each 32 KB begun"),
+    "connection": UnitPrice(0.00000025, "minute of a connection"),
+    "request": UnitPrice(0.000001, "request to the HTTP API, each 512 KB begun"),
+    "log": UnitPrice(0.50, "GB written to logs"),
+    "metric": UnitPrice(
+        0.30, "metric of our own with its dimensions, a month; by the hour in which it is counted"
+    ),
     "image": UnitPrice(0.10, "GB in ECR, a month"),
     "secret call": UnitPrice(0.000005, "request to the service of secrets"),
     "task processor": UnitPrice(0.03238, "vCPU of a task, an hour (arm64)"),
