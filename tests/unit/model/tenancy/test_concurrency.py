@@ -1,5 +1,8 @@
 """How many turns an account lets a stage run at once, and what its gateways must let in for them."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,8 @@ from stepline.model.tenancy.concurrency import (
     plan_http_throttle,
     plan_socket_throttle,
 )
+
+PAGE = (Path(__file__).parents[4] / "docs/how-to/deploy.md").read_text()
 
 executions = st.integers(min_value=1, max_value=50_000)
 
@@ -88,3 +93,20 @@ def test_no_gateway_lets_in_more_than_an_account_has(turns):
 
 def test_clients_ping_as_often_as_the_throttle_counts():
     assert (Pace().ping_every_s, Pace().idle_ping_every_s) == (PING_S, IDLE_PING_S)
+
+
+def test_the_table_of_the_page_is_what_is_deployed():
+    table = PAGE.partition("| executions at once |")[2].partition("\n\n")[0].replace(",", "")
+    rows = re.findall(r"^\| (\d+) \| (\d+) \| (.+) \|$", table, re.MULTILINE)
+    assert len(rows) == 7
+    for concurrency, turns, reserved in rows:
+        division = divide(int(concurrency))
+        assert division.open_turns == int(turns)
+        assert division.reserved == {name: int(most) for name, most in re.findall(r"`(\w+)` (\d+)", reserved)}
+
+
+def test_the_arithmetic_of_the_page_is_that_of_the_throttles():
+    for name, plan in (("websocket", plan_socket_throttle), ("HTTP", plan_http_throttle)):
+        (sums,) = re.findall(rf"^\| \*\*{name} API\*\* \|.*$", PAGE, re.MULTILINE)
+        told = [int(most) for most in re.findall(r"\*\*(\d+)\*\*", sums.replace(",", ""))]
+        assert told == [plan(turns).requests_per_s for turns in (6, 96, 700)]
