@@ -66,6 +66,7 @@ def _code(stage: Stage, compiler: Path | None) -> Code:
             ROOT,
             version=stage.python,
             compiler=compiler,
+            tracing=ROOT / "layers/tracing" if stage.is_traced else None,
             bundle=packages.lock,
             shared=packages.shared,
             requirements=tuple(file.relative_to(ROOT).as_posix() for file in files),

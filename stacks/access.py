@@ -34,6 +34,8 @@ TARGETS: Final[Mapping[str, str]] = {
     "endings": "the same, to close them",
     "model key": "the secret that `model_secret_arn` names",
     "search key": "the secret that `search_secret_arn` names",
+    "traces' headers": "the secret that `tracing_secret_arn` names",
+    "traces": "everything, where `tracing` is on and no server is named",
     "Redis's URL": "the secret that `redis_secret_arn` names",
     "models": "Anthropic's models in the regions of an inference profile, and those profiles",
     "memory": "indexes of the vector bucket that `memory=s3_vectors` makes",
@@ -51,6 +53,7 @@ TARGETS: Final[Mapping[str, str]] = {
 
 UNSCOPED: Final[Mapping[str, str]] = {
     "ecs:ListTasks": "knows no resource for tasks; a condition names the cluster",
+    "xray:PutTraceSegments": "knows no resource; it adds spans, and reads none",
     "ecr:GetAuthorizationToken": "knows no resource; what may be pulled is said beside it",
 }
 """The actions on `*`, for which AWS offers no narrower resource, each with its other limit."""
@@ -121,6 +124,12 @@ _ASKS: Final = (
     _right("bedrock", "InvokeModel InvokeModelWithResponseStream", "models"),
 )
 """For roles that ask the model."""
+
+_TRACES: Final = (
+    _right("secretsmanager", "GetSecretValue", "traces' headers"),
+    _right("xray", "PutTraceSegments", "traces"),
+)
+"""For roles whose functions send spans."""
 
 _EMBEDS: Final = _right("bedrock", "InvokeModel", "embedding model")
 _REMEMBERS: Final = (_right("s3vectors", "CreateIndex PutVectors", "memory"), _EMBEDS)
@@ -248,6 +257,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
         *_ASKS,
+        *_TRACES,
     ),
     "act": (
         # A turn that waits for a person is taken off the listing of open ones.
@@ -265,6 +275,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
         *_ASKS,  # a tool of the bundle may ask the model
+        *_TRACES,
         _right("secretsmanager", "GetSecretValue", "search key"),
         *_RECALLS,
         *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
@@ -320,6 +331,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
         *_ASKS,  # the hook of the bundle behind the close may ask the model
+        *_TRACES,
         *_REMEMBERS,
     ),
     "sweeper": (
@@ -343,6 +355,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
         _TELLS,
         *_REMEMBERS,
+        *_TRACES,
         _right("ecs", "DescribeTasks StopTask", "tasks", only=TASKS),
         _right("ecs", "ListTasks", "cluster", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
@@ -380,6 +393,8 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
 }
 """Every principal but the task itself, whose two roles are made by its own stack."""
 
+TRACING: Final = frozenset(name for name, rights in ACCESS.items() if set(_TRACES) <= set(rights))
+"""The principals whose functions send spans."""
 TELLING: Final = frozenset(name for name, rights in ACCESS.items() if _TELLS in rights)
 """The principals that get the URL of Redis."""
 INGRESS: Final = ("authorizer", "socket", "api", "search")
@@ -399,6 +414,8 @@ class Resources:
     model_secret_arn: str = ""
     search_secret_arn: str = ""
     redis_secret_arn: str = ""
+    traces_secret_arn: str = ""
+    traces: str = ""
     model_arns: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     eraser_arn: str = ""
@@ -448,6 +465,8 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "endings": resources.endings_arn,
                 "model key": resources.model_secret_arn,
                 "search key": resources.search_secret_arn,
+                "traces' headers": resources.traces_secret_arn,
+                "traces": resources.traces,
                 "Redis's URL": resources.redis_secret_arn,
                 "handovers": resources.handovers_arn,
                 "memory": resources.memory_arn and f"{resources.memory_arn}/index/*",

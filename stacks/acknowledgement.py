@@ -258,7 +258,12 @@ ACKNOWLEDGED: Final = (
     Acknowledgement(
         finding="IAM5[Resource::*]",
         places=_policies(_SOCKET, _EVENTS, _ERASER, _SWEEPER),
-        reason="`ecs:ListTasks` knows no resource for tasks; its condition names the cluster.",
+        reason="`ecs:ListTasks` knows no resource for tasks, and its condition names the cluster; for `xray:PutTraceSegments` see below.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::*]",
+        places=_policies(_ACT, _CLOSE, _DECIDE),
+        reason="`xray:PutTraceSegments` knows no resource; it adds spans, and reads none. A stage without traces does not have it.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::*]",

@@ -44,12 +44,13 @@ class Package(NamedTuple):
     """The code of one stack's functions; stacks share neither assets nor layers.
 
     `acting` are the layers that few functions have, by name: what searches the memory index needs, and what asks MCP servers.
-    `bundle` are those of functions that load the bundle. Both are there if the stack has such functions.
+    `traced` are those of functions that send traces, in the place of `layers`, if the stage has traces. `bundle` are those of functions that load the bundle. Both are there if the stack has such functions.
     """
 
     runtime: lambda_.Runtime
     handlers: lambda_.AssetCode
     layers: list[lambda_.LayerVersion]
+    traced: list[lambda_.LayerVersion]
     acting: Mapping[str, lambda_.LayerVersion]
     bundle: list[lambda_.LayerVersion]
 
@@ -67,6 +68,7 @@ class Code:
     folder: Path
     layers: tuple[Path, ...] = ()
     acting: tuple[Path, ...] = ()
+    traced: Path | None = None
     bundle: Path | None = None
     shared: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
@@ -82,19 +84,21 @@ class Code:
         compiler: Path | None = None,
         deps: Path | None = None,
         acting: tuple[Path, ...] = (),
+        tracing: Path | None = None,
         bundle: Path | None = None,
         shared: tuple[str, ...] = (),
         requirements: tuple[str, ...] = (),
     ) -> Code:
         """Return the handlers, one layer with the library, and those with dependencies, built if stale.
 
-        `compiler` is an interpreter of this `version`; without one there is no bytecode. `bundle` is a folder with the lock
-        of the files `requirements` of a bundle.
+        `compiler` is an interpreter of this `version`; without one there is no bytecode. `tracing` is the folder with
+        the lock of what sends traces, for a stage that has some, `bundle` one with the lock of the files `requirements` of a bundle.
         """
         runtime: lambda_.Runtime = getattr(lambda_.Runtime, f"PYTHON_{version.replace('.', '_')}")
         deps = deps or build_deps(root / "layers/deps", version)
         acting = acting or tuple(build_deps(root / "layers" / name, version) for name in ACTING)
         bundle = build_deps(bundle, version) if bundle else None
+        tracing = build_deps(tracing, version) if tracing else None
         handlers, library = root, root / "layers/runtime"
         if compiler is not None:
             built = root / ".stepline/functions"
@@ -104,7 +108,7 @@ class Code:
             compile_folder(compiler, version, handlers, mounted_at=HANDLERS_AT, content=content)
             content = copy_sources((root / "layers/runtime/python/stepline",), packages, without=_LOCAL_ONLY)
             compile_folder(compiler, version, packages, mounted_at=LAYER_AT, content=content)
-            for folder in filter(None, (deps, *acting, bundle)):
+            for folder in filter(None, (deps, *acting, tracing, bundle)):
                 content = (folder / _DEPS_STAMP).read_text()
                 compile_folder(compiler, version, folder / "python", mounted_at=LAYER_AT, content=content)
         return cls(
@@ -112,6 +116,7 @@ class Code:
             folder=handlers,
             layers=(library, deps),
             acting=acting,
+            traced=_join(library, tracing, root / ".stepline/functions/traced") if tracing else None,
             bundle=bundle,
             shared=shared,
             requirements=requirements,
@@ -120,7 +125,10 @@ class Code:
 
     def bundle_bytes(self) -> tuple[int, int]:
         """Return the bytes, unzipped, of the packages of the bundle, and of all else that the largest function has."""
-        layers = [_bytes_of(folder / "python") for folder in (*self.layers, *self.acting)]
+        layers = [
+            _bytes_of(folder / "python")
+            for folder in (*self.layers, *self.acting, *filter(None, [self.traced]))
+        ]
         handlers = [_bytes_of(self.folder / name) for name in self.packages]
         return _bytes_of(self.bundle / "python") if self.bundle else 0, sum([*layers, *handlers])
 
@@ -153,9 +161,14 @@ class Code:
         return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, folder=folder, packages=tuple(packages))
 
     def add_to(
-        self, scope: Construct, *, acting: tuple[str, ...] = (), loads_bundle: bool = False
+        self,
+        scope: Construct,
+        *,
+        acting: tuple[str, ...] = (),
+        loads_bundle: bool = False,
+        traced: bool = False,
     ) -> Package:
-        """Add code and layers to a stack: those named by `acting`, and those of the bundle if its functions load it.
+        """Add code and layers to a stack: those named by `acting`, those of the bundle if its functions load it, and of traces.
 
         The local stage's code is not included.
         """
@@ -170,10 +183,12 @@ class Code:
         if loads_bundle and self.bundle:
             bundle.append(self._layer(scope, self.bundle))
         layers = [self._layer(scope, folder) for folder in self.layers]
+        own = self._layer(scope, self.traced) if traced and self.traced else None
         return Package(
             runtime=self.runtime,
             handlers=handlers,
             layers=layers,
+            traced=[own, *layers[1:]] if own else layers,
             acting=few,
             bundle=bundle,
         )
@@ -204,6 +219,20 @@ def render_bootstrap(python: str, digest: str) -> str:
     # with one per thread not.
     variables = "PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2"
     return f'#!/bin/sh\n# library {digest}\n{variables} exec "{python}" -m awslambdaric "$_HANDLER"\n'
+
+
+def _join(library: Path, tracing: Path, folder: Path) -> Path:
+    """Copy the library and what sends traces into one layer's folder: Act has as many layers as Lambda takes."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(
+        library / "python",
+        folder / "python",
+        ignore=lambda at, _: _LOCAL_ONLY if Path(at).name == "stepline" else (),
+    )
+    shutil.copytree(
+        tracing / "python", folder / "python", dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*")
+    )
+    return folder
 
 
 def _bytes_of(folder: Path) -> int:

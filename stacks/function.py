@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from stacks.access import TELLING, Resources, statements
+from stacks.access import TELLING, TRACING, Resources, statements
 from stacks.code import Package
 from stacks.environment import without_redis
 from stacks.stage import Stage
@@ -128,4 +128,5 @@ def _layers(name: str, package: Package) -> list[lambda_.LayerVersion]:
     """Return the layers of a function, of which Lambda takes five. Source: docs.aws.amazon.com/lambda, "Lambda quotas"."""
     acting = [layer for of, layer in package.acting.items() if of in ACTING.get(name, ())]
     bundle = package.bundle if name in LOADING else []
-    return list(dict.fromkeys([*package.layers, *acting, *bundle]))
+    base = package.traced if name in TRACING else package.layers
+    return list(dict.fromkeys([*base, *acting, *bundle]))

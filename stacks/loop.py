@@ -100,7 +100,7 @@ class LoopStack(cdk.Stack):
     def _make_functions(
         self, stage: Stage, code: Code, environment: Mapping[str, str], resources: Resources
     ) -> dict[str, Function]:
-        package = code.add_to(self, acting=ACTING["act"], loads_bundle=True)
+        package = code.add_to(self, acting=ACTING["act"], loads_bundle=True, traced=stage.is_traced)
         return {
             name: Function(
                 self,
@@ -125,6 +125,8 @@ class LoopStack(cdk.Stack):
             model_secret_arn=stage.model_secret_arn,
             search_secret_arn=stage.search_secret_arn,
             redis_secret_arn=stage.redis_secret_arn,
+            traces_secret_arn=stage.tracing_secret_arn if stage.is_traced else "",
+            traces="*" if stage.is_traced and not stage.tracing_endpoint else "",
             model_arns=bedrock_arns(self) if stage.model_provider == "bedrock" else (),
             handovers_arn=stage.handovers_arn(self),
             memory_arn=state.memory_arn,

@@ -27,7 +27,7 @@ from stepline.model.tenancy.concurrency import (
 from stepline.model.tenancy.limits import Limits
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
-from stepline.settings import TABLE, AvScan, BundleChoice, SearchProvider
+from stepline.settings import TABLE, AvScan, BundleChoice, SearchProvider, Tracing
 
 LOCAL = "local"
 LOCAL_TURNS = 10
@@ -42,6 +42,8 @@ _SIGN_IN = re.compile(r"https://.+|http://localhost(:\d+)?")
 _DOMAIN = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}")
 _CERTIFICATE = re.compile(r"arn:aws[a-z-]*:acm:us-east-1:\d{12}:certificate/[0-9a-f-]+", re.ASCII)
 """CloudFront takes certificates of that region alone, wherever the stage is."""
+_SERVER = re.compile(r"https?://[^\s/@]+[^\s@]*")
+"""Of traces; its credentials are in a secret, never in the address."""
 _PREFIX = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CALLER = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|(role|user)/[\w+=,.@/-]{1,512})", re.ASCII)
 """The principals that may assume a role: an account, or a role or user of one; never everyone."""
@@ -57,6 +59,7 @@ _WORDS: Mapping[str, Collection[str]] = {
     "memory": ("embedded", "s3_vectors"),
     "av": get_args(AvScan),
     "search_provider": get_args(SearchProvider),
+    "tracing": get_args(Tracing),
     "python": MAGIC,
     "shift": ("all", "canary", "linear"),
 }
@@ -120,6 +123,9 @@ class Stage:
     search_provider: str = "collection"
     search_url: str = ""
     search_secret_arn: str = ""
+    tracing: str = "off"
+    tracing_endpoint: str = ""
+    tracing_secret_arn: str = ""
     memory: str = "embedded"
     av: str = "none"
     clamav_host: str = ""
@@ -209,8 +215,26 @@ class Stage:
             raise ValueError("clamav_host: av clamd needs the host of its daemon")
         if self.search_secret_arn and not self.search_secret_arn.startswith("arn:"):
             raise ValueError("search_secret_arn: not the ARN of a secret; the key itself belongs into one")
+        self._check_traces()
         if self.redis_secret_arn and not self.redis_secret_arn.startswith("arn:"):
             raise ValueError("redis_secret_arn: not the ARN of a secret; the URL itself belongs into one")
+
+    def _check_traces(self) -> None:
+        """Refuse traces that could not be sent."""
+        if self.is_local and self.is_traced and not self.tracing_endpoint:
+            raise ValueError(
+                "tracing_endpoint: the emulator takes no traces; name a server of OTLP by OTEL_EXPORTER_OTLP_ENDPOINT"
+            )
+        if self.tracing_endpoint and not _SERVER.fullmatch(self.tracing_endpoint):
+            raise ValueError(
+                "tracing_endpoint: not an address of http or https; credentials are headers, in tracing_secret_arn"
+            )
+        if self.tracing_secret_arn and not self.tracing_secret_arn.startswith("arn:"):
+            raise ValueError("tracing_secret_arn: not the ARN of a secret; the headers belong into one")
+        if self.tracing_secret_arn and not self.tracing_endpoint:
+            raise ValueError(
+                "tracing_secret_arn: its headers are for tracing_endpoint; X-Ray takes a signature"
+            )
 
     def _check_network(self) -> None:
         """Refuse a network of tasks that AWS would refuse mid-deployment."""
@@ -322,6 +346,11 @@ class Stage:
     def origins(self, page_origin: str) -> tuple[str, ...]:
         """Return the origins that browsers may ask from: the chat page's, if there is one, and the allowed ones."""
         return (*filter(None, [page_origin]), *self.allowed_origins)
+
+    @property
+    def is_traced(self) -> bool:
+        """True if turns leave traces."""
+        return self.tracing != "off"
 
     @property
     def executes(self) -> bool:

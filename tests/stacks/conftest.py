@@ -93,6 +93,7 @@ def prod(tmp_path_factory):
         allowed_origins=("https://chat.example",),
         model_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:model-AbCdEf",
         redis_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:redis-AbCdEf",
+        tracing="on",
         search_provider="brave",
         search_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:search-AbCdEf",
         event_source_principals=(BILLING,),
@@ -119,7 +120,14 @@ def local(tmp_path_factory):
 @pytest.fixture(scope="session")
 def bedrock(tmp_path_factory):
     return synthesise(
-        tmp_path_factory, name="rocks", model_provider="bedrock", memory="s3_vectors", av="guardduty"
+        tmp_path_factory,
+        name="rocks",
+        model_provider="bedrock",
+        memory="s3_vectors",
+        av="guardduty",
+        tracing="text",
+        tracing_endpoint="https://otlp.example",
+        tracing_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:traces-AbCdEf",
     )
 
 

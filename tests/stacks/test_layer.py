@@ -25,6 +25,9 @@ MEMORY_BYTES = 90 * MEBIBYTE
 MCP_BYTES = 6 * MEBIBYTE
 """What the layer of MCP servers adds to that one."""
 
+TRACING_BYTES = 10 * MEBIBYTE
+"""What traces add to the functions that send some."""
+
 
 @pytest.fixture(scope="module")
 def deps():
@@ -72,6 +75,21 @@ def test_the_layer_of_servers_is_small_and_has_what_a_question_loads(deps):
     assert "mcp" in there
     loaded = {name for name in done.stdout.split() if not name.startswith("_")}
     assert loaded - there - {"stepline"} == set()
+
+
+def test_the_layer_of_traces_is_small_and_has_what_a_span_loads(deps):
+    layer = build_deps(LAYERS / "tracing", PYTHON_VERSION) / "python"
+    assert total_bytes(layer) < TRACING_BYTES < LIMIT_BYTES - BUDGET_BYTES - MEMORY_BYTES - MCP_BYTES
+    script = (
+        "import sys; before = set(sys.modules)\n"
+        "import opentelemetry.sdk.trace, opentelemetry.exporter.otlp.proto.common.trace_encoder\n"
+        "found = {name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)\n"
+        "print(*found)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    there = {path.name.partition(".")[0] for folder in (deps, layer) for path in folder.iterdir()}
+    assert {name for name in done.stdout.split() if not name.startswith("_")} - there == set()
+    assert (layer / "opentelemetry/sdk").is_dir()
 
 
 @pytest.mark.parametrize("layer", ["deps", "memory"])

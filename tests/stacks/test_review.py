@@ -18,6 +18,7 @@ STAGES = {
     ),
     "users of its own, Bedrock, memory in S3 Vectors, a built image": Stage(
         name="dev",
+        tracing="on",
         model_provider="bedrock",
         memory="s3_vectors",
         allowed_origins=("https://chat.example",),

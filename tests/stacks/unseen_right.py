@@ -5,11 +5,13 @@ BY_ANOTHER_PROOF = (
     "search key",
     "models",
     "Redis's URL",
+    "traces' headers",
+    "traces",
     "task roles",
     "memory",
     "embedding model",
 )
-"""Only a client of a provider or a search engine uses these, or that of a Redis or of S3 Vectors, or ECS asks for them; tests/stacks/test_access.py says who has them."""
+"""Only a client of a provider or a search engine uses these, a sender of traces, that of a Redis or of S3 Vectors, or ECS asks for them; tests/stacks/test_access.py says who has them."""
 SETTLED = {
     *{
         ("dynamodb:GetItem", "CHARGE#*"),

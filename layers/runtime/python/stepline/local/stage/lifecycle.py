@@ -42,7 +42,7 @@ RESTART: Final = timedelta(minutes=1)
 """The longest start of the emulator; executions it ends, it ends while it starts."""
 
 ENDED: Final = "Step Functions Execution Status Change"
-_SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL", "STEPLINE_SEARCH_API_KEY")
+_SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL", "STEPLINE_SEARCH_API_KEY", "OTEL_EXPORTER_OTLP_HEADERS")
 _STAGE_VARIABLES: Final = {
     "STEPLINE_MODEL_ROLES": "model_roles",
     "AI_REACT_AGENT_MULTI_ACTION": "multi_action",
@@ -56,6 +56,8 @@ _STAGE_VARIABLES: Final = {
     "STEPLINE_SEARCH_CORPUS": "search_corpus",
     "STEPLINE_SEARCH_PROVIDER": "search_provider",
     "STEPLINE_SEARCH_URL": "search_url",
+    "STEPLINE_TRACING": "tracing",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "tracing_endpoint",
     "STEPLINE_STEER_POLL_MS": "steer_poll_ms",
     "STEPLINE_MCP_TIMEOUT_S": "mcp_timeout_s",
     "STEPLINE_MCP_LIST_TTL_S": "mcp_list_ttl_s",
