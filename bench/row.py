@@ -59,6 +59,7 @@ LISTED = (
     "calls_per_round_cold",
     "wru_per_round",
     "parked_calls_per_day",
+    "sweep_s_1000_turns",
     "wru_per_stream_minute",
     "turn_usd_1000",
     "steer_ms_log",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import cache, wraps
+from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -84,9 +85,17 @@ def drop() -> None:
 
 
 class PowertoolsMeter:
-    """Counts into the invocation's embedded metrics."""
+    """Counts into the invocation's embedded metrics. Thread-safe, which these are not."""
+
+    def __init__(self) -> None:
+        """Begin; what is counted is in `metrics`."""
+        self._lock = Lock()
 
     def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
+        with self._lock:
+            self._count(name, value, reason)
+
+    def _count(self, name: str, value: float, reason: str) -> None:
         unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), MetricUnit.Count)
         metrics.add_metric(name=name, unit=unit, value=value)
         if reason:  # one more metric, with a dimension that the others of this invocation do not have

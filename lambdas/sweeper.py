@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from lambdas._runtime import Event, edge, logger, wired
+from stepline.adapters.parallel import at_once
 from stepline.bootstrap.app import App
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep, sweep_lane
@@ -22,12 +23,12 @@ def handler(event: Event) -> Event:
         case "Step Functions Execution Status Change":
             step = json.loads(event["detail"]["input"])
             lane = make_lane(step["tenant"], step["project"], step["conversation"])
-            counts = {sweep_lane(app().ports, lane): 1}
+            counts = {sweep_lane(app().ports, lane, ended=event["detail"].get("name", "")): 1}
             app().ports.ledger.works_for(lane, step["turn"])
         case "ECS Task State Change":
             counts = {"waits_ended": int(end_wait(app().ports, _read_task(event["detail"])))}
         case _:
-            counts = sweep(app().ports) | sweep_tasks(app().ports)
+            counts = sweep(app().ports, each=at_once) | sweep_tasks(app().ports)
     logger.info("swept", extra=dict(counts))
     return dict(counts)
 

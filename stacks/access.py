@@ -352,6 +352,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_objects(reads="att out git seg", writes="out git", finds="git"),
         _STARTS,
         _right("states", "DescribeExecution StopExecution", "executions"),
+        _right("states", "ListExecutions", "machine"),
         _POSTS,
         _TELLS,
         *_REMEMBERS,

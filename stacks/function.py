@@ -45,7 +45,7 @@ SIZES: Final[Mapping[str, Size]] = {
     "output": Size(30, 256),
     "preflight": Size(120, 1024),
     "close": Size(STEP_TIMEOUTS_S["close"], 512),
-    "sweeper": Size(120, 512),
+    "sweeper": Size(300, 512),
     "eraser": Size(240, 512),
 }
 """Memory is chosen by cost times time. Source: docs/reference/bench.md, `size_<function>`."""

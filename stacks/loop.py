@@ -27,7 +27,7 @@ from stacks.shift import add_shift
 from stacks.stage import Stage
 from stacks.state import StateStack
 from stacks.watch import Watched
-from stepline.loop.graph import TASKS
+from stepline.loop.graph import SWEEP_EVERY_S, TASKS
 from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.program.running_log import LOG
 
@@ -235,7 +235,7 @@ class LoopStack(cdk.Stack):
         events.Rule(
             self,
             "SweepClock",
-            schedule=events.Schedule.rate(cdk.Duration.minutes(5)),
+            schedule=events.Schedule.rate(cdk.Duration.minutes(SWEEP_EVERY_S // 60)),
             targets=[target],
         )
 

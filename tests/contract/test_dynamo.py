@@ -37,6 +37,7 @@ USED = {
     "stepfunctions": [
         "StartExecution",
         "DescribeExecution",
+        "ListExecutions",
         "StopExecution",
         "SendTaskFailure",
         "SendTaskHeartbeat",

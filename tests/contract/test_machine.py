@@ -63,6 +63,14 @@ def test_names_are_independent(machine, name):
     assert machine.status(f"{name}0") == "running"
 
 
+def test_what_runs_is_listed_without_what_has_ended(machine, name):
+    for at in range(3):
+        machine.start(f"{name}{at}", STEP)
+    machine.stop(f"{name}1")
+    found = machine.running()
+    assert {at for at in range(3) if f"{name}{at}" in found} == {0, 2}
+
+
 def test_stopping_what_does_not_run_does_nothing(machine, name):
     machine.stop(name)
     assert machine.status(name) == "absent"
@@ -122,6 +130,14 @@ def test_a_machine_waits_as_the_step_says_and_decides_again(aws, name, monkeypat
 def test_every_final_status_is_an_end(aws, name, faults, status):
     faults.answer(aws.machine.client, "DescribeExecution", 200, {"status": status})
     assert aws.machine.status(name) == "ended"
+
+
+def test_the_list_of_what_runs_has_every_page(aws, name, monkeypatch):
+    monkeypatch.setattr("stepline.adapters.aws.machine.LISTED_MOST", 2)
+    names = {f"{name}{at}" for at in range(5)}
+    for one in names:
+        aws.machine.start(one, STEP)
+    assert names <= aws.machine.running()
 
 
 def test_an_execution_that_waits_for_its_redrive_is_not_over(aws, name, faults):

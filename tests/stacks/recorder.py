@@ -71,6 +71,7 @@ TARGETS = {
     "states:SendTaskFailure": "machine",
     "states:DescribeExecution": "executions",
     "states:StopExecution": "executions",
+    "states:ListExecutions": "machine",
     "secretsmanager:CreateSecret": "handovers",
     "secretsmanager:DeleteSecret": "handovers",
     "ecs:RunTask": "task definition",

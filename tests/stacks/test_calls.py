@@ -472,13 +472,15 @@ def take_files(conversation):
 
 
 def lose_a_turn(conversation):
-    """Its execution ends, the next ones run for too long, and the sweeper gives it up."""
+    """Its execution ends, and the next one; those after them run for too long, and the sweeper gives it up."""
     conversation.say(action="resume")
     conversation.say(action="ping")
     machine = conversation.ports.machine
     with conversation.calls.by(""):
         machine.stop(execution_name(LANE, conversation.state.epoch))
     conversation.say("hello?", loses="answer")
+    with conversation.calls.by(""):
+        machine.stop(execution_name(LANE, conversation.state.epoch))
     while conversation.state.status == "open":
         conversation.clock.pause(3600)
         with conversation.acting("sweeper", loses="answer"):

@@ -8,6 +8,7 @@ from stacks.definition import render_definition
 from stacks.function import SIZES
 from stacks.loop import ENDED_BADLY
 from stepline.loop import graph
+from stepline.loop.sweep import SWEEP_S
 
 
 def definition(synthesis):
@@ -111,6 +112,10 @@ def test_a_task_of_ours_that_stops_wakes_the_sweeper(prod, dev):
     assert (detail["lastStatus"], detail["group"]) == (["STOPPED"], ["family:stepline-prod-exec"])
     assert [prod.roles.text("loop", arn) for arn in detail["clusterArn"]] == ["<Cluster>"]
     assert "aws.ecs" not in str(list(rules(dev)))
+
+
+def test_a_sweep_ends_within_its_function_and_before_the_next_one():
+    assert SWEEP_S + 60 <= SIZES["sweeper"].timeout_s <= graph.SWEEP_EVERY_S
 
 
 @pytest.mark.parametrize("name", ["Sweeper", "Eraser"])

@@ -68,7 +68,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
             *("feedback", "conversation_feedback", "held_slots", "taken_slots"),
         }
     ),
-    "Machine": frozenset({"status"}),
+    "Machine": frozenset({"status", "running"}),
     "McpServers": frozenset({"list_tools", "poll_task"}),
     "MemoryIndex": frozenset({"reads_logs", "search"}),
     "Meter": frozenset({"count"}),  # nothing depends on what is counted

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from stepline.adapters.parallel import THREADS, ParallelPosts
+from stepline.adapters.parallel import THREADS, ParallelPosts, at_once
 from stepline.errors import SteplineError
 
 WAIT_S = 20
@@ -73,3 +73,26 @@ def test_a_failure_is_raised_when_nobody_posts_any_more() -> None:
     with pytest.raises(SteplineError):
         ParallelPosts()(post, dict.fromkeys(["a", *names], (b"1",)))
     assert sorted(ended) == sorted(names)
+
+
+def test_things_are_done_at_the_same_time_and_their_results_are_in_order() -> None:
+    together = threading.Barrier(THREADS)
+
+    def double(number: int) -> int:
+        together.wait(WAIT_S)
+        return 2 * number
+
+    assert at_once(double, range(THREADS * 2)) == [2 * number for number in range(THREADS * 2)]
+
+
+def test_an_error_with_one_thing_is_raised_after_all_were_tried() -> None:
+    tried = []
+
+    def fail(number: int) -> None:
+        tried.append(number)
+        if number == 0:
+            raise SteplineError("one of them")
+
+    with pytest.raises(SteplineError):
+        at_once(fail, range(THREADS * 2))
+    assert sorted(tried) == list(range(THREADS * 2))

@@ -154,7 +154,7 @@ def test_what_a_close_left_undone_is_done_by_the_sweep_that_meets_its_mark(behin
     last = conversation.now()
     with pytest.raises(DependencyError):
         close(replace(conversation.ports, log=NoListing(conversation.log)), last)
-    die(conversation)
+    conversation.machine.end(execution_name(LANE, last.epoch))
     for number in range(behind):
         conversation.send("by the way", id=f"e{number}", kind="alert")
     inbox = conversation.listen()
@@ -211,6 +211,30 @@ def test_a_message_that_meets_a_dead_lane_revives_it() -> None:
     assert [len(conversation.entries(kind)) for kind in (Inbound, TakenOver)] == [2, 1]
     conversation.run()
     assert conversation.state.status == "idle"
+
+
+def test_a_message_is_taken_where_nobody_can_ask_after_the_turn() -> None:
+    conversation = opened()
+    conversation.ports = replace(
+        conversation.ports, machine=SickMachine(conversation.machine, execution_name(LANE, 1))
+    )
+    conversation.send("and this?", id="second")
+    assert [entry.message_id for entry in conversation.entries(Inbound)] == ["m1", "second"]
+
+
+def test_an_execution_whose_end_is_known_is_not_asked_after() -> None:
+    conversation = opened()
+    die(conversation)
+    sick = SickMachine(conversation.machine, execution_name(LANE, 1))
+    swept = sweep_lane(replace(conversation.ports, machine=sick), LANE, ended=execution_name(LANE, 1))
+    assert swept == "taken_over"
+
+
+def test_the_late_word_of_an_earlier_execution_does_not_end_the_one_that_runs() -> None:
+    conversation = opened()
+    die(conversation)
+    assert sweep_lane(conversation.ports, LANE) == "taken_over"
+    assert sweep_lane(conversation.ports, LANE, ended=execution_name(LANE, 1)) == "alive"
 
 
 def test_one_lane_that_cannot_be_swept_does_not_keep_the_others_from_it() -> None:

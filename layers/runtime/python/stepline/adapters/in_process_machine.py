@@ -42,6 +42,10 @@ class InProcessMachine:
     def status(self, name: str) -> ExecutionStatus:
         return "running" if name in self._running else "ended"
 
+    def running(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._running)
+
     def stop(self, name: str) -> None:
         self.end(name)
 

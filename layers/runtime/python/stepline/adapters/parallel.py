@@ -1,17 +1,30 @@
-"""Post to several connections at once: a post takes the gateway 10 to 30 ms, and hardly any CPU."""
+"""Several things at once that wait for the network: posts to connections, which take 10 to 30 ms each, and lanes of a sweep."""
 
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from concurrent.futures import ThreadPoolExecutor
 
     from stepline.delivery.posting import Left, PostOne, Waiting
 
 THREADS: Final = 8
 """Fewer than the connections that an AWS client keeps open."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def at_once(do: Callable[[T], R], things: Iterable[T]) -> list[R]:
+    """Do something with each, a few at a time; return the results in order. The first error is raised after all were tried."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - the sweeper alone uses it
+
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="lane") as pool:
+        begun = [pool.submit(do, thing) for thing in things]
+    return [one.result() for one in begun]
 
 
 class ParallelPosts:

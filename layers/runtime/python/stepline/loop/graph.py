@@ -32,6 +32,8 @@ FAILED: Final = "CloseFailed"
 TASK_MARGIN_S: Final = 30
 EXECUTION_TIMEOUT_S: Final = 3600
 ACT_TIMEOUT_S: Final = 870
+SWEEP_EVERY_S: Final = 300
+"""Time between two sweeps by the clock (`sweep`)."""
 
 TRANSPORT: Final = "Transport"
 """Stands for the errors by which a request was refused or lost before the handler ran: safe to send again for longer."""

@@ -10,46 +10,102 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 from stepline.delivery.effect import publish, redo, standing_step
-from stepline.errors import SteplineError
+from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import taken_over
 from stepline.loop.close import close_turn, follow_closing
+from stepline.loop.graph import SWEEP_EVERY_S
+from stepline.loop.paced_machine import DESCRIBES, PacedMachine
 from stepline.loop.tracing.turn_span import trace_take_over
-from stepline.metrics import TURNS_TAKEN_OVER
+from stepline.metrics import LANES_LEFT, TURNS_TAKEN_OVER
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, TakenOver
 from stepline.model.ids import Lane, execution_name, utc
+from stepline.ports.log import OpenLane
 
 logger = logging.getLogger(__name__)
 
 Swept = Literal["idle", "parked", "alive", "started", "taken_over", "closed"]
 
+Each: TypeAlias = Callable[[Callable[[OpenLane], str], Sequence[OpenLane]], Iterable[str]]
+"""Does something with each mark, one after the other or several at once."""
 
-def sweep(ports: Ports) -> dict[str, int]:
-    """Check every lane that has been marked open for a while; return the number of lanes by result.
+SWEEP_S: Final = 240.0
+"""How long a sweep begins with lanes: well within the time of its function, and over before the next one."""
 
-    A lane that cannot be swept now is counted as `failed`: it must not keep the ones behind it from their
-    turn.
+
+def in_turn(do: Callable[[OpenLane], str], marks: Sequence[OpenLane]) -> Iterable[str]:
+    """Do it with one mark after the other."""
+    return map(do, marks)
+
+
+def sweep(ports: Ports, *, each: Each = in_turn) -> dict[str, int]:
+    """Check every lane that has been marked open for a while, `each` in its turn or several at once, for `SWEEP_S` at most.
+
+    Return the number of lanes by result. A lane that cannot be swept now is counted as `failed`: it must not keep the ones
+    behind it from their turn. `left` are those for which no time was left.
     """
-    before = utc(ports.clock.now() - timedelta(seconds=ports.policy.absent_after_s))
-    return dict(Counter(_try_lane(ports, lane.lane) for lane in ports.log.open_lanes(before=before)))
+    until_s = ports.clock.monotonic_s() + SWEEP_S
+    now = ports.clock.now()
+    paced = PacedMachine(ports.machine, ports.clock)
+    marks = ports.log.open_lanes(before=utc(now - timedelta(seconds=ports.policy.absent_after_s)))
+    young = utc(now - timedelta(seconds=ports.policy.turn_deadline_s))
+    suspects = [mark for mark in marks if not _is_alive(mark, paced.listed, young)]
+
+    def check(mark: OpenLane) -> str:
+        if ports.clock.monotonic_s() >= until_s:
+            return "left"
+        return _try_lane(replace(ports, machine=paced), mark.lane)
+
+    swept = Counter(each(check, _turned(suspects, now)))
+    swept["alive"] += len(marks) - len(suspects)
+    for reason in ("left", "failed"):
+        if count := swept[reason]:
+            logger.warning("lanes left over", extra={"lanes": count, "reason": reason})
+            ports.meter.count(LANES_LEFT, count)
+    return dict(+swept)
+
+
+def _is_alive(mark: OpenLane, running: frozenset[str], young: str) -> bool:
+    """Return True if the execution that the mark names runs, and within its time: no read of the log is needed for that.
+
+    After a take-over it names none that runs, and the log is asked.
+    """
+    return mark.since > young and execution_name(mark.lane, mark.n) in running
+
+
+def _turned(marks: Sequence[OpenLane], now: datetime) -> Sequence[OpenLane]:
+    """Return the marks from the place where this sweep begins: as far behind the last one's as one comes at least.
+
+    Sweeps that follow each other so reach all, however many there are of which nothing can be made.
+    """
+    if not marks:
+        return marks
+    begin = int(now.timestamp() / SWEEP_EVERY_S) * DESCRIBES.within(SWEEP_S) % len(marks)
+    return [*marks[begin:], *marks[:begin]]
 
 
 def _try_lane(ports: Ports, lane: Lane) -> Swept | Literal["failed"]:
     try:
         return sweep_lane(ports, lane)
-    except SteplineError as error:
-        logger.exception("lane not swept", extra={"conversation": lane.conversation, "code": error.reason})
+    except Exception as error:
+        code = error.reason if isinstance(error, SteplineError) else SteplineError.code
+        logger.exception("lane not swept", extra={"conversation": lane.conversation, "code": code})
         return "failed"
 
 
-def sweep_lane(ports: Ports, lane: Lane) -> Swept:
-    """Repair one lane: clear a stale mark, start, take over or close. A parked turn waits for a person."""
+def sweep_lane(ports: Ports, lane: Lane, *, ended: str = "") -> Swept:
+    """Repair one lane: clear a stale mark, start, take over or close. A parked turn waits for a person.
+
+    `ended` is an execution that is known to have ended.
+    """
     journal = Journal(ports, lane, "sweep")
     tail = journal.tail(consistent=True)
     if tail.state.deleted:
@@ -64,7 +120,7 @@ def sweep_lane(ports: Ports, lane: Lane) -> Swept:
     if awaits_person(tail.state):
         ports.log.clear_open(lane, tail.state.parked)
         return "parked"
-    verdict = judge(ports, lane, tail)
+    verdict = judge(ports, lane, tail, ended=ended)
     if verdict == "alive":
         return "alive"
     if verdict == "absent":
@@ -100,15 +156,20 @@ def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Check that the turn which `batch` found open is alive; an ingress is the first to notice a dead one."""
     if batch.state.status != "open" or awaits_person(batch.state):
         return
-    status = ports.machine.status(execution_name(lane, batch.state.epoch))
+    name = execution_name(lane, batch.state.epoch)
+    try:
+        status = ports.machine.status(name)
+    except DependencyError as error:  # such as its quota: the message is in the log, and the sweeper comes
+        logger.warning("execution not looked at", extra={"code": error.reason})
+        return
     if status == "ended":
-        sweep_lane(ports, lane)
+        sweep_lane(ports, lane, ended=name)
 
 
-def judge(ports: Ports, lane: Lane, tail: Batch) -> Literal["alive", "absent", "dead"]:
-    """Classify the execution of the open turn: alive, never started, or to be given up."""
+def judge(ports: Ports, lane: Lane, tail: Batch, *, ended: str = "") -> Literal["alive", "absent", "dead"]:
+    """Classify the execution of the open turn: alive, never started, or to be given up; `ended` names one that has ended."""
     name = execution_name(lane, tail.state.epoch)
-    status = ports.machine.status(name)
+    status = "ended" if name == ended else ports.machine.status(name)
     if status == "ended":
         return "dead"
     epoch = ports.log.get(lane, tail.state.epoch, consistent=True)

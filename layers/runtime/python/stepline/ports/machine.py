@@ -24,6 +24,10 @@ class Machine(Protocol):
         """Return the status of the execution `name`."""
         ...
 
+    def running(self) -> frozenset[str]:
+        """Return the names of all running executions; one that began or ended just now may be missing, or still be there."""
+        ...
+
     def stop(self, name: str) -> None:
         """End a running execution; do nothing for any other."""
         ...

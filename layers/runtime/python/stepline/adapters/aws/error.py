@@ -96,10 +96,12 @@ REFUSED: Final = frozenset(
         "MalformedPolicyDocumentException",
         "NoSuchBucket",
         "PreconditionNotMetException",
+        "ResourceNotFound",  # of Step Functions: no such state machine
         "ResourceNotFoundException",
         "ServiceNotFoundException",
         "StateMachineDeleting",
         "StateMachineDoesNotExist",
+        "StateMachineTypeNotSupported",
         "TooManyParts",
         "ValidationException",
     }

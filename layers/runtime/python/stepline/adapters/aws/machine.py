@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from stepline.model.step import Step
     from stepline.ports.machine import ExecutionStatus
+
+LISTED_MOST: Final = 1_000
+"""Executions in one answer: the most that the service gives."""
 
 
 class StepFunctionsMachine:
@@ -43,6 +46,12 @@ class StepFunctionsMachine:
             status = self.client.describe_execution(executionArn=self._execution_arn(name))["status"]
             return "running" if status in ("RUNNING", "PENDING_REDRIVE") else "ended"
         return "absent"
+
+    def running(self) -> frozenset[str]:
+        asked: Any = {"stateMachineArn": self._arn, "statusFilter": "RUNNING", "maxResults": LISTED_MOST}
+        with mapped():
+            pages = self.client.get_paginator("list_executions").paginate(**asked)
+            return frozenset(one["name"] for page in pages for one in page["executions"])
 
     def stop(self, name: str) -> None:
         with mapped(), tolerated(EXECUTION_ABSENT):

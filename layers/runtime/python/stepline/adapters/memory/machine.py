@@ -29,6 +29,10 @@ class MemoryMachine:
     def status(self, name: str) -> ExecutionStatus:
         return self._status.get(name, "absent")
 
+    def running(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(name for name, status in self._status.items() if status == "running")
+
     def stop(self, name: str) -> None:
         self.end(name)
 

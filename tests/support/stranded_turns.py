@@ -1,0 +1,73 @@
+"""A stage with many open turns, on a machine with the quotas of AWS."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from stepline.adapters.memory.machine import MemoryMachine
+from stepline.errors import DependencyError
+from stepline.loop.paced_machine import Quota
+from stepline.model.ids import Lane, execution_name
+from tests.support.conversation import LANE, Conversation
+
+SMALL_REGION = {"status": Quota(250, 10), "start": Quota(300, 150)}
+
+
+class QuotaMachine(MemoryMachine):
+    """A machine that refuses what is beyond its quotas, as AWS does, and counts what it was asked."""
+
+    def __init__(self, clock: Any, quotas: dict[str, Quota] | None = None) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
+        self._clock = clock
+        self._left = {name: [float(quota.burst), 0.0, quota] for name, quota in (quotas or {}).items()}
+
+    def _take(self, name: str) -> None:
+        self.asked[name] += 1
+        if name not in self._left:
+            return
+        left, at_s, quota = self._left[name]
+        now_s = self._clock.monotonic_s()
+        left = min(quota.burst, left + (now_s - at_s) * quota.per_s)
+        self._left[name] = [left - 1, now_s, quota] if left >= 1 else [left, now_s, quota]
+        if left < 1:
+            raise DependencyError("Rate exceeded")
+
+    def start(self, name: str, step: Any) -> bool:
+        self._take("start")
+        return super().start(name, step)
+
+    def status(self, name: str) -> Any:
+        self._take("status")
+        return super().status(name)
+
+    def running(self) -> frozenset[str]:
+        self.asked["running"] += 1
+        return super().running()
+
+
+def lane_of(number: int) -> Lane:
+    return Lane(tenant=LANE.tenant, project=LANE.project, conversation=f"c-{number:04}")
+
+
+def opened(
+    lanes: int, quotas: dict[str, Quota] | None = None, **policy: Any
+) -> tuple[Conversation, QuotaMachine]:
+    """Return a stage with a turn open in each of so many lanes, a minute ago."""
+    conversation = Conversation(**policy)
+    machine = QuotaMachine(conversation.clock)
+    conversation.ports = replace(conversation.ports, machine=machine)
+    for number in range(lanes):
+        conversation.send(id=f"m{number}", lane=lane_of(number))
+    conversation.clock.pause(conversation.ports.policy.absent_after_s)
+    measured = QuotaMachine(conversation.clock, quotas)
+    measured._status, measured.queue = machine._status, machine.queue
+    conversation.ports = replace(conversation.ports, machine=measured)
+    return conversation, measured
+
+
+def strand(machine: MemoryMachine, lanes: range) -> None:
+    """End the first executions of these lanes without a word."""
+    machine._status |= dict.fromkeys((execution_name(lane_of(number), 1) for number in lanes), "ended")
