@@ -10,7 +10,7 @@ from bench.meter import metered_store
 from bench.row import MeasureError
 from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
-from stepline.adapters.memory.clock import MemoryClock
+from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.relay import ThreadedRelay, ThreadedRelayStream
 
 TOKENS_A_SECOND: Final = 60
@@ -57,7 +57,9 @@ def stream_for(seconds: float) -> tuple[int, int, int]:
     subscriptions.subscribe(LANE, "c1", 2**40, "ada")
     with metered_store() as store:
         deltas = DynamoDeltas(store.table, clock)
-        relay = ThreadedRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher, clock=clock)
+        relay = ThreadedRelay(
+            deltas=deltas, subscriptions=subscriptions, publisher=publisher, clock=clock, meter=MemoryMeter()
+        )
         stream = ThreadedRelayStream(relay, LANE, 1, _queue=PacedQueue(clock, seconds)).start()
         stream.close()
         units, puts = store.meter.write_units.total(), store.meter.calls["put_item"]

@@ -70,7 +70,11 @@ def _ports(store: Store) -> Ports:
         subscriptions=subscriptions,
         deltas=deltas,
         relay=ThreadedRelay(
-            deltas=deltas, subscriptions=subscriptions, publisher=base.publisher, clock=base.clock
+            deltas=deltas,
+            subscriptions=subscriptions,
+            publisher=base.publisher,
+            clock=base.clock,
+            meter=base.meter,
         ),
     )
 

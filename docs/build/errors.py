@@ -443,6 +443,7 @@ NEVER_TOLD = {
     "format_newer": "a batch, a step or a frame is of a release after this one; the state machine tries again, a client has to be updated",
     "fenced": "another attempt owns the step; the next attempt finds its result",
     "gone": "the connection is closed; its subscription is dropped",
+    "over_limit": "the gateway refuses a post for the account's rate, or for the buffer of one connection; running text slows down, and the frame is posted again",
     "not_erased": "the table or the store took only part of a delete, again and again; the eraser comes again",
     "bad_prefix": "a prefix that could reach into a neighbour's objects is not deleted",
 }

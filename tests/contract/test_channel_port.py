@@ -12,6 +12,7 @@ from stepline.adapters.aws.publisher import GatewayPublisher
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import HEAD, Table, conversation_pk, key, socket_key, user_pk
 from stepline.adapters.memory.channel import MemoryPublisher
+from stepline.delivery.pace import is_over_limit
 from stepline.errors import DependencyError, Gone, LimitError
 from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Principal, Publisher, Subscriptions
@@ -384,11 +385,13 @@ def test_a_frame_beyond_the_gateways_limit_is_refused(posting, connection):
 def test_a_connection_that_cannot_take_more_now_is_a_failed_dependency(gateway, connection):
     gateway.open(connection)
     gateway.busy.add(connection)
-    with pytest.raises(DependencyError):
+    with pytest.raises(DependencyError) as caught:
         GatewayPublisher(gateway.endpoint).post(connection, b"{}")
+    assert is_over_limit(caught.value)
 
 
 def test_a_gateway_that_is_not_there_is_a_failed_dependency(gateway, connection):
     gateway.server.server_close()
-    with pytest.raises(DependencyError):
+    with pytest.raises(DependencyError) as caught:
         GatewayPublisher(gateway.endpoint).post(connection, b"{}")
+    assert not is_over_limit(caught.value)

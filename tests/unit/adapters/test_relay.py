@@ -7,14 +7,17 @@ import pytest
 
 from stepline.adapters import relay
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
+from stepline.adapters.memory.clock import MemoryMeter
 from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, POSTS_PER_S, ThreadedRelay
 from stepline.adapters.system import SystemClock
+from stepline.delivery.pace import POST_INTERVAL_S
 from stepline.errors import DependencyError
+from stepline.metrics import POSTS_OVER_LIMIT
 from stepline.model.ids import Lane
 from stepline.model.usage import ModelCall, Usage
 from stepline.model.wire.event import DeltaFrame, decode_frame
-from stepline.ports.channel import Feed
+from stepline.ports.channel import OVER_LIMIT, Feed
 from stepline.ports.relay import Delta
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
@@ -79,6 +82,7 @@ class Publisher(MemoryPublisher):
     def __init__(self) -> None:
         super().__init__()
         self.slow: set[str] = set()
+        self.code = "dependency"
         self.tries: list[str] = []
         self.posted = threading.Condition()
 
@@ -87,7 +91,7 @@ class Publisher(MemoryPublisher):
             self.tries.append(connection)
             self.posted.notify_all()
             if connection in self.slow:
-                raise DependencyError("cannot keep up", code="throttled")
+                raise DependencyError("cannot keep up", code=self.code)
             super().post(connection, frame)
 
     def wait(self, reached: Callable[[], Any]) -> None:
@@ -101,8 +105,13 @@ class RelayFixture:
         self.deltas = Deltas(self.clock)
         self.subscriptions = Subscriptions(self.clock)
         self.publisher = Publisher()
+        self.meter = MemoryMeter()
         self.relay = ThreadedRelay(
-            deltas=self.deltas, subscriptions=self.subscriptions, publisher=self.publisher, clock=self.clock
+            deltas=self.deltas,
+            subscriptions=self.subscriptions,
+            publisher=self.publisher,
+            clock=self.clock,
+            meter=self.meter,
         )
 
     def listen(self, connection: str) -> list[bytes]:
@@ -306,6 +315,36 @@ def test_a_connection_that_cannot_keep_up_is_left_alone_and_then_sees_the_gap(fi
     stream.close()
     assert posted(slow) == [("answer.0", len("lost not even tried "), "seen")]
     assert joined(posted(fast)) == fixture.stored() == {"answer.0": "lost not even tried seen"}
+
+
+def test_a_piece_that_the_rate_refuses_is_kept_and_comes_with_the_next_one(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    fixture.publisher.slow.add("k1")
+    fixture.publisher.code = OVER_LIMIT
+    stream = fixture.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "not lost ")
+    fixture.publisher.wait(lambda: len(fixture.publisher.tries) == 3)
+    assert inbox == []
+    assert fixture.relay.pace.interval_s > POST_INTERVAL_S
+    fixture.publisher.slow.clear()
+    stream.push("answer.0", "but late")
+    stream.close()
+    assert joined(posted(inbox)) == {"answer.0": "not lost but late"}
+    assert fixture.meter.counts[POSTS_OVER_LIMIT] >= 3
+
+
+def test_one_slow_connection_of_three_is_not_taken_for_the_rate(fixture: RelayFixture) -> None:
+    _, *inboxes = (fixture.listen(name) for name in ("slow", "k1", "k2"))
+    fixture.publisher.slow.add("slow")
+    fixture.publisher.code = OVER_LIMIT
+    stream = fixture.relay.open(LANE, CLAIM)
+    for number in range(3):
+        stream.push("answer.0", f"{number} ")
+        fixture.publisher.wait(lambda: len(inboxes[0]) == number + 1)  # noqa: B023 - called in this round alone
+    stream.close()
+    assert [joined(posted(inbox)) for inbox in inboxes] == [{"answer.0": "0 1 2 "}] * 2
+    assert fixture.publisher.tries.count("slow") == 1
+    assert fixture.relay.pace.interval_s == POST_INTERVAL_S
 
 
 def test_a_store_that_fails_for_a_moment_costs_nothing(fixture: RelayFixture) -> None:

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.parallel import ParallelPosts
+from stepline.delivery.pace import POST_INTERVAL_S, SCATTER, slower
 from stepline.delivery.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_turn
 from stepline.errors import DependencyError
-from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
+from stepline.metrics import FRAMES_POSTED, POSTS_OVER_LIMIT, SOCKETS_GONE
 from stepline.model.ids import Lane
+from stepline.ports.channel import OVER_LIMIT
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered
 
@@ -27,6 +29,7 @@ class Publisher(MemoryPublisher):
 
     def __init__(self) -> None:
         super().__init__()
+        self.code = "dependency"
         self.busy: Counter[str] = Counter()
         self.tries: Counter[str] = Counter()
 
@@ -34,7 +37,7 @@ class Publisher(MemoryPublisher):
         self.tries[connection] += 1
         if self.busy[connection]:
             self.busy[connection] -= 1
-            raise DependencyError("cannot keep up")
+            raise DependencyError("cannot keep up", code=self.code)
         super().post(connection, frame)
 
 
@@ -95,6 +98,24 @@ def test_who_stays_slow_is_left_and_holds_nobody_for_long() -> None:
     assert far.send() <= sum(PAUSES_S)
     assert far.inboxes == {"slow": [], "slower": [], "well": FRAMES}
     assert far.publisher.tries["slow"] == 1 + len(PAUSES_S)
+
+
+def test_a_frame_that_the_rate_refuses_is_counted_and_slows_running_text_down() -> None:
+    far = RemoteEnd("a", "b", "c")
+    far.publisher.code = OVER_LIMIT
+    far.publisher.busy.update(a=1, b=1)
+    far.send()
+    assert far.inboxes == {"a": FRAMES, "b": FRAMES, "c": FRAMES}
+    assert far.meter.counts[POSTS_OVER_LIMIT] == 2
+    assert SCATTER * slower(POST_INTERVAL_S) <= far.posting.pace.interval_s <= slower(POST_INTERVAL_S)
+
+
+def test_one_slow_connection_of_three_slows_no_text_down() -> None:
+    far = RemoteEnd("slow", "b", "c")
+    far.publisher.code = OVER_LIMIT
+    far.publisher.busy.update(slow=1000)
+    far.send()
+    assert far.posting.pace.interval_s == POST_INTERVAL_S
 
 
 def test_who_was_left_gets_one_try_a_batch_until_it_takes_one() -> None:

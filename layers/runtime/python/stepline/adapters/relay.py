@@ -3,8 +3,9 @@
 Text is posted in small and stored in large pieces: posted after 50 ms or 4 KiB during the first second, then
 200 ms; stored after a second or 4 KiB. A connection that cannot keep up is skipped for a while: the next
 piece it gets shows it the gap, and it requests the rest. A closed one loses its subscription. A failed store
-is repeated at the next interval, with the same text. With many listeners pieces are less frequent. Servers
-that hold clients themselves get the same pieces by a broadcast.
+is repeated at the next interval, with the same text, and so is a post that the account's rate refuses, at a slower
+pace (`delivery/pace.py`). With many listeners pieces are less frequent. Servers that hold clients themselves get the
+same pieces by a broadcast.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ import queue
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from stepline.delivery.pace import POST_INTERVAL_S, Pace, is_over_limit, is_rate
 from stepline.delivery.posting import Left, PostAll, in_turn
 from stepline.errors import DependencyError, Gone, SteplineError
+from stepline.metrics import POSTS_OVER_LIMIT
 from stepline.model.ids import Lane
 from stepline.model.usage import ModelCall
 from stepline.model.wire.event import DeltaFrame, encode_frame
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
-from stepline.ports.clock import Clock
+from stepline.ports.clock import Clock, Meter
 from stepline.ports.relay import Delta, Deltas
 
 logger = logging.getLogger(__name__)
 
-POST_FIRST_S = 0.05
+POST_FIRST_S = POST_INTERVAL_S
 POST_LATER_S = 0.2
 FIRST_S = 1.0
 POSTS_PER_S = 50
@@ -72,6 +76,11 @@ class ThreadedRelayStream:
     _listened_s: float = float("-inf")
     _given_up: bool = False
 
+    def __post_init__(self) -> None:
+        """Begin now."""
+        self._began_s = self._posted_s = self._stored_s = self.relay.clock.monotonic_s()
+        self._posts = self._stores = True
+
     def start(self) -> ThreadedRelayStream:
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
         self._thread.start()
@@ -98,23 +107,33 @@ class ThreadedRelayStream:
 
     def _pump(self) -> None:
         now_s = self.relay.clock.monotonic_s
-        began_s = posted_s = stored_s = now_s()
-        posts = stores = True
         ended = False
         while not ended:
-            every_s = POST_FIRST_S if now_s() - began_s < FIRST_S else POST_LATER_S
-            every_s = max(every_s, len(self._listeners) / POSTS_PER_S)
-            ended = self._take(posted_s + every_s - now_s())
-            at_s = now_s()
-            if ended or at_s - posted_s >= every_s or (posts and self._waiting("posted") >= PIECE_CHARS):
-                posts, posted_s = self._post(at_s), at_s
-            if ended or at_s - stored_s >= STORE_S or (stores and self._waiting("stored") >= PIECE_CHARS):
-                stores, stored_s = self._store(), at_s
-            self._store_notes()
-            for lane in self._lanes.values():
-                lane.trim()
+            ended = self.take(self.due_s() - now_s())
+            self.work(now_s(), ended=ended)
 
-    def _take(self, wait_s: float) -> bool:
+    def due_s(self) -> float:
+        """Return when text that waits is to be posted."""
+        return self._posted_s + self._interval_s()
+
+    def _interval_s(self) -> float:
+        is_first = self.relay.clock.monotonic_s() - self._began_s < FIRST_S
+        usual_s = POST_FIRST_S if is_first else POST_LATER_S
+        return max(usual_s, len(self._listeners) / POSTS_PER_S, self.relay.pace.interval_s)
+
+    def work(self, at_s: float, *, ended: bool) -> None:
+        """Post and store what is due at this time; all of it at the end."""
+        is_due = ended or at_s - self._posted_s >= self._interval_s()
+        if is_due or (self._posts and self._waiting("posted") >= PIECE_CHARS):
+            self._posts, self._posted_s = self._post(at_s), at_s
+        is_due = ended or at_s - self._stored_s >= STORE_S
+        if is_due or (self._stores and self._waiting("stored") >= PIECE_CHARS):
+            self._stores, self._stored_s = self._store(), at_s
+        self._store_notes()
+        for lane in self._lanes.values():
+            lane.trim()
+
+    def take(self, wait_s: float) -> bool:
         """Move queued text into the lanes, waiting at most `wait_s` for the first piece.
 
         Return True at the end.
@@ -148,45 +167,58 @@ class ThreadedRelayStream:
         return True
 
     def _post(self, at_s: float) -> bool:
-        """Post pending text; return False if the listeners are unknown, and keep it."""
+        """Post pending text; return False if the listeners are unknown or the rate is reached, and keep the rest."""
         if not self._listen(at_s):
             return False
         for name, lane in self._lanes.items():
-            text = lane.text[lane.posted - lane.base :]
-            for at in range(0, len(text), PIECE_CHARS):
-                self._post_piece(name, lane.posted + at, text[at : at + PIECE_CHARS])
-            lane.posted += len(text)
+            while text := lane.text[lane.posted - lane.base :][:PIECE_CHARS]:
+                if not self._post_piece(name, lane.posted, text):
+                    return False
+                lane.posted += len(text)
         return True
 
-    def _post_piece(self, name: str, off: int, text: str) -> None:
+    def _post_piece(self, name: str, off: int, text: str) -> bool:
+        """Post one piece; return False if the rate refused it: whoever got it then gets it twice, which offsets make harmless."""
         if self._given_up:
-            return
+            return True
         frame = DeltaFrame(
             conversation=self.lane.conversation, claim=self.claim, lane=name, off=off, text=text
         )
         body = encode_frame(frame)
-        self._post_body(body)
+        is_out = self._post_body(body)
         if self.relay.broadcast is not None:
             self._broadcast(self.relay.broadcast, body)
+        return is_out
 
-    def _post_body(self, body: bytes) -> None:
+    def _post_body(self, body: bytes) -> bool:
         now_s = self.relay.clock.monotonic_s()
         heard = [name for name in self._listeners if self._quiet_until_s.get(name, 0.0) <= now_s]
-        posted = self.relay.post_all(self._post_frames, dict.fromkeys(heard, (body,)))
+        over: list[str] = []
+        posted = self.relay.post_all(partial(self._post_frames, over), dict.fromkeys(heard, (body,)))
+        if over:
+            self.relay.meter.count(POSTS_OVER_LIMIT, len(over))
+        is_refused = is_rate(len(over), len(heard))
         for connection, left in posted.items():
             if left is None:
                 self._quiet_until_s[connection] = float("inf")
                 self._drop(connection)
-            elif left:
+            elif left and not (is_refused and connection in over):
                 self._quiet_until_s[connection] = self.relay.clock.monotonic_s() + BACKOFF_S
+        if is_refused:
+            self.relay.pace.refused(self._interval_s())
+        elif heard:
+            self.relay.pace.went_out()
+        return not is_refused
 
-    def _post_frames(self, connection: str, frames: Sequence[bytes]) -> Left:
+    def _post_frames(self, over: list[str], connection: str, frames: Sequence[bytes]) -> Left:
         try:
             for frame in frames:
                 self.relay.publisher.post(connection, frame)
         except Gone:
             return None
         except DependencyError as error:
+            if is_over_limit(error):
+                over.append(connection)
             logger.warning("connection cannot keep up", extra={"code": error.reason})
             return frames
         return ()
@@ -247,12 +279,17 @@ class ThreadedRelayStream:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadedRelay:
-    """Starts one thread per claim. `broadcast` is an optional second route; `post_all` posts to connections."""
+    """Starts one thread per claim. `broadcast` is an optional second route; `post_all` posts to connections.
+
+    `pace` is that of the process.
+    """
 
     deltas: Deltas
     subscriptions: Subscriptions
     publisher: Publisher
     clock: Clock
+    meter: Meter
+    pace: Pace = field(default_factory=Pace)
     broadcast: Broadcast | None = None
     post_all: PostAll = in_turn
 

@@ -36,6 +36,7 @@ from stepline.bootstrap.choice import (
     servers_of,
     traces_of,
 )
+from stepline.delivery.pace import Pace, least_interval_s
 from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
 from stepline.ports.tenancy.ledger import Ledger
@@ -59,12 +60,14 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
     subscriptions = DynamoSubscriptions(table, clock)
     publisher = GatewayPublisher(settings.callback_url, ledger=ledger)
     log = DynamoLog(table)
+    pace = Pace(least_interval_s(settings.open_turns))
     posting = Posting(
         subscriptions=subscriptions,
         publisher=publisher,
         meter=meter,
         clock=clock,
         post_all=ParallelPosts(),
+        pace=pace,
     )
     live = live_of(settings, log, posting)
     search = search_of(settings)
@@ -86,6 +89,8 @@ def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[s
             subscriptions=subscriptions,
             publisher=publisher,
             clock=clock,
+            meter=meter,
+            pace=pace,
             broadcast=live.beside,
             post_all=ParallelPosts(),
         ),

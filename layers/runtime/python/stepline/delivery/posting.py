@@ -16,10 +16,12 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias
 
+from stepline.delivery.pace import Pace, is_over_limit, is_rate
 from stepline.errors import DependencyError, Gone
-from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
+from stepline.metrics import FRAMES_POSTED, POSTS_OVER_LIMIT, SOCKETS_GONE
 from stepline.model.ids import Lane
 from stepline.ports.channel import Feed, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
@@ -53,13 +55,17 @@ def in_turn(post: PostOne, waiting: Waiting) -> Mapping[str, Left]:
 
 @dataclass(frozen=True, kw_only=True)
 class Posting:
-    """Broadcast through the gateway that holds the connections."""
+    """Broadcast through the gateway that holds the connections.
+
+    Its frames go out whatever the pace: running text gives way to them where the account's rate is reached.
+    """
 
     subscriptions: Subscriptions
     publisher: Publisher
     meter: Meter
     clock: Clock
     post_all: PostAll = in_turn
+    pace: Pace = field(default_factory=Pace)
     _quiet_until_s: dict[str, float] = field(default_factory=dict)
 
     def send(self, lane: Lane, frames: Sequence[bytes], feed: Feed | None = None) -> None:
@@ -77,21 +83,23 @@ class Posting:
 
     def _post(self, lane: Lane, waiting: Waiting, *, watcher: str = "") -> None:
         until_s = self.clock.monotonic_s() + PATIENCE_S
-        waiting = self._try(lane, waiting, watcher)
+        everyone = len(waiting)
+        waiting = self._try(lane, waiting, watcher, everyone)
         behind = [connection for connection in waiting if self._is_quiet(connection)]
         waiting = {connection: left for connection, left in waiting.items() if connection not in behind}
         for pause_s in PAUSES_S:
             if not waiting or self.clock.monotonic_s() >= until_s:
                 break
             self.clock.pause(secrets.SystemRandom().uniform(pause_s / 2, pause_s))
-            waiting = self._try(lane, waiting, watcher)
+            waiting = self._try(lane, waiting, watcher, everyone)
         self._leave([*behind, *waiting])
 
-    def _try(self, lane: Lane, waiting: Waiting, watcher: str) -> Waiting:
-        """Post to each connection; return the frames that are left."""
+    def _try(self, lane: Lane, waiting: Waiting, watcher: str, everyone: int) -> Waiting:
+        """Post to each of the connections that still wait, of `everyone`; return the frames that are left."""
         behind: dict[str, Sequence[bytes]] = {}
         posted = 0
-        for connection, left in self.post_all(self._post_frames, waiting).items():
+        over: list[str] = []
+        for connection, left in self.post_all(partial(self._post_frames, over), waiting).items():
             if left:
                 behind[connection] = left
                 posted += len(waiting[connection]) - len(left)
@@ -102,15 +110,21 @@ class Posting:
             else:
                 posted += len(waiting[connection])
         self.meter.count(FRAMES_POSTED, posted)
+        if over:
+            self.meter.count(POSTS_OVER_LIMIT, len(over))
+        if is_rate(len(over), everyone):
+            self.pace.refused()
         return behind
 
-    def _post_frames(self, connection: str, frames: Sequence[bytes]) -> Left:
+    def _post_frames(self, over: list[str], connection: str, frames: Sequence[bytes]) -> Left:
         for at, frame in enumerate(frames):
             try:
                 self.publisher.post(connection, frame)
             except Gone:
                 return None
-            except DependencyError:
+            except DependencyError as error:
+                if is_over_limit(error):
+                    over.append(connection)
                 return frames[at:]
         return ()
 
@@ -127,7 +141,7 @@ class Posting:
     def _leave(self, connections: Sequence[str]) -> None:
         now_s = self.clock.monotonic_s()
         known = self._quiet_until_s.copy()  # other threads may post meanwhile
-        for connection in [name for name, until_s in known.items() if until_s <= now_s]:
+        for connection in [name for name, until_s in list(known.items()) if until_s <= now_s]:
             self._quiet_until_s.pop(connection, None)
         self._quiet_until_s.update(dict.fromkeys(connections, now_s + QUIET_S))
         if connections:

@@ -17,6 +17,9 @@ SUBSCRIPTION_TTL_S: Final = 2 * 3600
 POST_MAX_BYTES: Final = 128 * 1024
 """A gateway's limit for one post."""
 
+OVER_LIMIT: Final = "over_limit"
+"""The reason of a post's DependencyError: the account's rate is reached, or the buffer of one connection is full."""
+
 
 Inspect: TypeAlias = Literal["owner", "admin", "none"]
 """Who may see the requests, the replies and the log of a conversation."""

@@ -6,7 +6,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from stepline.adapters.aws.client import connect
-from stepline.adapters.aws.error import CONNECTION_GONE, mapped, tolerated
+from stepline.adapters.aws.error import (
+    AWS_ERRORS,
+    CONNECTION_GONE,
+    THROTTLED,
+    error_code,
+    map_error,
+    mapped,
+    tolerated,
+)
+from stepline.errors import DependencyError
+from stepline.ports.channel import OVER_LIMIT
 
 if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi.client import ApiGatewayManagementApiClient
@@ -35,8 +45,12 @@ class GatewayPublisher:
         return client
 
     def post(self, connection: str, frame: bytes) -> None:
-        with mapped():
+        try:
             self.client.post_to_connection(ConnectionId=connection, Data=frame)
+        except AWS_ERRORS as error:
+            if error_code(error) not in THROTTLED:
+                raise map_error(error) from error
+            raise DependencyError("the gateway takes no more", code=OVER_LIMIT) from error
 
     def close(self, connection: str) -> None:
         with mapped(), tolerated(CONNECTION_GONE):

@@ -1,0 +1,206 @@
+"""A thousand conversations that stream at once, each in a process of its own, against the rate of one account."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Final, NamedTuple
+
+import pytest
+
+from stepline.adapters import relay
+from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
+from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
+from stepline.adapters.memory.delta import MemoryDeltas
+from stepline.adapters.relay import ThreadedRelay, ThreadedRelayStream
+from stepline.delivery import pace
+from stepline.delivery.pace import MOST_INTERVAL_S, POST_INTERVAL_S, Pace, faster, least_interval_s, slower
+from stepline.delivery.posting import Posting
+from stepline.errors import DependencyError
+from stepline.metrics import POSTS_OVER_LIMIT
+from stepline.model.ids import Lane
+from stepline.model.wire.event import DeltaFrame, decode_frame
+from stepline.ports.channel import OVER_LIMIT
+
+RATE_S: Final = 2_500
+"""What one of the smaller regions takes."""
+SLOT_S: Final = 0.1
+SPEAKS_S: Final = 8
+CHARS_S: Final = 240
+EVENT_EVERY_S: Final = 2.0
+LATER_S: Final = range(3, SPEAKS_S)
+"""The seconds after all have begun and found their pace."""
+
+
+class Time(MemoryClock):
+    """The time of one process: it is set to the time of all, and moves on alone where the process waits."""
+
+    def set(self, at_s: float) -> None:
+        self._passed_s = at_s
+
+
+class Gateway(MemoryPublisher):
+    """Takes so many posts in each tenth of a second, whoever posts them in which order, and refuses the rest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s: Callable[[], float] = float
+        self.taken: Counter[int] = Counter()
+        self.tried: Counter[int] = Counter()
+
+    def post(self, connection: str, frame: bytes) -> None:
+        slot = int(self.now_s() / SLOT_S)
+        self.tried[int(slot * SLOT_S)] += 1
+        if self.taken[slot] >= RATE_S * SLOT_S:
+            raise DependencyError("the rate is reached", code=OVER_LIMIT)
+        self.taken[slot] += 1
+        super().post(connection, frame)
+
+
+class Process:
+    """One conversation's Decide: a model that speaks evenly, and a batch with events now and then."""
+
+    def __init__(self, number: int, gateway: Gateway, begins_s: float) -> None:
+        self.clock, self.meter, self.gateway = Time(), MemoryMeter(), gateway
+        self.clock.set(begins_s)
+        lane = Lane(tenant="acme", project="p", conversation=f"c-{number}")
+        subscriptions = MemorySubscriptions(self.clock)
+        subscriptions.subscribe(lane, lane.conversation, 2**40, "ada")
+        self.inbox, self.lane, self.begins_s, self.said, self.events = (
+            gateway.open(lane.conversation),
+            lane,
+            begins_s,
+            0,
+            0,
+        )
+        shared = Pace()
+        self.posting = Posting(
+            subscriptions=subscriptions, publisher=gateway, meter=self.meter, clock=self.clock, pace=shared
+        )
+        made = ThreadedRelay(
+            deltas=MemoryDeltas(self.clock),
+            subscriptions=subscriptions,
+            publisher=gateway,
+            clock=self.clock,
+            meter=self.meter,
+            pace=shared,
+        )
+        self.stream = ThreadedRelayStream(made, lane, 1)
+
+    def speak(self, at_s: float, *, ended: bool) -> float:
+        """Say what the model has said until now, and let the relay do what is due; return when it is due next."""
+        self._is_now(at_s)
+        until = int((at_s - self.begins_s) * CHARS_S)
+        self.stream.push("answer.0", "x" * (until - self.said))
+        self.said = until
+        self.stream.take(0)
+        self.stream.work(at_s, ended=ended)
+        return self.stream.due_s()
+
+    def tell(self, at_s: float) -> float:
+        """Post a batch's events; return when the next batch comes."""
+        self._is_now(at_s)
+        self.posting.send(self.lane, [b"{event %d}" % self.events])
+        self.events += 1
+        return at_s + EVENT_EVERY_S
+
+    def _is_now(self, at_s: float) -> None:
+        self.clock.set(at_s)
+        self.gateway.now_s = self.clock.monotonic_s
+
+    def heard(self) -> tuple[int, int]:
+        """Return the characters that came without a gap, and the number of events."""
+        chars = events = 0
+        for body in self.inbox:
+            if body.startswith(b"{event"):
+                events += 1
+                continue
+            frame = decode_frame(body)
+            assert isinstance(frame, DeltaFrame)
+            assert frame.off <= chars
+            chars = max(chars, frame.off + len(frame.text))
+        return chars, events
+
+
+class Load(NamedTuple):
+    gateway: Gateway
+    processes: list[Process]
+
+
+def play(conversations: int) -> Load:
+    """Let them all begin within a second and speak for a while; no thread, no real time."""
+    gateway = Gateway()
+    processes = [Process(number, gateway, number / conversations) for number in range(conversations)]
+    order = count()
+    coming = [(one.begins_s, next(order), one, False) for one in processes]
+    coming += [(one.begins_s + n / conversations, next(order), one, True) for n, one in enumerate(processes)]
+    heapq.heapify(coming)
+    while coming:
+        at_s, _, one, tells = heapq.heappop(coming)
+        ended = at_s >= one.begins_s + SPEAKS_S
+        next_s = one.tell(at_s) if tells else one.speak(at_s, ended=ended)
+        if not ended:
+            latest_s = one.begins_s + SPEAKS_S
+            heapq.heappush(coming, (min(max(next_s, at_s + 0.001), latest_s), next(order), one, tells))
+    return Load(gateway, processes)
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Load]:
+    return play(1_000)
+
+
+def test_the_posts_of_a_thousand_conversations_stay_near_the_rate_and_use_it(crowd):
+    tried = [crowd.gateway.tried[second] for second in LATER_S]
+    taken = sum(crowd.gateway.taken[slot] for slot in range(int(LATER_S[0] / SLOT_S), int(SPEAKS_S / SLOT_S)))
+    assert sum(tried) <= 1.2 * RATE_S * len(LATER_S)
+    assert taken >= 0.9 * RATE_S * len(LATER_S)
+
+
+def test_text_arrives_without_a_gap_and_hardly_any_is_more_than_the_longest_interval_behind(crowd):
+    missing = sorted(one.said - one.heard()[0] for one in crowd.processes)
+    assert missing[len(missing) // 2] == 0
+    assert missing[len(missing) * 95 // 100] <= MOST_INTERVAL_S * CHARS_S
+
+
+def test_the_events_of_the_log_are_not_starved_by_running_text(crowd):
+    sent = sum(one.events for one in crowd.processes)
+    heard = sum(one.heard()[1] for one in crowd.processes)
+    assert heard >= 0.99 * sent
+
+
+def test_what_was_refused_is_counted(crowd):
+    counted = sum(one.meter.counts[POSTS_OVER_LIMIT] for one in crowd.processes)
+    assert counted == sum(crowd.gateway.tried.values()) - sum(crowd.gateway.taken.values()) > 0
+
+
+def test_a_few_conversations_are_not_slowed_down():
+    load = play(50)
+    assert {one.stream.relay.pace.interval_s for one in load.processes} == {POST_INTERVAL_S}
+    assert [one.said - one.heard()[0] for one in load.processes] == [0] * 50
+
+
+def test_an_interval_grows_to_two_seconds_and_comes_back():
+    interval_s = POST_INTERVAL_S
+    for _ in range(10):
+        longer_s = slower(interval_s)
+        assert interval_s < longer_s or interval_s == MOST_INTERVAL_S
+        interval_s = longer_s
+    assert interval_s == MOST_INTERVAL_S
+    for _ in range(100):
+        interval_s = faster(interval_s)
+    assert interval_s == POST_INTERVAL_S
+
+
+def test_a_bound_on_open_turns_is_a_bound_on_the_posts_of_their_text():
+    for turns in (0, 1, 96, 700, 5_000):
+        least_s = least_interval_s(turns)
+        assert turns / least_s <= 1.001 * pace.ACCOUNT_POSTS_PER_S * pace.TEXT_PART
+        paced = Pace(least_s)
+        paced.refused()
+        for _ in range(200):
+            paced.went_out()
+        assert paced.interval_s == least_s
+    assert least_interval_s(96) == POST_INTERVAL_S == relay.POST_FIRST_S
