@@ -50,6 +50,7 @@ NOT_SHOWN = {
     ),
     "for a client that resumes while a program runs": ("socket s3:GetObject exec/[*]*",),
     "for a turn beyond its deadline": ("sweeper states:StopExecution *",),
+    "for a turn whose end no event has told": ("sweeper states:DescribeExecution *",),
     "for the secret of a task that nobody waits for": ("sweeper secretsmanager:DeleteSecret *",),
     "for a segment, without which the log is read": (
         "act s3:* seg/[*]",
