@@ -1,6 +1,7 @@
 """Traces: the memory twin, and OpenTelemetry's protocol to a collector that decodes it."""
 
 import hashlib
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -170,6 +171,18 @@ def test_a_server_that_does_not_answer_delays_a_step_by_the_bound_and_fails_noth
     traces.send([SPAN])
     traces.send([SPAN])
     assert meter.counts[SPANS_LOST] == 2
+
+
+def test_what_hangs_before_a_request_is_made_delays_a_step_by_the_bound_too(heard):
+    meter, free = MemoryMeter(), threading.Event()
+
+    def sign(url, body, headers):
+        free.wait(5)
+        return headers
+
+    otlp(heard, sign=sign, meter=meter, timeout_s=0.05).send([SPAN])
+    assert (heard.requests, meter.counts[SPANS_LOST]) == ([], 1)
+    free.set()
 
 
 def test_an_address_where_nobody_listens_fails_nothing(heard):

@@ -164,7 +164,7 @@ def loaded_before_snapshot(function: str, **settings: str) -> tuple[set[str], in
         "loaded = set(sys.modules)\n"
         "from stepline.adapters.aws.client import connect\n"
         "connect('dynamodb', read_timeout_s=1)\n"
-        "print(*sorted({'anthropic', 'jwt', 'stepline.ingress.message', 'urllib3'} & loaded), len(set(sys.modules) - loaded))\n"
+        "print(*sorted({'anthropic', 'jwt', 'opentelemetry.sdk.trace', 'stepline.ingress.message', 'urllib3'} & loaded), len(set(sys.modules) - loaded))\n"
     )
     environment = {
         **LAMBDA,
@@ -191,6 +191,14 @@ def test_before_a_snapshot_a_function_loads_what_its_first_call_needs_and_opens_
 def test_only_a_stage_on_bedrock_loads_the_models_sdk(provider: str, loads: bool) -> None:
     loaded, _ = loaded_before_snapshot("decide", STEPLINE_MODEL_PROVIDER=provider)
     assert ("anthropic" in loaded) is loads
+
+
+@pytest.mark.parametrize("tracing", ["off", "on", "text"])
+def test_only_a_step_of_a_stage_with_traces_loads_what_sends_them(tracing: str) -> None:
+    for function in ("decide", "act", "close", "sweeper", "preflight"):
+        loaded, _ = loaded_before_snapshot(function, STEPLINE_TRACING=tracing)
+        expected = tracing != "off" and function in ("decide", "act", "close")
+        assert ("opentelemetry.sdk.trace" in loaded) is expected, function
 
 
 def test_every_function_says_what_its_first_call_loads() -> None:

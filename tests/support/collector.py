@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -36,6 +36,7 @@ class Collector:
     status: int = 200
     requests: list[tuple[str, Mapping[str, str], bytes]] = field(default_factory=list)
     spans: list[Seen] = field(default_factory=list)
+    arrived: threading.Condition = field(default_factory=threading.Condition)
     silent: threading.Event = field(default_factory=threading.Event)
     """While it is set, requests are taken and not answered."""
 
@@ -44,6 +45,18 @@ class Collector:
         return f"http://127.0.0.1:{self.port}"
 
     def take(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
+        with self.arrived:
+            self._take(path, headers, body)
+            self.arrived.notify_all()
+
+    def until(self, come: Callable[[list[Seen]], bool], *, timeout_s: float = 60) -> list[Seen]:
+        """Return the spans as soon as `come` is true of them; a client may hear of an end before its span is sent."""
+        with self.arrived:
+            if not self.arrived.wait_for(lambda: come(self.spans), timeout_s):
+                raise AssertionError(f"not there, of {[span.name for span in self.spans]}")
+            return list(self.spans)
+
+    def _take(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
         self.requests.append((path, headers, body))
         packed = headers.get("content-encoding") == "gzip"
         request = ExportTraceServiceRequest.FromString(gzip.decompress(body) if packed else body)

@@ -19,7 +19,9 @@ _RUNTIME: Final = "AWS_LAMBDA_RUNTIME_API"
 _HANDLER: Final = "_HANDLER"
 _INITIALIZATION: Final = "AWS_LAMBDA_INITIALIZATION_TYPE"
 _PROVIDER: Final = "STEPLINE_MODEL_PROVIDER"
+_TRACING: Final = "STEPLINE_TRACING"
 _AWS: Final = "stepline.adapters.aws.client"
+_TRACES: Final = "stepline.adapters.tracing.traces"
 _AGENT: Final = ("stepline.bundle.assembly", "bundles.default.tools_descriptor")
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "authorizer": (_AWS, "stepline.bootstrap.token_identity"),
@@ -36,6 +38,8 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "eraser": (_AWS,),
 }
 """Modules that the first call of each function loads."""
+STEPS: Final = ("decide", "act", "close")
+"""The functions whose every call sends spans, where a stage has traces."""
 TRANSPORTS: Final[Mapping[str, str]] = {
     "anthropic": "stepline.adapters.anthropic.http_transport",
     "bedrock": "stepline.adapters.anthropic.sdk_transport",
@@ -53,7 +57,9 @@ def initialise(environ: Mapping[str, str]) -> None:
         return
     function = environ[_HANDLER].split(".")[1]
     asked = (TRANSPORTS[environ.get(_PROVIDER, "anthropic")],) if function == "decide" else ()
-    for name in (*WARMED[function], *asked):
+    # A take-over is rare, so the sweeper loads it then.
+    traces = (_TRACES,) if environ.get(_TRACING, "off") != "off" and function in STEPS else ()
+    for name in (*WARMED[function], *asked, *traces):
         for part in getattr(importlib.import_module(name), "MODULES", ()):
             importlib.import_module(part)
     if environ.get(_INITIALIZATION) != "snap-start":

@@ -1,7 +1,7 @@
 """Spans as OpenTelemetry's SDK has them, encoded by its exporter, and sent over HTTP at the end of each step.
 
 The SDK's own tracer is not used: it chooses ids, where ours follow from the turn, and its batches wait for a thread, which a
-function's environment freezes. Its packages are loaded with the first span that is sent.
+function's environment freezes. Its packages are loaded with the first span, or by a function while it initialises.
 
 Sending happens in a thread that is waited for, so that not even a name that does not resolve takes longer than the bound. A
 server that does not take spans is left alone for a while: it delays a turn once, not at each step.
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MODULES: Final = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.common.trace_encoder")
+"""The modules that the first span loads."""
 EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 SPANS_AT_ONCE: Final = 24
 """The most spans of a request: with texts, of which each has less than 200 KB, X-Ray takes 5 MB."""
