@@ -24,6 +24,8 @@ CHOICES = [
     "oidc_issuer",
     "model_secret_arn",
     "exec_image",
+    "alarms",
+    "alarm_topic_arn",
     "snap_start",
     "model_provider",
     "table_name",

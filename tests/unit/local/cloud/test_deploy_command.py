@@ -7,7 +7,7 @@ import pytest
 
 from stepline.errors import AuthError, DependencyError
 from stepline.local.check import failed, warned
-from stepline.local.cloud.deploy import UNANSWERED, deploy, find_deployment, synthesize
+from stepline.local.cloud.deploy import UNANSWERED, deploy, find_deployment, is_watched, synthesize
 from stepline.local.cloud.deployment import Deployment, load, save
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, bootstrap, order, refused
 
@@ -67,6 +67,34 @@ def test_a_deployment_says_whether_it_runs_programs(context, prompts, choices, s
     deploy(order(choices=choices, smoke=False), context)
     assert said in prompts.text
     assert ("programs: " in prompts.text) is bool(said)
+
+
+@pytest.mark.usefixtures("bootstrapped")
+@pytest.mark.parametrize(
+    ("choices", "warned"),
+    [
+        ({}, False),
+        ({"alarms": "true"}, True),
+        ({"alarms": "true", "alarm_topic_arn": "arn:aws:sns:eu-central-1:1:calls"}, False),
+    ],
+)
+def test_a_deployment_says_when_its_alarms_notify_nobody(context, prompts, choices, warned):
+    deploy(order(choices=choices, smoke=False), context)
+    assert ("alarms notify nobody" in prompts.text) is warned
+
+
+@pytest.mark.parametrize(
+    ("stage", "choices", "watched"),
+    [
+        ("prod", {}, True),
+        ("prod", {"alarms": "false"}, False),
+        ("dev", {}, False),
+        ("dev", {"alarms": "true"}, True),
+    ],
+)
+def test_stage_prod_is_watched_unless_it_chose_otherwise(stage, choices, watched):
+    made = Deployment(stage=stage, account="1", region="eu-central-1", profile="", context=choices)
+    assert is_watched(made) is watched
 
 
 @pytest.mark.usefixtures("bootstrapped")

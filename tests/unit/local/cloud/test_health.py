@@ -244,12 +244,31 @@ def test_alarms_that_ring_are_named(account):
         )
     own = ["stepline-dev-lost", "stepline-dev-slow"]
     assert check_alarms(account, "dev", own).ok
+    assert check_alarms(account, "dev", own).mark == "warn"
     for name in ("stepline-dev-lost", "another"):
         cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="x")
     check = check_alarms(account, "dev", own)
     assert not check.ok
     assert check.detail == "in alarm: stepline-dev-lost"
     assert check.remedy == "docs/how-to/runbook.md#lost"
+
+
+@pytest.mark.parametrize(("topics", "mark"), [([], "warn"), (["arn:aws:sns:eu-central-1:1:calls"], "ok")])
+def test_alarms_that_nobody_hears_are_a_warning(account, topics, mark):
+    account.client("cloudwatch").put_metric_alarm(
+        AlarmName="stepline-dev-lost",
+        ComparisonOperator="GreaterThanThreshold",
+        EvaluationPeriods=1,
+        MetricName="m",
+        Namespace="n",
+        Period=60,
+        Statistic="Sum",
+        Threshold=1,
+        AlarmActions=topics,
+    )
+    check = check_alarms(account, "dev", ["stepline-dev-lost"])
+    assert check.mark == mark
+    assert ("alarm_topic_arn" in check.remedy) is (mark == "warn")
 
 
 @pytest.fixture

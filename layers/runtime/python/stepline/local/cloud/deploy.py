@@ -20,7 +20,7 @@ from stepline.local.cloud.capacity import CHOICE, PERMISSIONS, check_concurrency
 from stepline.local.cloud.child import RunCommand, run
 from stepline.local.cloud.deployment import Deployment, fold_choices, load, read_outputs, save, stage_folder
 from stepline.local.cloud.former_version import delete_former_versions, find_functions
-from stepline.local.cloud.health import stands
+from stepline.local.cloud.health import NAME_A_TOPIC, stands
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.readiness import (
     QUALIFIER_KEY,
@@ -308,6 +308,8 @@ def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
             desk.say(
                 "  programs: in tasks; AWS builds their image, which takes some minutes when it has changed"
             )
+    if is_watched(deployment) and not deployment.context.get("alarm_topic_arn"):
+        desk.say(f"warn: the stage's alarms notify nobody; {NAME_A_TOPIC}")
     for stack in read_plan(folder):
         kept = f"; kept when it is destroyed: {', '.join(stack.kept)}" if stack.kept else ""
         desk.say(f"  {stack.name}: {stack.resources} resources{kept}")
@@ -317,6 +319,11 @@ def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
     else:
         # An unknown price does not stop a deployment.
         desk.say(f"what it costs at rest is not known: {cost.text.strip().rpartition(chr(10))[2]}")
+
+
+def is_watched(deployment: Deployment) -> bool:
+    """Return True if the stage has alarms: `prod` has them unless it chose otherwise."""
+    return deployment.context.get("alarms", "true" if deployment.stage == "prod" else "") == "true"
 
 
 def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -> int:

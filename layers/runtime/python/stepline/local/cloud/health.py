@@ -19,6 +19,7 @@ from stepline.model.base import Value
 OUTPUTS: Final = ("WebSocketUrl", "HttpUrl", "TableName", "BucketName", "MachineArn")
 UNDER_WAY: Final = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 RUNBOOK: Final = "docs/how-to/runbook.md"
+NAME_A_TOPIC: Final = "name a topic: -c alarm_topic_arn=arn:aws:sns:…"
 
 _STACK: Final = re.compile(r"stepline-(?P<stage>.+)-[a-z]+")
 """One word follows the stage's name, so the stacks of stage `dev-two` do not match stage `dev`."""
@@ -230,18 +231,16 @@ def check_pool(account: Account, pool: str) -> Check:
 
 
 def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
-    """Report the alarms in state ALARM."""
+    """Report the alarms in state ALARM; warn if none of them notifies anybody."""
     if not names:
         return passed("alarms", "the stage has none (-c alarms=true)")
 
     def question() -> Check:
         pages = account.client("cloudwatch").get_paginator("describe_alarms")
-        ringing = sorted(
-            alarm["AlarmName"]
-            for page in pages.paginate(AlarmNames=list(names))
-            for alarm in page["MetricAlarms"]
-            if alarm["StateValue"] == "ALARM"
-        )
+        found = [alarm for page in pages.paginate(AlarmNames=list(names)) for alarm in page["MetricAlarms"]]
+        ringing = sorted(alarm["AlarmName"] for alarm in found if alarm["StateValue"] == "ALARM")
+        if not ringing and not any(alarm.get("AlarmActions") for alarm in found):
+            return warned("alarms", f"none of {len(names)} rings, and they notify nobody", NAME_A_TOPIC)
         return Check(
             name="alarms",
             ok=not ringing,
