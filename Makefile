@@ -8,8 +8,8 @@ TOOLS := .venv/.tools
 PAGE_PACKAGES := web/node_modules/.package-lock.json
 # What `make chat` does about the page beside its prompt.
 OPEN ?= --open
-# Stage prod with all its stacks; the key's secret need not exist, and the concurrency is an account's usual one.
-SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf concurrency=1000
+# Stage prod with all its stacks; the key's secret and the alarms' topic need not exist, and the concurrency is an account's usual one.
+SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf concurrency=1000 alarm_topic_arn=arn:aws:sns:us-east-1:111122223333:calls
 export PATH := $(BIN):$(CURDIR)/node_modules/.bin:$(CURDIR)/web/node_modules/.bin:$(PATH)
 
 help:  ## list these targets

@@ -45,15 +45,28 @@ TARGETS: Final[Mapping[str, str]] = {
     "handovers": "secrets `stepline/<stage>/exec/*`",
     "tasks": "tasks of the deployment's cluster",
     "cluster": "everything, on condition that it is in the deployment's cluster",
+    "undelivered": "the dead-letter queue of this function, into which Lambda puts what it failed",
+    "log deliveries": "everything, since a delivery of logs has no resource",
     "task definition": "every revision of the deployment's task definition, on condition of its cluster",
     "task roles": "the task's two roles, to be passed to ECS",
     "repository": "the image's repository, if it is one of ECR",
 }
 """The targets of rights, as named on the page."""
 
+_DELIVERS: Final = (
+    *("logs:CreateLogDelivery", "logs:GetLogDelivery", "logs:UpdateLogDelivery", "logs:DeleteLogDelivery"),
+    *("logs:ListLogDeliveries", "logs:PutResourcePolicy", "logs:DescribeResourcePolicies"),
+    "logs:DescribeLogGroups",
+)
+"""Source: docs.aws.amazon.com/step-functions, "IAM policies for logging to CloudWatch Logs"."""
+
 UNSCOPED: Final[Mapping[str, str]] = {
     "ecs:ListTasks": "knows no resource for tasks; a condition names the cluster",
     "xray:PutTraceSegments": "knows no resource; it adds spans, and reads none",
+    **dict.fromkeys(
+        _DELIVERS,
+        "Step Functions delivers the log of executions that fail by the machine's role, and asks for this on everything",
+    ),
     "ecr:GetAuthorizationToken": "knows no resource; what may be pulled is said beside it",
 }
 """The actions on `*`, for which AWS offers no narrower resource, each with its other limit."""
@@ -311,6 +324,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_objects(reads="quarantine", writes="att", deletes="quarantine", finds="quarantine"),
         # The tag that GuardDuty's malware protection leaves.
         _right("s3", "GetObjectTagging", "objects", "quarantine"),
+        _right("sqs", "SendMessage", "undelivered", "preflight"),
         _POSTS,
         _TELLS,
     ),
@@ -348,6 +362,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             COST="PutItem",
         ),
         _right("secretsmanager", "DeleteSecret", "handovers"),
+        _right("sqs", "SendMessage", "undelivered", "sweeper"),
         _right("dynamodb", "Query", "lanes", *"0123456789abcdef", "exec"),
         *_objects(reads="att out git seg", writes="out git", finds="git"),
         _STARTS,
@@ -386,11 +401,15 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_objects(reads="mem", writes="mem tomb", finds="mem"),
         _FORGETS,
         _right("execute-api", "ManageConnections", "endings"),
+        _right("sqs", "SendMessage", "undelivered", "eraser"),
         _POSTS,
         _TELLS,
         *_INTERRUPTS,
     ),
-    "machine": (_right("lambda", "InvokeFunction", "aliases", "decide", "act", "execute", "close"),),
+    "machine": (
+        _right("lambda", "InvokeFunction", "aliases", "decide", "act", "execute", "close"),
+        Right(_DELIVERS, "log deliveries"),
+    ),
 }
 """Every principal but the task itself, whose two roles are made by its own stack."""
 
@@ -419,6 +438,8 @@ class Resources:
     traces: str = ""
     model_arns: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
+    undelivered: Mapping[str, str] = field(default_factory=dict)
+    delivers_logs: bool = False
     eraser_arn: str = ""
     handovers_arn: str = ""
     memory_arn: str = ""
@@ -446,8 +467,9 @@ def _arns(right: Right, resources: Resources) -> list[str]:
         case "objects":
             keys = [name if "/" in name else f"{name}/*" for name in right.of]
             return [resources.bucket.arn_for_objects(key) for key in keys]
-        case "aliases":
-            return [resources.aliases[name] for name in right.of if name in resources.aliases]
+        case "aliases" | "undelivered":
+            there = resources.aliases if right.on == "aliases" else resources.undelivered
+            return [there[name] for name in right.of if name in there]
         case "models":
             return list(resources.model_arns)
         case "task roles":
@@ -474,6 +496,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "embedding model": resources.embedding_arn,
                 "tasks": resources.tasks_arn,
                 "cluster": "*",
+                "log deliveries": "*" if resources.delivers_logs else "",
                 "task definition": resources.task_definition_arn,
             }
             return [named[on]] if named[on] else []

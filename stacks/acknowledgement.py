@@ -55,20 +55,14 @@ ACKNOWLEDGED: Final = (
     Acknowledgement(
         finding="APIG1",
         places=("ingress/SocketStage",),
-        reason="Access logs of a websocket API need a role that belongs to the whole account and region, and their "
-        "usual format has the query string, where tickets are. The function behind logs every route it serves.",
-    ),
-    Acknowledgement(
-        finding="APIG1",
-        places=("ingress/HttpStage",),
-        reason="One route, whose function logs every request that the authorizer lets through; the authorizer logs "
-        "the others.",
+        reason="Access logs of a websocket API need a role that belongs to the whole account and region, so they are a choice "
+        "of the stage (`socket_access_log`). The function behind logs every route it serves.",
     ),
     Acknowledgement(
         finding="SF1",
         places=("loop/Machine",),
-        reason="Step Functions keeps the history of every execution for 90 days, and the functions log every step. "
-        "Its own logs need rights on all log groups of the account.",
+        reason="What fails is logged. Step Functions keeps the history of every execution for 90 days, and the functions log "
+        "every step, so that a line of every state would be paid for three times.",
     ),
     Acknowledgement(
         finding="SF2",
@@ -269,6 +263,12 @@ ACKNOWLEDGED: Final = (
         finding="IAM5[Resource::*]",
         places=_policies("exec/ExecutionRole", "exec/ImageBuild/BuildRole"),
         reason="`ecr:GetAuthorizationToken` knows no resource; what may be pulled and pushed is named beside it.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::*]",
+        places=_policies("loop/MachineRole"),
+        reason="Deliveries of logs know no resource, and Step Functions asks its role for them before it makes the machine; only the "
+        "service takes that role, and what it delivers is without content.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::*]",

@@ -45,6 +45,7 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::Logs::LogGroup": "by what is written, 0.50 USD a GB, and kept for 30 days",
     "AWS::S3": "by what is stored and asked for",
     "AWS::S3Vectors::VectorBucket": "by what is stored, written and searched, with `memory=s3_vectors` only",
+    "AWS::SQS": "by the request, 0.40 USD a million: an event that could not be delivered, and what reads it again",
     "AWS::StepFunctions::StateMachine": "by the transition, 0.025 USD a thousand",
     "Custom::SteplineImage": "",
     "Custom::SteplinePage": "",
@@ -95,7 +96,7 @@ def _family(resource: Mapping[str, Any]) -> str:
     """Return a resource's row of `FREE`, or its own type if it is priced."""
     kind = str(resource["Type"])
     is_interface = resource.get("Properties", {}).get("VpcEndpointType") == "Interface"
-    if kind in ("AWS::CloudWatch::Alarm", "AWS::SecretsManager::Secret"):
+    if kind in ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::Dashboard", "AWS::SecretsManager::Secret"):
         return kind
     if kind not in NOT_FREE and not is_interface:
         for name in FREE:
@@ -107,6 +108,8 @@ def _family(resource: Mapping[str, Any]) -> str:
 def _lines(resources: list[Mapping[str, Any]]) -> Iterator[Line]:
     metrics = sum(_alarm_metrics(one["Properties"]) for one in _of(resources, "AWS::CloudWatch::Alarm"))
     yield Line("alarms", f"{metrics} metrics", metrics * UNITS["alarm"].usd)
+    dashboards = len(_of(resources, "AWS::CloudWatch::Dashboard"))
+    yield Line("the dashboard", f"{dashboards} of CloudWatch", dashboards * UNITS["dashboard"].usd)
     functions = [one["Properties"] for one in _of(resources, "AWS::Lambda::Function")]
     keyed = any("STEPLINE_MODEL_SECRET_ARN" in _variables(function) for function in functions)
     secrets = len(_of(resources, "AWS::SecretsManager::Secret")) + keyed

@@ -9,6 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.access import TELLING, TRACING, Resources, statements
@@ -72,22 +73,17 @@ class Function(Construct):
         package: Package,
         environment: Mapping[str, str],
         resources: Resources,
+        undelivered: sqs.IQueue | None = None,
     ) -> None:
         """Add the function, its log group, and its role with its rights from the table.
 
         Snapshots are for the functions that a client waits for, if the stage enables them; a reservation of executions is both
-        what a function may count on and the most that it takes.
+        what a function may count on and the most that it takes. `undelivered` gets the events that it failed each time.
         """
         super().__init__(scope, name.title())
         size = SIZES[name]
         self.name = name
-        self.log_group = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"/stepline/{stage.name}/{name}",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
+        self.log_group = _log_group(self, f"/stepline/{stage.name}/{name}")
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         self.log_group.grant_write(self.role)
         for statement in statements(name, resources):
@@ -106,6 +102,7 @@ class Function(Construct):
             timeout=cdk.Duration.seconds(size.timeout_s),
             memory_size=size.memory_mib,
             reserved_concurrent_executions=stage.division.reserved.get(name),
+            dead_letter_queue=undelivered,
             ephemeral_storage_size=cdk.Size.mebibytes(size.task_storage_mib) if stage.has_tasks else None,
             environment={
                 **(environment if name in TELLING else without_redis(environment)),
@@ -122,6 +119,16 @@ class Function(Construct):
         # The alias below names a published version, which this warning does not recognise.
         cdk.Annotations.of(self.function).acknowledge_warning(_SNAP_WARNING)
         self.live = lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
+
+
+def _log_group(scope: Construct, name: str) -> logs.LogGroup:
+    return logs.LogGroup(
+        scope,
+        "Logs",
+        log_group_name=name,
+        retention=logs.RetentionDays.ONE_MONTH,
+        removal_policy=cdk.RemovalPolicy.DESTROY,
+    )
 
 
 def _layers(name: str, package: Package) -> list[lambda_.LayerVersion]:

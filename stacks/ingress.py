@@ -20,6 +20,7 @@ from stacks.code import Code
 from stacks.environment import ingress_environment
 from stacks.function import ACTING, Function
 from stacks.page_config import make_page_config
+from stacks.service_log import HTTP_FIELDS, SOCKET_FIELDS, AccessLog
 from stacks.shift import add_shift
 from stacks.stage import Stage
 from stacks.state import StateStack
@@ -99,6 +100,9 @@ class IngressStack(cdk.Stack):
             stage_name=STAGE_NAME,
             auto_deploy=True,
             throttle=_throttle(stage.socket_throttle),
+            access_log_settings=AccessLog(self, stage, "socket", SOCKET_FIELDS)
+            if stage.socket_access_log
+            else None,
         )
         self.callback_url, self.socket_url = gateway.callback_url, gateway.url
         if stage.is_local:
@@ -129,6 +133,7 @@ class IngressStack(cdk.Stack):
             stage_name=HTTP_STAGE_NAME,
             auto_deploy=True,
             throttle=_throttle(stage.http_throttle),
+            access_log_settings=None if stage.is_local else AccessLog(self, stage, "http", HTTP_FIELDS),
         )
         self.http_url = gateway.url
         if stage.is_local:

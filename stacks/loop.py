@@ -15,7 +15,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from stacks.access import LOOP, Resources, bedrock_arns, embedding_arn, statements
-from stacks.alarm import add_alarms
+from stacks.alarm import add_alarms, add_dashboard
 from stacks.code import Code
 from stacks.definition import render_definition
 from stacks.environment import event_environment, loop_environment
@@ -23,9 +23,11 @@ from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
 from stacks.function import ACTING, Function
 from stacks.ingress import STAGE_NAME, IngressStack
+from stacks.service_log import log_executions
 from stacks.shift import add_shift
 from stacks.stage import Stage
 from stacks.state import StateStack
+from stacks.undelivered import make_queues
 from stacks.watch import Watched
 from stepline.loop.graph import SWEEP_EVERY_S, TASKS
 from stepline.model.file.upload_slot import QUARANTINE
@@ -55,6 +57,7 @@ class LoopStack(cdk.Stack):
             description="Stepline: the loop, its sweeper and its eraser.",
         )
         self._execution = execution
+        self.queues = make_queues(self, stage)
         resources = self._name_resources(stage, state, ingress)
         environment = loop_environment(
             stage,
@@ -77,15 +80,7 @@ class LoopStack(cdk.Stack):
                     stage, state, machine_arn=resources.machine_arn, callback_url=ingress.callback_url
                 ),
             )
-        watched = Watched(
-            machine_arn=resources.machine_arn,
-            table=state.table.table_name,
-            functions=(*ingress.functions, *self.functions),
-            websocket_api_id=ingress.socket_api.api_id,
-            websocket_stage=STAGE_NAME,
-            http_api_id=ingress.http_api.api_id,
-        )
-        add_alarms(self, stage, watched)
+        self._watch(stage, state, ingress)
         add_shift(self, stage, self.functions.values())
         cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
         if stage.model_provider == "anthropic" and not stage.model_secret_arn and not stage.is_local:
@@ -96,6 +91,18 @@ class LoopStack(cdk.Stack):
             cdk.Annotations.of(self).add_info_v2(
                 "stepline:programs", f"exec_image={stage.exec_image or 'none'}: the agent runs no programs"
             )
+
+    def _watch(self, stage: Stage, state: StateStack, ingress: IngressStack) -> None:
+        watched = Watched(
+            machine_arn=stage.machine_arn(self),
+            table=state.table.table_name,
+            functions=(*ingress.functions, *self.functions),
+            websocket_api_id=ingress.socket_api.api_id,
+            websocket_stage=STAGE_NAME,
+            http_api_id=ingress.http_api.api_id,
+            queues=tuple(queue.queue_name for queue in self.queues.values()),
+        )
+        add_dashboard(self, stage, watched, add_alarms(self, stage, watched))
 
     def _make_functions(
         self, stage: Stage, code: Code, environment: Mapping[str, str], resources: Resources
@@ -109,6 +116,7 @@ class LoopStack(cdk.Stack):
                 package=package,
                 environment=environment,
                 resources=resources,
+                undelivered=self.queues.get(name),
             )
             for name in LOOP
             if (stage.executes or name != "execute") and (stage.runs_programs or name != "output")
@@ -131,6 +139,8 @@ class LoopStack(cdk.Stack):
             handovers_arn=stage.handovers_arn(self),
             memory_arn=state.memory_arn,
             embedding_arn=embedding_arn(self) if state.memory_arn else "",
+            undelivered={name: queue.queue_arn for name, queue in self.queues.items()},
+            delivers_logs=not stage.is_local,
         )
         if not (execution := self._execution):
             return resources
@@ -160,6 +170,13 @@ class LoopStack(cdk.Stack):
             state_machine_type=sfn.StateMachineType.STANDARD,
             definition_body=sfn.DefinitionBody.from_string(json.dumps(definition)),
             role=role.without_policy_updates(),
+            logs=log_executions(self, stage),
+        )
+
+    def _target(self, name: str) -> targets.LambdaFunction:
+        """Return a function as a rule's target; what cannot be delivered to it waits in its queue."""
+        return targets.LambdaFunction(
+            self.functions[name].live, retry_attempts=2, dead_letter_queue=self.queues.get(name)
         )
 
     def _add_rules(self, stage: Stage, bucket: str) -> None:
@@ -201,12 +218,11 @@ class LoopStack(cdk.Stack):
                 detail_type=["GuardDuty Malware Protection Object Scan Result"],
                 detail={"s3ObjectDetails": {"bucketName": [bucket], "objectKey": key}},
             )
-        target = targets.LambdaFunction(self.functions["preflight"].live, retry_attempts=2)
-        events.Rule(self, "FilePosted", event_pattern=pattern, targets=[target])
+        events.Rule(self, "FilePosted", event_pattern=pattern, targets=[self._target("preflight")])
 
     def _sweep(self, stage: Stage) -> None:
         """Trigger the sweeper on failed executions and ended tasks, and every five minutes for missed events."""
-        target = targets.LambdaFunction(self.functions["sweeper"].live, retry_attempts=2)
+        target = self._target("sweeper")
         events.Rule(
             self,
             "TurnEndedBadly",
@@ -245,7 +261,7 @@ class LoopStack(cdk.Stack):
             self,
             "EraseClock",
             schedule=events.Schedule.rate(cdk.Duration.minutes(5)),
-            targets=[targets.LambdaFunction(self.functions["eraser"].live, retry_attempts=2)],
+            targets=[self._target("eraser")],
         )
 
 

@@ -161,6 +161,8 @@ class Stage:
     event_source_principals: tuple[str, ...] = ()
     alarms: bool = False
     alarm_topic_arn: str = ""
+    dashboard: bool = False
+    socket_access_log: bool = False
     descriptors_dir: str = ""
     snap_start: bool = False
     python: str = PYTHON_VERSION
@@ -441,6 +443,7 @@ class Stage:
             "exec_public_ip": not given.get("exec_vpc"),
             "event_source_principals": (_EMULATED,) if is_local else (),
             "alarms": is_prod,
+            "dashboard": is_prod,
             "inspect": "owner" if name in (LOCAL, cls.name) else "admin",
             "snap_start": is_prod,
         }

@@ -7,7 +7,7 @@ nothing goes wrong, so missing data is not an alarm. Source: docs/how-to/runbook
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from stacks.stage import Stage
@@ -47,16 +47,16 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """One alarm: it goes off when the sum of `series` reaches `threshold` in one of the last two periods.
+    """One alarm, and one graph of the dashboard; without a threshold the graph alone.
 
-    With `share`, what is compared is the part that the sum is of a whole; with `falls`, the alarm goes off at or below the
+    It goes off when the sum of `series` reaches `threshold` in one of the last two periods. With `share`, what is compared is the part that the sum is of a whole; with `falls`, the alarm goes off at or below the
     threshold. `name` is also its heading in the runbook. The older period counts as well because data may come late.
     """
 
     name: str
     says: str
     series: tuple[Series, ...]
-    threshold: float
+    threshold: float | None = None
     period_s: int = PERIOD_S
     share: Share | None = None
     falls: bool = False
@@ -68,7 +68,10 @@ class Watch:
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """The metric dimensions of a deployment's parts. `functions` are the short names."""
+    """The metric dimensions of a deployment's parts.
+
+    `functions` are the short names, `queues` the names of those for what was not delivered.
+    """
 
     machine_arn: str
     table: str
@@ -76,11 +79,20 @@ class Watched:
     websocket_api_id: str
     websocket_stage: str
     http_api_id: str
+    queues: tuple[str, ...] = ()
 
 
 def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
-    """Return the alarms of a deployment."""
-    watches = [*_turns(stage, watched), *_functions(stage, watched), *_services(watched), *_model(stage)]
+    """Return the alarms of a deployment, and the graphs beside them."""
+    watches = [
+        *_traffic(stage),
+        *_turns(stage, watched),
+        *_functions(stage, watched),
+        *_services(watched),
+        *_model(stage),
+    ]
+    if watched.queues:
+        watches.append(_undelivered(watched.queues))
     if stage.executes or stage.has_tasks:
         watches.append(
             Watch(
@@ -101,6 +113,35 @@ def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
             )
         )
     return watches
+
+
+def _traffic(stage: Stage) -> Iterable[Watch]:
+    return (
+        Watch(
+            name="turns",
+            says="Turns that began, ended and failed.",
+            series=tuple(
+                _own(stage, name)
+                for name in (metrics.TURNS_STARTED, metrics.TURNS_CLOSED, metrics.TURNS_FAILED)
+            ),
+        ),
+        Watch(
+            name="first-delta",
+            says="Milliseconds from a request to the model to the first piece of its answer.",
+            series=tuple(
+                replace(_own(stage, metrics.FIRST_DELTA_MS), statistic=statistic)
+                for statistic in ("p50", "p95", "Maximum")
+            ),
+        ),
+        Watch(
+            name="tokens",
+            says="Tokens of the model: input, those of it from a cache, and output.",
+            series=tuple(
+                _own(stage, name)
+                for name in (metrics.INPUT_TOKENS, metrics.CACHED_TOKENS, metrics.OUTPUT_TOKENS)
+            ),
+        ),
+    )
 
 
 def _turns(stage: Stage, watched: Watched) -> Iterable[Watch]:
@@ -221,6 +262,23 @@ def _services(watched: Watched) -> Iterable[Watch]:
             ),
             threshold=3,
         ),
+    )
+
+
+def _undelivered(queues: tuple[str, ...]) -> Watch:
+    return Watch(
+        name="events-undelivered",
+        says="Events wait that a function could not be given, or failed each time.",
+        series=tuple(
+            Series(
+                namespace="AWS/SQS",
+                name="ApproximateNumberOfMessagesVisible",
+                dimensions={"QueueName": queue},
+                statistic="Maximum",
+            )
+            for queue in queues
+        ),
+        threshold=1,
     )
 
 

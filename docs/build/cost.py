@@ -38,12 +38,13 @@ _PROD: Final = Stage(
     name="prod",
     snap_start=True,
     alarms=True,
+    dashboard=True,
     model_secret_arn=_KEY,
     exec_mode="fargate",
     exec_image="codebuild",
 )
 DEPLOYMENTS: Final = {
-    "`dev`": replace(_PROD, name="dev", snap_start=False, alarms=False),
+    "`dev`": replace(_PROD, name="dev", snap_start=False, alarms=False, dashboard=False),
     "`prod`": _PROD,
     "`prod`, `snap_start=false`": replace(_PROD, snap_start=False),
     "`prod`, `exec_image=none`": replace(_PROD, exec_mode="none", exec_image="none"),

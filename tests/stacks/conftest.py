@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests/data/page"
 """The chat page of tests: a few files in the place of the built one."""
 PAGE_STACKS = ("edge", "page")
+TOPIC = "arn:aws:sns:eu-west-1:111122223333:calls"
 BILLING = "arn:aws:iam::111122223333:role/billing"
 CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
 
@@ -88,6 +89,8 @@ def prod(tmp_path_factory):
         name="prod",
         snap_start=True,
         alarms=True,
+        alarm_topic_arn=TOPIC,
+        dashboard=True,
         exec_mode="fargate",
         exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
         allowed_origins=("https://chat.example",),

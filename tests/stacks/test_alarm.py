@@ -6,9 +6,8 @@ import pytest
 from stacks.watch import RUNBOOK
 from stepline import metrics
 
-from .conftest import ROOT, synthesise
+from .conftest import ROOT, TOPIC, synthesise
 
-TOPIC = "arn:aws:sns:eu-west-1:111122223333:calls"
 PAGE = (ROOT / RUNBOOK).read_text()
 HEADINGS = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
 
@@ -25,6 +24,7 @@ PUBLISHED = {
     ("AWS/DynamoDB", "ReadThrottleEvents"): [{"TableName"}, {"TableName", "GlobalSecondaryIndexName"}],
     ("AWS/DynamoDB", "WriteThrottleEvents"): [{"TableName"}, {"TableName", "GlobalSecondaryIndexName"}],
     ("AWS/DynamoDB", "SystemErrors"): [{"TableName", "Operation"}],
+    ("AWS/SQS", "ApproximateNumberOfMessagesVisible"): [{"QueueName"}],
     ("AWS/ApiGateway", "IntegrationError"): [{"ApiId"}, {"ApiId", "Stage"}],
     ("AWS/ApiGateway", "ExecutionError"): [{"ApiId"}, {"ApiId", "Stage"}],
     ("AWS/ApiGateway", "5xx"): [{"ApiId"}, {"ApiId", "Stage"}],
@@ -38,6 +38,7 @@ def watched(tmp_path_factory):
         name="watched",
         alarms=True,
         alarm_topic_arn=TOPIC,
+        dashboard=True,
         exec_mode="fargate",
         exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
     )
@@ -148,20 +149,76 @@ def test_the_topic_hears_of_the_beginning_and_of_the_end(alarms):
         assert alarm["AlarmActions"] == alarm["OKActions"] == [TOPIC]
 
 
-def test_a_stage_without_programs_watches_none(prod_alarms):
-    assert set(HEADINGS) - set(prod_alarms) == {"programs-lost", "handovers-stale"}
-    assert not any("AlarmActions" in alarm for alarm in prod_alarms.values())
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return synthesise(tmp_path_factory, name="prod", alarms=True, oidc_issuer="https://login.example")
 
 
 @pytest.fixture(scope="module")
-def prod_alarms(tmp_path_factory):
-    made = synthesise(tmp_path_factory, name="prod", alarms=True, oidc_issuer="https://login.example")
-    found = made.resources("AWS::CloudWatch::Alarm").values()
+def plain_alarms(plain):
+    found = plain.resources("AWS::CloudWatch::Alarm").values()
     return {alarm["AlarmName"].removeprefix("stepline-prod-"): alarm for alarm in found}
+
+
+def test_a_stage_without_programs_watches_none(plain_alarms):
+    assert set(HEADINGS) - set(plain_alarms) == {"programs-lost", "handovers-stale"}
+
+
+def test_alarms_that_notify_nobody_are_a_loud_warning(plain, plain_alarms, watched):
+    assert not any("AlarmActions" in alarm for alarm in plain_alarms.values())
+    assert "notify nobody: name a topic (-c alarm_topic_arn=" in warnings(plain)
+    assert "notify nobody" not in warnings(watched)
+
+
+def warnings(synthesis):
+    return str([message.entry.data for stack in synthesis.assembly.stacks for message in stack.messages])
 
 
 def test_the_local_stage_has_none(local):
     assert local.resources("AWS::CloudWatch::Alarm") == {}
+
+
+# --- the dashboard
+
+
+@pytest.fixture(scope="module")
+def widgets(watched):
+    (made,) = watched.resources("AWS::CloudWatch::Dashboard").values()
+    assert made["DashboardName"] == "stepline-watched"
+    parts = made["DashboardBody"]["Fn::Join"][1]
+    body = "".join(part if isinstance(part, str) else next(map(str, part.values())) for part in parts)
+    return json.loads(body)["widgets"]
+
+
+def test_the_dashboard_has_the_state_of_every_alarm_and_a_graph_of_each(widgets, alarms):
+    state, *graphs = widgets
+    assert state["type"] == "alarm"
+    assert len(state["properties"]["alarms"]) == len(alarms)
+    titles = {graph["properties"]["title"].partition(":")[0]: graph["properties"] for graph in graphs}
+    assert alarms.keys() <= titles.keys()
+    for name, alarm in alarms.items():
+        (limit,) = titles[name]["annotations"]["horizontal"]
+        assert limit["value"] == alarm["Threshold"], name
+        shown = [metric[:2] for metric in titles[name]["metrics"] if isinstance(metric[0], str)]
+        assert {tuple(metric) for metric in shown} == {(space, one) for space, one, _ in series(alarm)}, name
+
+
+def test_what_is_shown_beside_the_alarms_is_traffic_that_is_counted(widgets, alarms):
+    more = [one["properties"] for one in widgets[1:] if "annotations" not in one["properties"]]
+    assert {one["title"].partition(":")[0] for one in more} == {"turns", "first-delta", "tokens"}
+    assert len(widgets) == 1 + len(alarms) + len(more)
+
+
+def test_one_dashboard_has_no_more_metrics_than_the_free_ones_may(widgets):
+    shown = [
+        metric for one in widgets[1:] for metric in one["properties"]["metrics"] if isinstance(metric[0], str)
+    ]
+    assert len(shown) <= 50
+
+
+def test_only_a_stage_that_is_told_so_has_a_dashboard(plain, dev):
+    assert not plain.resources("AWS::CloudWatch::Dashboard")
+    assert not dev.resources("AWS::CloudWatch::Dashboard")
 
 
 # --- what the runbook has people type

@@ -14,7 +14,7 @@ from .conftest import BILLING, CONTEXT, PAGE, ROOT, read_page
 
 STAGES = {
     "an issuer elsewhere, no programs": Stage(
-        name="prod", snap_start=True, alarms=True, oidc_issuer="https://login.example"
+        name="prod", snap_start=True, alarms=True, dashboard=True, oidc_issuer="https://login.example"
     ),
     "users of its own, Bedrock, memory in S3 Vectors, a built image": Stage(
         name="dev",

@@ -10,8 +10,10 @@ BY_ANOTHER_PROOF = (
     "task roles",
     "memory",
     "embedding model",
+    "undelivered",
+    "log deliveries",
 )
-"""Only a client of a provider or a search engine uses these, a sender of traces, that of a Redis or of S3 Vectors, or ECS asks for them; tests/stacks/test_access.py says who has them."""
+"""Only a client of a provider or a search engine uses these, a sender of traces, that of a Redis or of S3 Vectors, or ECS, Lambda or Step Functions does itself; tests/stacks/test_access.py says who has them."""
 SETTLED = {
     *{
         ("dynamodb:GetItem", "CHARGE#*"),

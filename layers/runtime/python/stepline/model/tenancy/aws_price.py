@@ -29,6 +29,7 @@ class UnitPrice(NamedTuple):
 
 UNITS: Final[Mapping[str, UnitPrice]] = {
     "alarm": UnitPrice(0.10, "metric that an alarm reads, a month"),
+    "dashboard": UnitPrice(3.00, "dashboard of CloudWatch, a month; the first three of an account are free"),
     "secret": UnitPrice(0.40, "secret, a month; by the hour, each hour begun"),
     "snapshot": UnitPrice(
         0.0000015046, "GB of a function's memory, a second, while a version has a snapshot"
