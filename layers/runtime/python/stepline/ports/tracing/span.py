@@ -94,7 +94,7 @@ class Span:
             )
         )
         if self._parent == self._visit.root:  # a visit, not what is below it
-            self._visit.traces.send(self._visit.ended)
+            self._visit.traces.send(tuple(self._visit.ended))
 
     def record(
         self, name: str, attributes: Attributes, *, began: datetime, ended: datetime, failed: str = ""
