@@ -29,6 +29,8 @@ PACE: Final = Pace()
 WAIT_S: Final = 0.05
 """A call of the authorizer or of a function of the HTTP API, warm."""
 HIDDEN_TOKENS: Final = 1_000
+TRACE_BYTES: Final = 8_000
+"""What X-Ray stores of such a turn, by the page on tracing."""
 
 
 class Part(NamedTuple):
@@ -115,6 +117,12 @@ def _more_turns(turn: OrdinaryTurn) -> Iterator[Beside]:
     yield Beside("a second device that listens", "its posts", "turn", price(both) - plain)
     yield Beside(
         "limits of its tenant", "holds, charges and a place, in the table", "turn", price(limited) - plain
+    )
+    yield Beside(
+        "its trace, with `tracing=on` to X-Ray",
+        f"{TRACE_BYTES // 1000} KB of spans, [as stored](../how-to/trace-a-turn.md), at the price of logs",
+        "turn",
+        TRACE_BYTES / GB * UNITS["log"].usd,
     )
     gb = sum(SIZES[name].memory_mib for name in SNAPSHOTS) / 1024
     yield Beside(
