@@ -56,6 +56,9 @@ bench: up $(TOOLS)  ## measure, and write bench/results.json
 load: up $(TOOLS)  ## a hundred conversations at once on the local stage; `make load SIZE=30`; fails if anything is lost
 	@python -m bench.load $(SIZE)
 
+simulate: $(TOOLS)  ## what breaks first at 10 to 100,000 turns at once, by the quotas of an account
+	@python -m bench.simulate
+
 docs: $(TOOLS)  ## write the generated pages of the documentation
 	@python -m docs.build
 

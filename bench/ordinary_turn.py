@@ -40,7 +40,7 @@ STREAM_S: Final = 5.0
 ROUNDS: Final = 2
 TEXT: Final = "The figures of the last quarter rise by 7 % against the plan, mostly in the north. "
 WRITTEN: Final = (TEXT * 20)[: round(STREAM_S * SECOND_CHARS)]
-"""What the model writes in a round, at 60 tokens of four characters a second."""
+"""The text of a round, at 60 tokens of four characters a second."""
 CPU_S: Final = 0.02
 """CPU time of a warm call, of a whole core; a function has the part of one that its memory gives it."""
 PLATFORM_LINES: Final = (
@@ -49,7 +49,7 @@ PLATFORM_LINES: Final = (
     "REPORT RequestId: 00000000-0000-0000-0000-000000000000\tDuration: 5123.45 ms\tBilled Duration: 5124 ms\t",
     "Memory Size: 512 MB\tMax Memory Used: 210 MB\t\n",
 )
-"""What Lambda logs of a call."""
+"""The lines that Lambda logs of a call."""
 DONE_LINE: Final = {
     "level": "INFO",
     "location": "follow:199",
@@ -89,7 +89,7 @@ class Call(NamedTuple):
 
     @property
     def log_bytes(self) -> int:
-        """What is written of it to its log group."""
+        """Bytes that it adds to its log group."""
         lines = sum(map(len, PLATFORM_LINES))
         if self.function in STATES.values():
             lines += len(json.dumps(DONE_LINE)) + 1
@@ -97,7 +97,7 @@ class Call(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """What the relay does for a round: frames to each device, and rows of the table with their write units."""
+    """The work of the relay for a round: frames to each device, and rows of the table with their write units."""
 
     posts: int
     rows: int

@@ -30,7 +30,7 @@ WAIT_S: Final = 0.05
 """A call of the authorizer or of a function of the HTTP API, warm."""
 HIDDEN_TOKENS: Final = 1_000
 TRACE_BYTES: Final = 8_000
-"""What X-Ray stores of such a turn, by the page on tracing."""
+"""The size of such a turn's spans as X-Ray stores them, by the page on tracing."""
 
 
 class Part(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 DOCS: Final = Path(__file__).parents[1]
 
 PAGES: Final = tuple(sorted(module.name for module in iter_modules(__path__) if module.name != "__main__"))
-SYNTHESISED: Final = ("access", "cost")
+SYNTHESISED: Final = ("access", "cost", "scale")
 """Pages that load the CDK: they are imported on demand, and their tests are in tests/stacks."""
 
 

@@ -1,0 +1,1 @@
+"""A discrete-event simulation of a stage under load: real rows, real posting, the quotas of an account."""

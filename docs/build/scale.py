@@ -1,0 +1,147 @@
+"""docs/concepts/scale.md: what breaks first as more turns are open at once, from a simulation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bench.ordinary_turn import STREAM_S, measure
+from bench.paced import TOKENS_A_SECOND
+from bench.simulate.quota import QUEUE_MOST, QUOTAS, SLOTS_KEPT
+from bench.simulate.report import LIFTED, SIZES, effects_table, needs_table, open_run, rounded, sources
+from bench.simulate.world import IDLE, RAMP_S, ROUNDS, UNCACHED, World
+from docs.build import DOCS
+from stacks.function import SIZES as FUNCTION_SIZES
+from stepline.delivery.pace import MOST_INTERVAL_S
+from stepline.model.tenancy.aws_price import UNITS
+
+PATH: Final = DOCS / "concepts/scale.md"
+MONTH_H: Final = 730
+DEVICES: Final = 2
+STREAMS: Final = 1_000
+
+_HEAD: Final = """\
+# Scale
+
+What gives way first when more turns are open at once, which quota it is, and what can be done. The figures are of a simulation,
+`make simulate`, whose page this is; a test keeps them in step with the code. Nothing here was run at 100,000 turns on AWS.
+
+## What is simulated
+
+- The turn is the measured one of [the cost page](../reference/cost.md#a-turn): each of its calls asks the table, by partition and index,
+  the bucket, the gateway and the machine for what it asked on the wire. A turn has {rounds} rounds in the mean (from {least} to {most}),
+  each streams {stream_s:g} s at {tokens} tokens a second, and lasts {turn_s:.0f} s when nothing waits.
+- Text is posted at the relay's own intervals, and more rarely where the gateway refuses a piece, by the same two functions as
+  [a process does it](streaming.md).
+- Each turn's client is connected, and {idle} more that read; they ping as [clients do](streaming.md#what-a-client-must-do).
+- The number of turns rises for {ramp_min:.0f} minutes and then stays for one. The peaks below are means over a minute, of places held
+  the most at one time.
+- The first table has no limits: it is what would be asked for. In the others the quotas hold. Then as many turns run as there are
+  executions of functions, less {kept}; {queue:,} more wait in line, and what comes beyond them is refused and sent again.
+- A round's prompt has {uncached:,} tokens that no cache has: that is an assumption, the rest is counted. One region, one stage, one
+  provider of models, quotas as a new account of a large region has them but for the ten executions that a very new one has.
+
+## What is asked for
+
+Bold is more than the default. *Reached at* is the number of turns at once that reach it.
+"""
+
+_DEFAULTS: Final = """
+## With the defaults
+
+*Breaks first* is the quota that fewest turns reach. *First text* is the time from the message of those that are run to the first word,
+without the model's own.
+"""
+
+_LIFTED: Final = """
+The same where the provider of the models has no limit, by a contract or by several models:
+"""
+
+_LEVERS: Final = """
+## What follows
+
+- **To {first} turns** the defaults do, and nobody waits. What a new account must ask for is only its
+  [executions of functions](../how-to/deploy.md).
+- **The model is first.** {model_turns} turns at once write all the tokens that the highest published tier allows, hidden thinking
+  included. Everything else of the stage could run {factor:.0f} times as many.
+- **Then the functions**, at {functions} turns: each stream holds an execution of `decide` while the model writes. Raised by request; until
+  then the others wait in line and are told their place.
+- **Then the posts**, at {posts}: {posts_each:.1f} a second and turn at the usual pace. The relay gets rarer by itself, so text arrives in
+  larger pieces and nothing else is lost; with a piece every {slowest:g} s the same rate bears {posts_rare} turns. A second device of each user
+  halves that: {both} and {both_rare}.
+- **The table's design holds** until every quota above was raised: its hottest shared partition is the row of what a tenant has
+  spent, and only if one tenant has {tenant} turns at once; the index of open lanes bears {lanes}. A conversation's own rows never meet.
+
+## Another transport
+
+Posts are the one thing that grows with devices as well as with turns. A publisher that is asked once for all devices of a conversation, as
+AppSync Events is by channel, belongs behind the port `Publisher` beside the gateway's: it would take the same frames, and resume and the
+log stay as they are. It begins to be of use where the quota of the gateway cannot be raised: from {posts_rare} turns at once with one
+device, from {both_rare} with two. Below that it changes nothing that a user sees. It is not built.
+
+## Long-lived workers
+
+A function that streams waits almost all of its time, and is paid for it: {lambda_usd:.4f} USD an hour and stream with {mib} MB. A task with one
+processor and 2 GB costs {task_usd:.4f} USD an hour, so it is cheaper as soon as it holds more than {even:.1f} streams at once, day and night. For {streams:,}
+streams all month functions cost {lambda_month:,.0f} USD. That is the price of not having a fleet: its deployment, draining, placement
+and the loss of many streams with one machine. Workers begin where an account is not given the executions that it needs (from {functions}
+turns by default; {ten:,} need {needed}), or where a thousand turns at once are the usual state and not the peak. A worker would take
+the place of `decide` alone: the fence decides who may put, wherever it runs. It is not built either.
+
+## Where the quotas are from
+
+Read in November 2026; other regions have less.
+
+"""
+
+
+def render() -> str:
+    """Return the page."""
+    turn = measure()
+    rounds = [number for number, share in ROUNDS for _ in range(share)]
+    at = {name: rounded(_reached(name)) for name in QUOTAS}
+    gb = FUNCTION_SIZES["decide"].memory_mib / 1024
+    lambda_usd = gb * 3600 * UNITS["function time"].usd
+    task_usd = UNITS["task processor"].usd + 2 * UNITS["task memory"].usd + UNITS["task address"].usd
+    head = _HEAD.format(
+        rounds=f"{sum(rounds) / len(rounds):.2g}",
+        least=min(rounds),
+        most=max(rounds),
+        stream_s=STREAM_S,
+        tokens=TOKENS_A_SECOND,
+        turn_s=World(1, turn).turn_s,
+        idle=IDLE,
+        ramp_min=RAMP_S / 60,
+        kept=SLOTS_KEPT,
+        queue=QUEUE_MOST,
+        uncached=UNCACHED,
+    )
+    levers = _LEVERS.format(
+        first=at["model output"],
+        model_turns=at["model output"],
+        factor=_reached("executions of functions") / _reached("model output"),
+        functions=at["executions of functions"],
+        posts=at["posts and messages"],
+        posts_each=open_run(1_000).demands["posts and messages"].peak() / 1_000,
+        slowest=MOST_INTERVAL_S,
+        posts_rare=rounded(_reached("posts and messages", slowest_s=MOST_INTERVAL_S)),
+        both=rounded(_reached("posts and messages", devices=DEVICES)),
+        both_rare=rounded(_reached("posts and messages", devices=DEVICES, slowest_s=MOST_INTERVAL_S)),
+        tenant=at["row of one tenant"],
+        lanes=at["index of open lanes"],
+        lambda_usd=lambda_usd,
+        mib=FUNCTION_SIZES["decide"].memory_mib,
+        task_usd=task_usd,
+        even=task_usd / lambda_usd,
+        streams=STREAMS,
+        lambda_month=STREAMS * lambda_usd * MONTH_H,
+        needed=rounded(open_run(SIZES[2]).demands["executions of functions"].peak()),
+        ten=SIZES[2],
+    )
+    tables = [needs_table(), [_DEFAULTS], effects_table(QUOTAS), [_LIFTED], effects_table(LIFTED)]
+    return "\n".join([head, *(line for table in tables for line in table), levers + "\n".join(sources()), ""])
+
+
+def _reached(name: str, *, devices: int = 1, slowest_s: float = 0.0) -> float:
+    """Return how many turns at once reach a quota."""
+    run = open_run(1_000, devices=devices, slowest_s=slowest_s)
+    return float(1_000 / run.share(name))
