@@ -88,7 +88,7 @@ def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
         *_traffic(stage),
         *_turns(stage, watched),
         *_functions(stage, watched),
-        *_services(watched),
+        *_services(stage, watched),
         *_model(stage),
     ]
     if watched.queues:
@@ -177,6 +177,13 @@ def _turns(stage: Stage, watched: Watched) -> Iterable[Watch]:
             period_s=900,
         ),
         Watch(
+            name="sweeps-behind",
+            says="Open turns were not looked at by the sweeper, which failed on them or had no time left.",
+            series=(_own(stage, metrics.LANES_LEFT),),
+            threshold=3,
+            period_s=900,
+        ),
+        Watch(
             name="edge-errors",
             says="A function met an error that it has no name for: a bug.",
             series=(_own(stage, metrics.EDGE_ERRORS),),
@@ -220,7 +227,7 @@ def _functions(stage: Stage, watched: Watched) -> Iterable[Watch]:
     )
 
 
-def _services(watched: Watched) -> Iterable[Watch]:
+def _services(stage: Stage, watched: Watched) -> Iterable[Watch]:
     table = {"TableName": watched.table}
     websocket = {"ApiId": watched.websocket_api_id, "Stage": watched.websocket_stage}
     return (
@@ -251,6 +258,12 @@ def _services(watched: Watched) -> Iterable[Watch]:
                 for name in ("ReadThrottleEvents", "WriteThrottleEvents")
             ),
             threshold=5,
+        ),
+        Watch(
+            name="posts-over-limit",
+            says="API Gateway refuses posts to clients for their rate, so text comes later and in larger pieces.",
+            series=(_own(stage, metrics.POSTS_OVER_LIMIT),),
+            threshold=100,
         ),
         Watch(
             name="gateway-errors",
