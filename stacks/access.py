@@ -166,6 +166,8 @@ _TALK: Final = "GetItem Query PutItem UpdateItem DeleteItem ConditionCheckItem"
 _FREES: Final = "UpdateItem DeleteItem"
 _SLOTS: Final = f"Query PutItem ConditionCheckItem {_FREES}"
 """On slots, for roles that open turns, of which so many may run at once; those that clear a turn's mark free them only."""
+_QUEUE: Final = _SLOTS
+"""On turns that wait in line, for roles that queue them, or let them begin when a slot of the stage is free."""
 _CHARGE: Final = "GetItem PutItem UpdateItem"
 """On what a conversation was charged, for roles that charge accounts with it."""
 _ACCOUNT: Final = "PutItem UpdateItem"
@@ -189,7 +191,8 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             UPLOAD="GetItem PutItem UpdateItem",
             LIMITS="BatchGetItem PutItem",
             ACCOUNT=_LIMITED,
-            SLOT=f"Query {_FREES}",
+            SLOT=_SLOTS,
+            QUEUE=_QUEUE,
             CHARGE=_CHARGE,
             COST="Query PutItem",
             PERSON="GetItem PutItem",
@@ -200,6 +203,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         # signature of this role.
         *_objects(reads="att out seg", writes="att quarantine"),
         _right("lambda", "InvokeFunction", "eraser"),
+        _STARTS,  # of a turn that waits for the slot of one that was deleted
         *_REMEMBERS,  # the turns of an import
         _POSTS,
         _TELLS,
@@ -224,6 +228,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             LIMITS="BatchGetItem",
             ACCOUNT=_LIMITED,
             SLOT=_SLOTS,
+            QUEUE=_QUEUE,
             CHARGE=_CHARGE,
             COST="PutItem",
         ),
@@ -246,6 +251,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             LIMITS="BatchGetItem",
             ACCOUNT=_LIMITED,
             SLOT=_SLOTS,
+            QUEUE=_QUEUE,
             CHARGE=_CHARGE,
         ),
         *_objects(reads="att out", writes="att out"),
@@ -273,18 +279,20 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_TRACES,
     ),
     "act": (
-        # A turn that waits for a person is taken off the listing of open ones.
+        # A turn that waits for a person is taken off the listing of open ones, and another one begins that waits in line.
         *_rows(
-            LOG=_LOG,
-            CONV="Query UpdateItem DeleteItem",
+            LOG=_OPENS,
+            CONV="GetItem Query UpdateItem DeleteItem ConditionCheckItem",
             USER="DeleteItem",
             DELTA="Query PutItem",
-            SLOT=_FREES,
+            SLOT=_SLOTS,
+            QUEUE=_QUEUE,
             COST="PutItem",
         ),
         # Its role also signs the URLs of a task's requests. A search of memory reads a user's conversations.
         *_objects(reads="att out exec seg mem store", writes="out exec mem store", finds="exec mem store"),
         _right("dynamodb", "Query", "users", "USER#*"),
+        _STARTS,
         _POSTS,
         _TELLS,
         *_ASKS,  # a tool of the bundle may ask the model
@@ -330,13 +338,14 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     "close": (
         *_rows(
-            LOG=_LOG,
+            LOG=_OPENS,
             # The hook behind the close may rate the turn.
-            CONV="Query PutItem UpdateItem DeleteItem ConditionCheckItem",
+            CONV=_TALK,
             USER="Query DeleteItem",
             DELTA="Query PutItem",
             ACCOUNT=_ACCOUNT,
-            SLOT=_FREES,
+            SLOT=_SLOTS,
+            QUEUE=_QUEUE,
             CHARGE=_CHARGE,
             COST="PutItem",
         ),
@@ -351,13 +360,14 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "sweeper": (
         # It cleans up handovers to tasks even where tasks have been turned off.
         *_rows(
-            LOG=_LOG,
-            CONV="Query UpdateItem DeleteItem",
+            LOG=_OPENS,
+            CONV="GetItem Query UpdateItem DeleteItem ConditionCheckItem",
             USER="Query DeleteItem",
             EXEC="GetItem DeleteItem",
             DELTA="Query",
             ACCOUNT=_ACCOUNT,
-            SLOT=_FREES,
+            SLOT=_SLOTS,
+            QUEUE=_QUEUE,
             CHARGE=_CHARGE,
             COST="PutItem",
         ),
@@ -379,7 +389,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     # What was deleted goes, and a batch that it reads tells it what there is; a tombstone and what a user asked for stay.
     "eraser": (
         *_rows(
-            LOG="Query PutItem BatchWriteItem",
+            LOG="GetItem Query PutItem BatchWriteItem",
             CONV="GetItem Query PutItem UpdateItem DeleteItem BatchWriteItem",
             SOCKET="GetItem DeleteItem",
             USER="Query DeleteItem BatchWriteItem",
@@ -388,6 +398,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             UPLOAD="Query BatchWriteItem",
             COST="Query BatchWriteItem",
             SLOT=_FREES,
+            QUEUE="DeleteItem",
             CHARGE=f"{_CHARGE} Query BatchWriteItem",
             ACCOUNT=f"{_ACCOUNT} Query DeleteItem",
             LIMITS="BatchGetItem DeleteItem",

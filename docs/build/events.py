@@ -118,6 +118,8 @@ PLACES: Final[dict[str, str]] = {
     "chat.conversation.title": "list, title bar, window title",
     "queue.continuation.accepted": "the message's line on the rail waits, or interrupts",
     "chat.start": "the turn opens under its messages, and its clock starts",
+    "turn.queued": "the turn says that it waits in line, and at which place; so does the title bar",
+    "turn.begun": "the turn waits no longer: what it said about the line goes",
     "solver.react.decision": "the round's line: its thinking folds, its notes stay; struck if it was refused, marked if it was cut off",
     "react.tool.call": "the call's card, with its parameters",
     "react.tool.rejected": "a struck line in the round",

@@ -17,6 +17,14 @@ from tests.contract.explorer.simulation import Simulation
 from tests.support.budget import budget
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
+from .explorer.bounded_ablation import (
+    BOUNDED,
+    BOUNDED_MASKED,
+    calm_of,
+    calm_stage,
+    scenario_of,
+    stage,
+)
 from .explorer.invariant import violations
 from .explorer.limited import LIMITS
 from .explorer.limited_ablation import LIMITED
@@ -54,6 +62,26 @@ def test_no_schedule_charges_a_token_twice_or_leaves_a_hold_or_a_slot_behind(
     assert broken == {}
 
 
+def test_on_a_full_stage_no_schedule_runs_too_many_turns_or_lets_one_wait_for_ever() -> None:
+    broken = {}
+    for seed in range(RUNS):
+        simulation = stage()
+        client = play(simulation, scenario_of(seed), Rand(seed, fault=0.08, budget=8))
+        if found := violations(simulation, client):
+            broken[seed] = found
+    assert broken == {}
+
+
+def test_where_nothing_fails_nobody_waits_beside_a_free_slot() -> None:
+    broken = {}
+    for seed in range(RUNS):
+        simulation = calm_stage()
+        client = play(simulation, calm_of(seed), Rand(seed, fault=0.0, budget=0))
+        if found := violations(simulation, client):
+            broken[seed] = found
+    assert broken == {}
+
+
 def test_frames_that_never_arrive_are_asked_for() -> None:
     broken = {}
     for seed in range(RUNS // 3):
@@ -83,7 +111,7 @@ def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(
     assert broken == {}
 
 
-@pytest.mark.parametrize("ablation", [*ABLATIONS, *LIMITED], ids=lambda ablation: ablation.rule)
+@pytest.mark.parametrize("ablation", [*ABLATIONS, *LIMITED, *BOUNDED], ids=lambda ablation: ablation.rule)
 def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
     ablation.patch(monkeypatch)
     seen: set[str] = set()
@@ -97,7 +125,7 @@ def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pyt
     pytest.fail(f"nothing went wrong without: {ablation.rule} (seen: {sorted(seen)})")
 
 
-@pytest.mark.parametrize("ablation", MASKED, ids=lambda ablation: ablation.rule)
+@pytest.mark.parametrize("ablation", [*MASKED, *BOUNDED_MASKED], ids=lambda ablation: ablation.rule)
 def test_a_masked_rule_taken_back_costs_work_and_not_truth(
     ablation: Ablation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

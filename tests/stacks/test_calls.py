@@ -21,8 +21,10 @@ from stepline.api.endpoint import Services
 from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router
 from stepline.delivery.program_log import post_log
+from stepline.delivery.stage_queue import free_mark
 from stepline.ingress.access import issue_ticket
-from stepline.ingress.admit import Arrival
+from stepline.ingress.admit import Arrival, admit
+from stepline.ingress.delete import end_conversation
 from stepline.ingress.erase_user import erase_all
 from stepline.ingress.event_validation import take_event
 from stepline.ingress.upload import (
@@ -122,6 +124,7 @@ def tell(conversation):
     call_the_api(conversation)
     search_over_http(conversation)
     take_files(conversation)
+    wait_in_line(conversation)
     move_in(conversation)
     delete_it(conversation)
     erase_its_user(conversation)
@@ -469,6 +472,29 @@ def take_files(conversation):
         if data:
             with conversation.acting("socket"):
                 take_event(conversation.ports, LANE, Arrival(message_id="f1", user=USER, uploads=(upload,)))
+
+
+def wait_in_line(conversation):
+    """The stage has room for one turn more. Others wait, and whoever frees its slot lets the next one begin."""
+    ports = conversation.ports
+    bound = dataclasses.replace(ports, policy=dataclasses.replace(ports.policy, open_turns=1))
+    lanes = [replace(LANE, conversation=f"line-{at}") for at in range(7)]
+    conversation.ports = bound
+    for lane in lanes:
+        arrival = Arrival(message_id="m1", user=lane.conversation, text="hi")
+        with conversation.acting(conversation.ingress):
+            admit(conversation.ports, lane, arrival)
+        conversation.clock.pause(1)
+    for lane, principal in zip(lanes, ("close", "act", "sweeper", "api"), strict=False):
+        with conversation.acting(principal):
+            lose_a_listener(conversation)
+            free_mark(conversation.ports, lane, conversation.batches(lane)[-1].n)
+    with conversation.acting(conversation.ingress):
+        ends = Arrival(message_id="m2", user=lanes[-2].conversation, kind="stop")
+        admit(conversation.ports, lanes[-2], ends)
+    with conversation.acting("eraser"):
+        end_conversation(conversation.ports, lanes[-1], lanes[-1].conversation)
+    conversation.ports = ports
 
 
 def lose_a_turn(conversation):

@@ -35,13 +35,12 @@ SELDOM = {
     # A hook behind the close tells something, which is no news for a list of conversations, rates the turn or asks the
     # model.
     "close": {
-        *{("dynamodb:Query", "CONV#*"), ("dynamodb:PutItem", "CONV#*")},
-        *{("dynamodb:ConditionCheckItem", "CONV#*"), ("dynamodb:PutItem", "DELTA#*")},
+        *{("dynamodb:PutItem", "CONV#*"), ("dynamodb:PutItem", "DELTA#*")},
     },
     # A tool of the bundle that asks the model, and a worker that died while one did.
     "act": {("dynamodb:PutItem", "DELTA#*"), ("dynamodb:Query", "DELTA#*")},
     # An effect of a deletion that the API did not carry out, of a conversation that has cost something.
-    "eraser": SETTLED - {("dynamodb:GetItem", "CHARGE#*"), ("dynamodb:PutItem", "CHARGE#*")},
+    "eraser": {("dynamodb:UpdateItem", "ACCOUNT#*")},
     # A round that begins before the turn before it is saved.
     "decide": {("s3:ListBucket", "git")},
     # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
@@ -52,16 +51,18 @@ SELDOM = {
 DELETING = {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:ConditionCheckItem", "LOG#*")}
 OPENING = {*DELETING, ("dynamodb:ConditionCheckItem", "SLOT#*")}
 CHARGING = {("dynamodb:UpdateItem", "CHARGE#*"), ("dynamodb:PutItem", "ACCOUNT#*")}
+QUEUEING = {("dynamodb:UpdateItem", "QUEUE#*"), ("dynamodb:ConditionCheckItem", "QUEUE#*")}
+BEGINNING = {*OPENING, *QUEUEING, ("dynamodb:PutItem", "QUEUE#*")}
 FREEING = {("dynamodb:UpdateItem", "SLOT#*")}
 BOTH_KEYS = {
-    "socket": OPENING | CHARGING | FREEING,
-    "events": OPENING | CHARGING | FREEING,
-    "api": DELETING | CHARGING | FREEING,
+    "socket": OPENING | QUEUEING | CHARGING | FREEING,
+    "events": OPENING | QUEUEING | CHARGING | FREEING,
+    "api": BEGINNING | CHARGING | FREEING,
     "decide": CHARGING,
-    "act": FREEING,
+    "act": BEGINNING | FREEING,
     "preflight": CHARGING,
-    "close": CHARGING | FREEING,
-    "sweeper": CHARGING | FREEING,
+    "close": BEGINNING | CHARGING | FREEING,
+    "sweeper": BEGINNING | CHARGING | FREEING,
     "eraser": CHARGING | FREEING,
 }
 """What only a judge needs who looks at all keys of a transaction for each of its actions."""

@@ -14,12 +14,14 @@ from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
+    Begun,
     Closed,
     Decided,
     Deferred,
     Dropped,
     Inbound,
     Opened,
+    Queued,
     Resulted,
     Started,
     Steered,
@@ -67,7 +69,7 @@ def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch
                         yield "a turn opened in another one, or twice"
                     open_turn, epoch = turn, batch.n
                     seen.add(turn)
-                case TakenOver() | ApprovalAnswered():
+                case TakenOver() | ApprovalAnswered() | Begun():
                     epoch = batch.n
                 case Decided(iteration=iteration):
                     rounds[batch.state.turn, iteration] += 1
@@ -190,6 +192,25 @@ def approvals(  # noqa: C901, PLR0912 - one branch a kind of entry
         parked = batch.state.parked
     if any(times and call in asked and call not in allowed for call, times in done.items()):
         yield "a call ran that was not allowed"
+
+
+def lines(batches: Sequence[Batch]) -> Iterator[str]:
+    """A turn that waits in line is nobody's until it begins, and begins once."""
+    queued = 0
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case Queued() if queued:
+                    yield "a turn queued twice"
+                case Begun(n=n) if n != queued:
+                    yield "a turn that did not wait began"
+                case TakenOver() if queued:
+                    yield "a queued turn was taken over"
+                case Decided() | Resulted() | Started() | Closed() if queued:
+                    yield "a queued turn went on"
+                case _:
+                    pass
+        queued = batch.state.queued
 
 
 def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # noqa: C901, PLR0912 - one branch a kind of entry

@@ -127,6 +127,18 @@ class Asking(Conversation):
             super().run()
 
 
+class InLine(Conversation):
+    """A conversation on a stage with room for one turn, which another conversation has until this one has begun to wait."""
+
+    def __init__(self) -> None:
+        super().__init__(*[answered("Hello.")] * 2, open_turns=1)
+        self.send("before", lane=msgspec.structs.replace(LANE, conversation="c-0"))
+
+    def run(self) -> None:
+        self.clock.pause(7)
+        super().run()
+
+
 PAY: Final = "bank.pay"
 
 
@@ -163,6 +175,7 @@ RECIPES: Final[dict[str, Callable[[], Conversation]]] = {
     ),
     "a turn that fails": lambda: Conversation(Fail(error=ModelRefused("no"), after_chars=40, text=SPOKEN)),
     "a compaction": compacted,
+    "a turn that waits in line": InLine,
     "a call that waits for a person": Asking,
     "a call that is approved": lambda: Asking({"verdict": "approved"}),
     "a call that is denied": lambda: Asking({"verdict": "denied", "text": "Too much."}),

@@ -22,11 +22,12 @@ from stepline.model.wire.live_event import RULES
 from stepline.rendering.layout import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
+from tests.contract.explorer.bounded import unfair
 from tests.contract.explorer.client import Client
 from tests.contract.explorer.deletion import left_behind
 from tests.contract.explorer.limited import unsettled
 from tests.contract.explorer.simulation import LANE, PROGRAM, Simulation
-from tests.support.log_invariant import approvals, effects, homes, steers, turns
+from tests.support.log_invariant import approvals, effects, homes, lines, steers, turns
 
 
 def violations(simulation: Simulation, client: Client) -> list[str]:
@@ -45,6 +46,8 @@ def violations(simulation: Simulation, client: Client) -> list[str]:
         *approvals(simulation.effects, batches, asks=simulation.asks),
         *simulation.visited,
         *unsettled(simulation),
+        *lines(batches),
+        *unfair(simulation),
         *_tasks(simulation),
         *_files(simulation, batches),
         *_segments(simulation, batches),
@@ -66,6 +69,9 @@ def _deleted(simulation: Simulation, batches: list[Batch]) -> list[str]:
         *_tasks(simulation),
         *("never acknowledged" for sent in simulation.sent if sent not in simulation.acked),
         *(["an execution goes on"] if simulation.running() else []),
+        *lines(batches),
+        *unfair(simulation),
+        *simulation.visited,
     ]
 
 

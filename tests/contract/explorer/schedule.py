@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
-from tests.contract.explorer import deletion
+from tests.contract.explorer import bounded, deletion
 from tests.contract.explorer.client import Client
 from tests.contract.explorer.simulation import Simulation
 
@@ -116,6 +116,8 @@ class Scenario:
     people: tuple[tuple[str, tuple[str, ...], int], ...] = ()
     deletes: tuple[int, ...] = ()
     erasers: int = 0
+    crowd: int = 0
+    """Draws what others say on a stage that has a bound; 0: there are none."""
 
 
 ASKS = {"test.once": "always", "exec_tools.execute_code_python": "first_use"}
@@ -198,6 +200,8 @@ def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs:
     _cast(simulation, scenario)
     simulation.spawn("client", client.run, safe=True)
     _turbulence(simulation, scenario, chooser)
+    if simulation.faultless:
+        bounded.look_at_line(simulation)
     simulation.settling = True
     for calm in range(SETTLE_ROUNDS):
         simulation.calm = calm
@@ -245,6 +249,8 @@ def _cast(simulation: Simulation, scenario: Scenario) -> None:
         simulation.late_duplicate(name, kind=kind, at=at)
     for at in scenario.sweeps:
         simulation.suspicious_sweeper(at=at)
+    if scenario.crowd:
+        bounded.crowd(simulation, scenario.crowd)
     for at in scenario.deletes:
         deletion.delete(simulation, at=at)
     for _ in range(scenario.erasers):

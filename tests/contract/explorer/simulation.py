@@ -43,14 +43,14 @@ from stepline.loop.stream_generation import Sample
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action, ApprovalRule
 from stepline.model.entry import ApprovalRequested, Decided, Deferred
-from stepline.model.ids import Lane, call_id, utc
+from stepline.model.ids import Lane, call_id, execution_name, utc
 from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
 from stepline.model.tenancy.limits import Limits as AccountLimits
 from stepline.ports.log import Written
 from stepline.ports.model import NO_MODEL
 from stepline.tools.context import ReadCaps
-from tests.contract.explorer import limited
+from tests.contract.explorer import bounded, limited
 from tests.contract.explorer.deletion import DELETED, SteppedErasure, erasure_of
 from tests.contract.explorer.process import Process, Proxy
 from tests.contract.explorer.task import Cloud, SteppedTasks
@@ -90,6 +90,8 @@ class Simulation:
     accounts: Any = field(default_factory=MemoryAccounts)
     limits: AccountLimits | None = None
     """Limits of the user; with some, each sample of the model has a cost."""
+    open_turns: int = 0
+    """The bound on open turns; with one, others want their turns, too."""
     effects: Counter[str] = field(default_factory=Counter)
     processes: list[Process] = field(default_factory=list)
     driven: list[str] = field(default_factory=list)
@@ -106,6 +108,8 @@ class Simulation:
     """Every batch that was put, in order, erased ones too."""
     deletes: bool = False
     told_deleted: bool = False
+    faultless: bool = False
+    """Nothing fails in it, so nobody waits for the sweeper."""
     visited: list[str] = field(default_factory=list)
     """What was still there for a turn that waits for a person."""
 
@@ -136,7 +140,7 @@ class Simulation:
 
     def _note(self, lane: Lane, batch: Batch, **fields: Any) -> Any:
         answer = self._put(lane, batch, **fields)
-        if isinstance(answer, Written):
+        if isinstance(answer, Written) and lane == LANE:
             self.puts.append(batch)
         return answer
 
@@ -175,7 +179,9 @@ class Simulation:
             erasure=SteppedErasure(process, "erasure", erasure_of(self)),
             clock=self.clock,
             meter=MemoryMeter(),
-            policy=Policy(max_iterations=MAX_ITERATIONS, seal_batches=SEAL_BATCHES),
+            policy=Policy(
+                max_iterations=MAX_ITERATIONS, seal_batches=SEAL_BATCHES, open_turns=self.open_turns
+            ),
         )
 
     def spawn(self, name: str, body: Callable[[Process], Any], *, safe: bool = False) -> Process:
@@ -184,7 +190,10 @@ class Simulation:
         return process
 
     def running(self) -> list[str]:
-        return [name for name in self.driven if self.machine.status(name) == "running"]
+        ours = execution_name(LANE, 0)[:-1]
+        return [
+            name for name in self.driven if name.startswith(ours) and self.machine.status(name) == "running"
+        ]
 
     # --- invocations
 
@@ -226,13 +235,15 @@ class Simulation:
                 stream.push("answer", piece := f"[{name}.{part}]")
                 shown += piece
             stream.close()
-            if self.limits:
-                limited.spend(self, ports)
+            limited.spend(self, ports)
+            bounded.look_at_stage(self, step)
             if watch.requested:
                 return Sample(decision=_cut_off(step, at, shown))
             tools = {0: ("test.once", "test.write"), 1: (PROGRAM, "test.write")}.get(step.iteration, ())
             if self._was_deferred(claim):
                 tools = ("test.write",)
+            if step.lane() != LANE:
+                return Sample(decision=_at_once(step, claim, at, name))
             answers = not tools
             if answers:
                 tools = ("test.write",)
@@ -407,12 +418,14 @@ class Simulation:
         """Note what is still there for a turn that has waited for a while."""
         if self.tail().state.parked:
             self.visited += ["an execution of a parked turn"] if self.running() else []
-            marked = self.log.open_lanes(before="9999")
+            marked = [mark for mark in self.log.open_lanes(before="9999") if mark.lane == LANE]
             self.visited += ["a row of a parked turn for the sweeper"] if marked else []
 
     def sweeper(self) -> None:
         def body(me: Process) -> None:
-            if self.log.open_lanes(before="9999"):
+            if self.open_turns:
+                bounded.sweep_all(self.ports(me))
+            elif self.log.open_lanes(before="9999"):
                 sweep_step.sweep_lane(self.ports(me), LANE)
             orphan_step.sweep_tasks(self.ports(me))
 
@@ -472,6 +485,10 @@ def _cut_off(step: Step, at: str, shown: str) -> Decided:
         answer=shown,
         interrupted=True,
     )
+
+
+def _at_once(step: Step, claim: int, at: str, answer: str) -> Decided:
+    return Decided(iteration=step.iteration, claim=claim, action="complete", started_at=at, answer=answer)
 
 
 def _action(call: str, tool: str) -> Action:

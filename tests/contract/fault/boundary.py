@@ -31,7 +31,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
     "Executor": frozenset({"run"}),
-    "Log": frozenset({"put", "clear_open", "project", "mark_read"}),
+    "Log": frozenset({"put", "clear_open", "leave_queue", "project", "mark_read"}),
     "Machine": frozenset({"start", "stop"}),
     "McpServers": frozenset({"call_tool", "cancel_task"}),
     "MemoryIndex": frozenset({"add", "forget"}),
@@ -66,6 +66,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
         {
             *("get", "tail", "since", "admitted", "open_lanes", "conversations", "listing"),
             *("feedback", "conversation_feedback", "held_slots", "taken_slots"),
+            *("queued_turns", "count_queued"),
         }
     ),
     "Machine": frozenset({"status", "running"}),

@@ -46,7 +46,7 @@ def test_a_batch_holds_no_defaults_beside_the_row_of_its_state() -> None:
             False,
             *[0] * 9,
             "",
-            *[0] * 8,
+            *[0] * 9,
         ],
     }
 

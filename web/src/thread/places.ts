@@ -129,6 +129,9 @@ export const MOVED = [
 export const ELSEWHERE: readonly string[] = [
   // The rows of `web_search.filtered_results` say the same.
   "web_search.html_view",
+  // Whether a turn waits in line is in the client's state, which every `sync` and `pong` renews.
+  "turn.queued",
+  "turn.begun",
   // Notices about uploads have no batch: the composer shows them at the file.
   "chat.attachments",
   "rate_limit.attachment_failure",

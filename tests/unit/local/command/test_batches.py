@@ -16,6 +16,7 @@ from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
+    Begun,
     Closed,
     Compacted,
     Compacting,
@@ -33,6 +34,7 @@ from stepline.model.entry import (
     Opened,
     Owner,
     Pruned,
+    Queued,
     Reopened,
     Resulted,
     Started,
@@ -132,6 +134,8 @@ ENTRIES = [
         ApprovalAnswered(**ANSWER, verdict="denied", text="not\nnow"),
         ["tc_2 denied: not now"],
     ),
+    (Queued(turn="turn_1", at=AT, place=3), ["waits in line, at place 3"]),
+    (Begun(n=3, turn="turn_1", at=AT, queued_at=AT), ["begins, after 0.0 s in line"]),
     (
         Pruned(turn="turn_1", at=AT, cause="ttl", keep=6, intact=2),
         ["turns before the newest 6 shortened (ttl)"],

@@ -21,6 +21,7 @@ const refusals: Sentences = {
   limit_exceeded: "That is more than can be taken at once.",
   rate_limited: "That was a lot of messages in a short time.",
   limit_turns: "As many turns run as may run at once.",
+  queue_full: "Too many wait in line. Send it again in a moment.",
   limit_tokens: "The budget of tokens is used up.",
   limit_usd: "The budget of dollars is used up.",
   limit_storage: "The storage is full. Delete conversations that are no longer needed.",

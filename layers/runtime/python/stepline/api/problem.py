@@ -40,6 +40,7 @@ _STATUS: Final[dict[type[SteplineError], HTTPStatus]] = {
 _STATUS_OF_CODE: Final = {
     "rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
     "limit_turns": HTTPStatus.TOO_MANY_REQUESTS,
+    "queue_full": HTTPStatus.TOO_MANY_REQUESTS,
     "limit_tokens": HTTPStatus.TOO_MANY_REQUESTS,
     "limit_usd": HTTPStatus.TOO_MANY_REQUESTS,
     "stopped": HTTPStatus.FORBIDDEN,

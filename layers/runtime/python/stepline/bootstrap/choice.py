@@ -57,6 +57,7 @@ def policy(settings: Settings) -> Policy:
     return Policy(
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
+        open_turns=settings.open_turns,
         limits=scope_limits(settings),
         event_credit=max(0, settings.event_credit),
         finalize_rounds=settings.finalize_rounds,

@@ -23,7 +23,7 @@ from stepline.log.journal import Draft, Journal
 from stepline.log.spill import LOST, hydrate
 from stepline.metrics import EVENT_RULE_FAILURES, MEMORY_UNWRITTEN, WORKSPACES_UNSAVED
 from stepline.model.batch import EMPTY, Batch
-from stepline.model.entry import ApprovalAnswered, Closed, Inbound, Opened, TakenOver, Titled
+from stepline.model.entry import ApprovalAnswered, Begun, Closed, Inbound, Opened, TakenOver, Titled
 from stepline.model.ids import Lane, execution_name, utc
 from stepline.model.memory_row import MemoryScope
 from stepline.model.step import Step
@@ -42,8 +42,12 @@ FED: Final = frozenset({"conv.status", "chat.conversation.title"})
 
 
 def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
-    """Start the execution of a turn that this batch opened, took over or unparked; return True if it began now."""
-    if not any(isinstance(entry, Opened | TakenOver | ApprovalAnswered) for entry in batch.entries):
+    """Start the execution of a turn that this batch opened, took over, unparked or let begin; return True if it began now.
+
+    One that this batch has queued has none.
+    """
+    begins = any(isinstance(entry, Opened | TakenOver | ApprovalAnswered | Begun) for entry in batch.entries)
+    if not begins or batch.state.queued:
         return False
     return ports.machine.start(execution_name(lane, batch.n), standing_step(lane, batch))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepline.delivery.effect import deliver, event_frames
+from stepline.delivery.stage_queue import begin_queued, place_in_line
 from stepline.errors import InputError
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
@@ -59,14 +60,18 @@ def resume(
         open=state.status == "open",
         turn_id=state.turn,
         approval=state.parked,
+        place=place_in_line(ports, lane, state),
     )
     deliver(ports, lane, connection, [*frames, encode_frame(sync)])
 
 
 def pong(ports: Ports, lane: Lane, *, user: str, connection: str) -> None:
-    """Tell a connection the newest event number of its conversation."""
+    """Tell a connection the newest event number of its conversation, and the place at which its turn waits."""
     tail = owned_tail(Journal(ports, lane, "ping"), user)
-    frame = PongFrame(conversation=lane.conversation, n=newest_event(tail))
+    place = place_in_line(ports, lane, tail.state)
+    if place == 1:
+        begin_queued(ports)  # whoever freed a slot may have died before it let the next one begin
+    frame = PongFrame(conversation=lane.conversation, n=newest_event(tail), place=place)
     deliver(ports, lane, connection, [encode_frame(frame)])
 
 

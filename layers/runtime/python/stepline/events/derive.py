@@ -26,6 +26,8 @@ from stepline.events.types import (
     RoundWaiting,
     Status,
     TitleGiven,
+    TurnBegun,
+    TurnQueued,
     TurnStarted,
     accepted,
     make_event,
@@ -36,6 +38,7 @@ from stepline.model.entry import (
     TITLE_CHARS,
     ApprovalAnswered,
     ApprovalRequested,
+    Begun,
     Closed,
     Compacted,
     Compacting,
@@ -53,6 +56,7 @@ from stepline.model.entry import (
     Opened,
     Owner,
     Pruned,
+    Queued,
     Reopened,
     Resulted,
     Started,
@@ -189,6 +193,10 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
             return [one for told in entry.emitted for one in tool_told(told, by, by, entry.turn)]
         case ApprovalRequested() | ApprovalAnswered():
             return [_approval(entry)]
+        case Queued():
+            return [make_event(TurnQueued(place=entry.place), entry.at, entry.turn, "running")]
+        case Begun():
+            return [make_event(TurnBegun(waited_ms=entry.waited_ms), entry.at, entry.turn, "started")]
         case Feedback():
             return _feedback(entry)
         case Pruned() | Listed() | Importing() | Imported():

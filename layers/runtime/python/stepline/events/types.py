@@ -97,6 +97,27 @@ class TurnStarted(EventData):
     max_tokens: Annotated[int, "tokens that a request of it may have"] = 0
 
 
+class TurnQueued(EventData):
+    """The turn waits in line: as many turns run as the stage may run at once. Nothing has to be sent again.
+
+    A `sync` and a `pong` tell the place that it has come to.
+    """
+
+    EVENT = "turn.queued"
+    ROUTE = "chat_step"
+
+    place: Annotated[int, "its place in line: 1 is the next"]
+
+
+class TurnBegun(EventData):
+    """The turn has waited in line, and begins, or goes on with the answer for which it was parked."""
+
+    EVENT = "turn.begun"
+    ROUTE = "chat_step"
+
+    waited_ms: Annotated[int, "how long it waited"]
+
+
 class RoundRestarted(EventData):
     """Another attempt takes the round: drop what streamed under an older claim."""
 
@@ -819,6 +840,8 @@ MODELS: Final[tuple[Model, ...]] = (
     TitleGiven,
     ContinuationAccepted,
     TurnStarted,
+    TurnQueued,
+    TurnBegun,
     DecisionMade,
     CallStarted,
     CallRejected,

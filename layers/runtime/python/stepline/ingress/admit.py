@@ -4,14 +4,14 @@
     idle, does not           → [in]                     idle, steers → [in, dropped]
 
 `model.live_event` holds the table of events and what each does. The batch, the message's row and the
-listing's open mark are one transaction. Source: docs/concepts/log.md#admission.
+listing's open mark are one transaction. A turn that the stage has no room for is opened all the same, and waits in line
+(`ingress/line_up.py`). Source: docs/concepts/log.md#admission.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from dataclasses import replace as replace_draft
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from stepline.delivery.allowance import Allowance, read_allowance
 from stepline.delivery.effect import project, publish, redo
 from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
-from stepline.ingress.allow import check_admission, claim_slots
+from stepline.ingress.allow import check_admission
+from stepline.ingress.line_up import begin_to_stop, follow_queueing, just_queued, line_up
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
@@ -28,7 +29,7 @@ from stepline.log.transition import answered, opened
 from stepline.loop.close import hand_back, open_turn
 from stepline.loop.programs.interrupt import interrupt
 from stepline.loop.sweep import revive
-from stepline.metrics import TURNS_STARTED
+from stepline.metrics import TURNS_QUEUED, TURNS_STARTED
 from stepline.model.base import Value
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action, Verdict
@@ -100,7 +101,7 @@ def admit(
     Raises:
         InputError: `message_id_taken`, by an event of another source; the errors of `choose_bundle`.
         NotFoundError: the conversation belongs to another user, or does not exist.
-        LimitError: `stopped`, `limit_tokens`, `limit_usd`, `limit_storage`, `limit_turns`; of a steer never.
+        LimitError: `stopped`, `limit_tokens`, `limit_usd`, `limit_storage`, `limit_turns`, `queue_full`; of a steer never.
         BusyError: the lane is contended; the client sends again.
     """
     journal = Journal(ports, lane, "admit")
@@ -111,9 +112,10 @@ def admit(
         if not tail.n and not founds:
             raise NotFoundError("no such conversation")
         draft = draft_admission(ports, lane, arrival, tail, asked=pending(journal, tail.state))
+        draft = begin_to_stop(ports, lane, draft, tail)
         try:
             check_admission(ports, allowed, draft, uploaded_bytes=arrival.uploaded_bytes)
-            return replace_draft(draft, slots=claim_slots(ports, lane, allowed, draft))
+            return line_up(ports, lane, allowed, draft)
         except LimitError:
             said = ports.log.admitted(lane, arrival.message_id)  # sent again: it was allowed then
             if said is None:
@@ -143,6 +145,7 @@ def _follow(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Carry out the effects of an admitting batch, perhaps again."""
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
+    follow_queueing(ports, batch)
     if event_of(batch).steers:
         interrupt(ports, lane, batch)
     if batch.n == 1:
@@ -192,7 +195,9 @@ def settle_request(
 
 
 def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Start the execution of a turn this batch opened or unparked; otherwise check that an open turn is alive."""
+    """Start the execution of a turn this batch opened, unparked or let begin; otherwise check that an open turn is alive."""
+    if just_queued(batch):
+        ports.meter.count(TURNS_QUEUED)
     if redo(ports, lane, batch):
         ports.meter.count(TURNS_STARTED, any(isinstance(entry, Opened) for entry in batch.entries))
     else:

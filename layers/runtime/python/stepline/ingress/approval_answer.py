@@ -7,7 +7,6 @@ Source: docs/concepts/log.md#parked-turns.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,7 +17,8 @@ from stepline.delivery.allowance import Allowance, read_allowance
 from stepline.delivery.effect import publish
 from stepline.errors import InputError, LimitError, UnknownOutcome
 from stepline.ingress.admit import pending, see_to, settle_request
-from stepline.ingress.allow import check_stopped, claim_slots
+from stepline.ingress.allow import check_stopped
+from stepline.ingress.line_up import follow_queueing, line_up
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
@@ -70,7 +70,7 @@ def answer_request(
         NotFoundError: the conversation belongs to another user, or does not exist.
         InputError: `approval_not_pending`, nobody is asked about this call, or somebody has answered already;
             `approval_not_editable`, a program is allowed or denied as it is; `message_id_taken`.
-        LimitError: the words are longer than WORDS_MAX_CHARS; `stopped`, no call may run now.
+        LimitError: the words are longer than WORDS_MAX_CHARS; `stopped`, no call may run now; `queue_full`.
         BusyError: the lane is contended; the client sends again.
     """
     if len(answer.text) > WORDS_MAX_CHARS:
@@ -105,15 +105,16 @@ def answer_request(
         ports.subscriptions.subscribe(lane, connection, until_s, answer.user)
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
+    follow_queueing(ports, batch)
     (recorded,) = (entry for entry in batch.entries if isinstance(entry, ApprovalAnswered))
     return Settled(batch=batch, verdict=recorded.verdict, duplicate=batch.by != journal.by)
 
 
 def _allowed(ports: Ports, lane: Lane, answer: Answer, allowance: Allowance, draft: Draft) -> Draft:
-    """Return the draft with the slots of its turn. While work is stopped, no answer but a denial is taken."""
+    """Return the draft with the slots of its turn, or queued. While work is stopped, no answer but a denial is taken."""
     if answer.verdict != "denied":
         check_stopped(allowance)
-    return dataclasses.replace(draft, slots=claim_slots(ports, lane, allowance, draft))
+    return line_up(ports, lane, allowance, draft)
 
 
 def _draft(ports: Ports, answer: Answer, tail: Batch, asked: ApprovalRequested) -> Draft:

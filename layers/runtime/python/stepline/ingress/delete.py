@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 
+from msgspec.structs import replace
+
 from stepline.delivery.effect import publish
 from stepline.delivery.settle_account import settle_account
+from stepline.delivery.stage_queue import begin_queued, queued_turn
 from stepline.errors import NotFoundError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED
@@ -26,6 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 def delete_conversation(ports: Ports, lane: Lane, user: str) -> Batch:
+    """End the conversation for good, and let a turn begin that waits for its slot. Raises as `end_conversation` does."""
+    batch = end_conversation(ports, lane, user)
+    begin_queued(ports)
+    return batch
+
+
+def end_conversation(ports: Ports, lane: Lane, user: str) -> Batch:
     """End the conversation for good; return the batch that did, by this call or an earlier one.
 
     Raises:
@@ -57,7 +67,9 @@ def _draft(journal: Journal, tail: Batch) -> Draft:
         journal.take_over(state.claim)  # the attempt that runs is refused from now on
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         entries += _handed_back(suffix, tail)
-    entries.append(Deleted(at=at, turn=state.turn, call_id=running_program(state)))
+    end = Deleted(at=at, turn=state.turn, call_id=running_program(state))
+    waits = queued_turn(journal.ports, journal.lane, state)
+    entries.append(replace(end, n=waits.n, queued_at=waits.at) if waits else end)
     return Draft(entries=tuple(entries), state=deleted(state, tail.n + 1))
 
 

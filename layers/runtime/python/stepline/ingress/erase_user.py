@@ -23,7 +23,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.errors import BusyError, NotFoundError, SteplineError
-from stepline.ingress.delete import delete_conversation, redo_deletion
+from stepline.ingress.delete import end_conversation, redo_deletion
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import erase
 from stepline.model.ids import Lane, person, utc
@@ -156,7 +156,7 @@ def _lives(ports: Ports, lane: Lane) -> bool:
 
 def _delete(ports: Ports, lane: Lane, user: str) -> bool:
     try:
-        delete_conversation(ports, lane, user)
+        end_conversation(ports, lane, user)
     except NotFoundError:
         return False
     return True

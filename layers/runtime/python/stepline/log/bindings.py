@@ -43,6 +43,8 @@ class Policy:
     takeovers: int = 3
     waits: int = 3
     turn_deadline_s: float = 1800.0
+    open_turns: int = 0
+    """The turns that may have an execution at once on the whole stage, while others wait; 0 is no bound."""
     absent_after_s: float = 60.0
     append_tries: int = 10
     started_fresh_s: float = 5.0

@@ -1,7 +1,7 @@
 """Fencing: a step may put only if its own name and claim match the state; nothing else is compared.
 
-A step's name is (turn, epoch, iteration, phase). If the state is of another turn or epoch, or parked, the step ends
-(`stop`); if the state is beyond the name, the step was already done (`beyond`: take the state's route).
+A step's name is (turn, epoch, iteration, phase). If the state is of another turn or epoch, parked or queued, the step
+ends (`stop`); if the state is beyond the name, the step was already done (`beyond`: take the state's route).
 Source: docs/concepts/log.md#who-may-put.
 """
 
@@ -28,9 +28,9 @@ UNFINISHED: Final = "import_unfinished"
 
 
 def owns(state: State, step: Step) -> bool:
-    """Return True if the turn is open under this step's epoch; a parked one is no step's."""
+    """Return True if the turn is open under this step's epoch; one that is parked or queued is no step's."""
     mine = state.turn == step.turn and state.epoch == step.epoch
-    return state.status == "open" and not state.parked and mine
+    return state.status == "open" and not state.waits_outside and mine
 
 
 def standing(state: State, step: Step, phase: Phase) -> Standing:

@@ -8,8 +8,9 @@
     decide, act ──steered──▶ decide, for a bounded number of rounds, or close
 
     act ──parked──▶ no execution ──answered──▶ act
+    opened, answered ──queued──▶ no execution ──begun──▶ decide, act
 
-`epoch` changes with `opened`, `taken_over` and `answered` only; `claim` changes with every transition that begins a new
+`epoch` changes with `opened`, `taken_over`, `answered` and `begun` only; `claim` changes with every transition that begins a new
 stream. `count_entries` adds the entries of a batch to the turn's tally.
 Source: docs/concepts/log.md.
 """
@@ -25,6 +26,7 @@ from msgspec.structs import replace
 from stepline.model.batch import Cursor, State
 from stepline.model.entry import (
     ApprovalAnswered,
+    Begun,
     Compacted,
     Contributed,
     Decided,
@@ -202,6 +204,16 @@ def answered(state: State, n: int) -> State:
     return replace(state, epoch=n, claim=n, attempt=0, parked=0)
 
 
+def queued(state: State, n: int) -> State:
+    """Let the turn that batch n opens, or gives back to an execution, wait for its place on the stage."""
+    return replace(state, queued=n)
+
+
+def begun(state: State, n: int) -> State:
+    """Give a queued turn an execution: a new epoch at the same position."""
+    return replace(state, epoch=n, claim=n, attempt=0, queued=0)
+
+
 def closed(state: State) -> State:
     """Leave the lane idle; what belongs to the conversation stays."""
     return State(
@@ -263,6 +275,8 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
                 tally = replace(tally, opened_ms=epoch_ms(entry.at))
             case ApprovalAnswered():  # the time that a person took is not the turn's
                 tally = replace(tally, opened_ms=tally.opened_ms + _between_ms(entry.requested_at, at))
+            case Begun():  # nor is that in the queue
+                tally = replace(tally, opened_ms=tally.opened_ms + entry.waited_ms)
             case _:
                 pass
     return tally

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from stepline.delivery.effect import project, publish, redo, remember, save_workspace, tells_memory
 from stepline.delivery.settle_account import settle_account
+from stepline.delivery.stage_queue import free_mark
 from stepline.errors import retry_after_of
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import ended, onward, owns, standing, stops_when_deleted
@@ -384,7 +385,7 @@ def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
     remember(ports, lane, batch)
     settle_account(ports, lane, batch)
     if batch.state.status == "idle":
-        ports.log.clear_open(lane, batch.n)
+        free_mark(ports, lane, batch.n)
 
 
 class Settlement(NamedTuple):

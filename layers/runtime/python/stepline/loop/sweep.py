@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from stepline.delivery.effect import publish, redo, standing_step
+from stepline.delivery.stage_queue import begin_queued, free_mark, queued_turn, try_to_begin
 from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.journal import Draft, Journal
@@ -24,7 +25,7 @@ from stepline.loop.close import close_turn, follow_closing
 from stepline.loop.graph import SWEEP_EVERY_S
 from stepline.loop.paced_machine import DESCRIBES, PacedMachine
 from stepline.loop.tracing.turn_span import trace_take_over
-from stepline.metrics import LANES_LEFT, TURNS_TAKEN_OVER
+from stepline.metrics import LANES_LEFT, TURNS_TAKEN_OVER, TURNS_WAITING
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, TakenOver
 from stepline.model.ids import Lane, execution_name, utc
@@ -32,7 +33,7 @@ from stepline.ports.log import OpenLane
 
 logger = logging.getLogger(__name__)
 
-Swept = Literal["idle", "parked", "alive", "started", "taken_over", "closed"]
+Swept = Literal["idle", "parked", "queued", "alive", "started", "taken_over", "closed"]
 
 Each: TypeAlias = Callable[[Callable[[OpenLane], str], Sequence[OpenLane]], Iterable[str]]
 """Does something with each mark, one after the other or several at once."""
@@ -50,11 +51,15 @@ def sweep(ports: Ports, *, each: Each = in_turn) -> dict[str, int]:
     """Check every lane that has been marked open for a while, `each` in its turn or several at once, for `SWEEP_S` at most.
 
     Return the number of lanes by result. A lane that cannot be swept now is counted as `failed`: it must not keep the ones
-    behind it from their turn. `left` are those for which no time was left.
+    behind it from their turn. `left` are those for which no time was left. Turns that wait in line begin first, if there is
+    room for them.
     """
     until_s = ports.clock.monotonic_s() + SWEEP_S
     now = ports.clock.now()
     paced = PacedMachine(ports.machine, ports.clock)
+    begin_queued(replace(ports, machine=paced))
+    if ports.policy.open_turns:
+        ports.meter.count(TURNS_WAITING, ports.log.count_queued())
     marks = ports.log.open_lanes(before=utc(now - timedelta(seconds=ports.policy.absent_after_s)))
     young = utc(now - timedelta(seconds=ports.policy.turn_deadline_s))
     suspects = [mark for mark in marks if not _is_alive(mark, paced.listed, young)]
@@ -102,24 +107,38 @@ def _try_lane(ports: Ports, lane: Lane) -> Swept | Literal["failed"]:
 
 
 def sweep_lane(ports: Ports, lane: Lane, *, ended: str = "") -> Swept:
-    """Repair one lane: clear a stale mark, start, take over or close. A parked turn waits for a person.
+    """Repair one lane: clear a stale mark, start, take over or close.
 
+    A parked turn waits for a person, and a queued one for its place, unless the stage has no bound any more.
     `ended` is an execution that is known to have ended.
     """
     journal = Journal(ports, lane, "sweep")
     tail = journal.tail(consistent=True)
     if tail.state.deleted:
-        ports.log.clear_open(lane, tail.n)
+        free_mark(ports, lane, tail.n)
         return "idle"
     if tail.state.status == "idle":
         # The mark is still there: the process that closed the turn may have died before the close's effects.
         if (closing := _closing(journal, tail)) is not None:
             follow_closing(ports, lane, closing)
-        ports.log.clear_open(lane, tail.n)
+        free_mark(ports, lane, tail.n)
         return "idle"
     if awaits_person(tail.state):
-        ports.log.clear_open(lane, tail.state.parked)
+        free_mark(ports, lane, tail.state.parked)
         return "parked"
+    if awaits_place(tail.state):
+        return _look_at_queued(ports, lane, tail.state)
+    return _look_at_owner(ports, lane, tail, ended=ended)
+
+
+def _look_at_queued(ports: Ports, lane: Lane, state: State) -> Swept:
+    """Let a queued turn begin where a former release had a bound; whoever frees a slot looks at all others."""
+    waits = None if ports.policy.open_turns else queued_turn(ports, lane, state)
+    return "started" if waits and try_to_begin(ports, waits) == "begun" else "queued"
+
+
+def _look_at_owner(ports: Ports, lane: Lane, tail: Batch, *, ended: str) -> Swept:
+    """Start, replace or leave alone the execution of an open turn."""
     verdict = judge(ports, lane, tail, ended=ended)
     if verdict == "alive":
         return "alive"
@@ -134,6 +153,11 @@ def sweep_lane(ports: Ports, lane: Lane, *, ended: str = "") -> Swept:
 def awaits_person(state: State) -> bool:
     """Return True if the turn is parked: it has no execution, and needs none."""
     return state.parked > 0
+
+
+def awaits_place(state: State) -> bool:
+    """Return True if the turn waits for its place on the stage: it has no execution yet."""
+    return state.queued > 0
 
 
 def _closing(journal: Journal, tail: Batch) -> Batch | None:
@@ -154,7 +178,7 @@ def replace_owner(ports: Ports, lane: Lane, seen: Batch) -> Swept:
 
 def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Check that the turn which `batch` found open is alive; an ingress is the first to notice a dead one."""
-    if batch.state.status != "open" or awaits_person(batch.state):
+    if batch.state.status != "open" or awaits_person(batch.state) or awaits_place(batch.state):
         return
     name = execution_name(lane, batch.state.epoch)
     try:
@@ -188,7 +212,9 @@ def _take_over(ports: Ports, lane: Lane, seen: Batch) -> Swept:
 
     def plan(tail: Batch) -> Draft | None:
         state = tail.state
-        if state.status != "open" or awaits_person(state) or state.epoch != seen.state.epoch:
+        if awaits_person(state) or awaits_place(state):
+            return None
+        if state.status != "open" or state.epoch != seen.state.epoch:
             return None
         entry = TakenOver(turn=state.turn, reason="execution_ended", takeovers=state.takeovers + 1)
         return Draft(entries=(entry,), state=taken_over(state, tail.n + 1))

@@ -48,6 +48,7 @@ class State(Row):
     of the files that it keeps. `deleted` is the batch that ended it for good, behind which there is none; 0 as long as it lives.
     `unremembered` is the oldest batch that ended a turn whose rows an index that reads no logs may lack; 0 if it has all.
     `importing` is the batch that began an import which is not whole yet: until it is, nothing else is put; 0 otherwise.
+    `queued` is the batch since which the open turn waits for an execution of the stage; 0 if it does not.
 
     Source: docs/concepts/log.md.
     """
@@ -92,10 +93,16 @@ class State(Row):
     deleted: int = 0
     unremembered: int = 0
     importing: int = 0
+    queued: int = 0
+
+    @property
+    def waits_outside(self) -> bool:
+        """True if the open turn has no execution and needs none: it waits for a person, or for its place on the stage."""
+        return bool(self.parked or self.queued)
 
     def route(self) -> str:
         """Return the state machine's next state."""
-        if self.status != "open" or self.parked:
+        if self.status != "open" or self.waits_outside:
             return "stop"
         if self.cursor.phase == "act" and self.executes > self.cursor.action:
             return "prepare"

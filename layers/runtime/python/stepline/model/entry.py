@@ -496,15 +496,40 @@ class ApprovalAnswered(Value, tag="approval_answered", tag_field="kind"):
     action: Action | None = None
 
 
+class Queued(Value, tag="queued", tag_field="kind"):
+    """The open turn waits for its execution, since as many turns run as the stage may run; `place` 1 is the next."""
+
+    turn: str
+    at: str
+    place: int
+
+
+class Begun(Value, tag="begun", tag_field="kind"):
+    """The turn that batch `n` queued at `queued_at` waits no longer, and this batch is its new epoch."""
+
+    n: int
+    turn: str
+    at: str
+    queued_at: str
+
+    @property
+    def waited_ms(self) -> int:
+        """How long the turn waited."""
+        waited = datetime.fromisoformat(self.at) - datetime.fromisoformat(self.queued_at)
+        return max(0, round(waited.total_seconds() * 1000))
+
+
 class Deleted(Value, tag="deleted", tag_field="kind"):
     """The conversation's end for good: its owner deleted it, and with it the open `turn`, "" if none was open.
 
-    `call_id` is the program that may still run, "" if none does.
+    `call_id` is the program that may still run, "" if none does. A turn that waited was queued by batch `n`, at `queued_at`.
     """
 
     at: str
     turn: str = ""
     call_id: str = ""
+    n: int = 0
+    queued_at: str = ""
 
 
 class Importing(Value, tag="importing", tag_field="kind"):
@@ -542,6 +567,8 @@ Entry: TypeAlias = (
     | Listed
     | ApprovalRequested
     | ApprovalAnswered
+    | Queued
+    | Begun
     | Pruned
     | Compacting
     | Compacted

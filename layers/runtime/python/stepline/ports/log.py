@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeAlias
 from stepline.model.base import Value
 from stepline.model.batch import Batch
 from stepline.model.decision import Origin, Reaction
-from stepline.model.entry import Feedback
+from stepline.model.entry import Begun, Deleted, Feedback, Queued
 from stepline.model.ids import Lane, utc
 from stepline.model.tenancy.limits import Scope
 
@@ -33,7 +33,10 @@ class Duplicate(Value):
 
 
 class Slot(Value):
-    """A place for one of an account's turns at once; there are as many as its limit allows, and more for turns that go on."""
+    """A place for one of an account's turns at once; there are as many as its limit allows, and more for turns that go on.
+
+    Those of the stage itself are of `stage_scope`s.
+    """
 
     scope: Scope
     index: int
@@ -44,6 +47,33 @@ class Slots(Value):
 
     held: tuple[Slot, ...] = ()
     taken: tuple[Slot, ...] = ()
+
+
+STAGE_GROUP: Final = 64
+"""So many slots of the stage are one partition: none is hot, and whoever looks for a free one reads few rows."""
+
+
+def stage_scope(group: str) -> Scope:
+    """Return the scope of a group of the stage's own slots; no account is of a tenant without a name."""
+    return Scope(tenant="", project=group)
+
+
+def is_stage_slot(slot: Slot) -> bool:
+    """Return True for a slot of the stage's own."""
+    return not slot.scope.tenant
+
+
+class QueuedTurn(Value):
+    """A turn in the stage's queue: batch `n` of its lane queued it, at the time `at`."""
+
+    lane: Lane
+    n: int
+    at: str
+
+    @property
+    def place(self) -> str:
+        """Its place among others."""
+        return f"{self.at}#{self.lane.key()}#{self.n:012d}"
 
 
 class SlotTaken(Value):
@@ -153,7 +183,8 @@ class Log(Protocol):
         """Put `batch` at its n if nobody has, and in the same transaction the rows of the feedback in it.
 
         With `message_id`, the batch and the message's row are one transaction; with `marks_open`, so is the
-        listing's `lane_open = n`, and with `slots` the slots that its turn takes. If our own batch is there already, the result is `Occupied`, before any
+        listing's `lane_open = n`, and with `slots` the slots that its turn takes. What its entries change in the stage's
+        queue (`queue_changes`) is a part of the transaction, too. If our own batch is there already, the result is `Occupied`, before any
         other obstacle: an answer was lost. After that, a message that was admitted before is `Duplicate`,
         even if n is taken too.
 
@@ -195,6 +226,18 @@ class Log(Protocol):
 
     def taken_slots(self, scope: Scope) -> frozenset[int]:
         """Return the numbers of an account's slots that are taken, by a strong read."""
+        ...
+
+    def queued_turns(self, most: int) -> list[QueuedTurn]:
+        """Return the first turns of the stage's queue, the one that waits longest first, by a strong read."""
+        ...
+
+    def count_queued(self, before: QueuedTurn | None = None) -> int:
+        """Return how many turns wait, or how many of them wait in front of one, by a strong read."""
+        ...
+
+    def leave_queue(self, turn: QueuedTurn) -> None:
+        """Take a turn out of the queue whose lane does not wait any more."""
         ...
 
     def open_lanes(self, *, before: str) -> list[OpenLane]:
@@ -240,6 +283,17 @@ def is_founding(batch: Batch) -> bool:
     The times of an import are not those of its puts, so an erasure leaves no husks of it.
     """
     return batch.n == 1 or batch.step == IMPORT
+
+
+def queue_changes(lane: Lane, batch: Batch) -> list[tuple[QueuedTurn, bool]]:
+    """Return the turns that a batch puts into the stage's queue, with True, and those that it takes out, with False."""
+    changes: list[tuple[QueuedTurn, bool]] = []
+    for entry in batch.entries:
+        if isinstance(entry, Queued):
+            changes.append((QueuedTurn(lane=lane, n=batch.n, at=batch.at), True))
+        elif isinstance(entry, Begun | Deleted) and entry.n:
+            changes.append((QueuedTurn(lane=lane, n=entry.n, at=entry.queued_at), False))
+    return changes
 
 
 def feedback_rows(lane: Lane, batch: Batch) -> list[tuple[Feedback, FeedbackRow | None]]:

@@ -22,6 +22,7 @@ from stepline.model.decision import Action
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
+    Begun,
     Closed,
     Compacted,
     Compacting,
@@ -39,6 +40,7 @@ from stepline.model.entry import (
     Opened,
     Owner,
     Pruned,
+    Queued,
     Reopened,
     Resulted,
     Started,
@@ -160,7 +162,7 @@ class _Walk:
                 return []
             case Compacting() | Compacted() | Listed() | ApprovalRequested() | ApprovalAnswered() | Deleted():
                 return []
-            case Importing() | Imported():
+            case Importing() | Imported() | Queued() | Begun():
                 return []
             case _:
                 assert_never(entry)

@@ -28,6 +28,7 @@ from stepline.adapters.aws.table import (
     HEAD,
     OPEN_INDEX,
     OPEN_SHARDS,
+    QUEUE,
     Table,
     batch_sk,
     conversation_pk,
@@ -56,12 +57,14 @@ from stepline.ports.log import (
     OpenLane,
     Place,
     Put,
+    QueuedTurn,
     Slot,
     Slots,
     SlotTaken,
     Written,
     feedback_rows,
     is_founding,
+    queue_changes,
 )
 from stepline.ports.tenancy.erasure import bury_batch
 
@@ -80,6 +83,7 @@ _IF_ABSENT: Final = {
     "ConditionExpression": "attribute_not_exists(pk)",
     "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
 }
+_QUEUED: Final = msgspec.json.Decoder(QueuedTurn)
 _LISTING: Final = msgspec.json.Decoder(Listing)
 
 
@@ -113,6 +117,7 @@ class DynamoLog:
             actions += self._mark(lane, batch, slots)
             claims = range(claims.start, len(actions))
         actions += self._feedback_changes(lane, batch)
+        actions += self._queue_changes(lane, batch)
         if (tombstone := bury_batch(lane, batch)) is not None:
             actions += burial(self._table.name, tombstone)
         elif len(actions) > 1 or is_founding(batch):
@@ -181,6 +186,17 @@ class DynamoLog:
             }
             item = {**place, **indexed, "body": {"B": msgspec.json.encode(row)}}
             changes.append({"Put": {"TableName": self._table.name, "Item": item}})
+        return changes
+
+    def _queue_changes(self, lane: Lane, batch: Batch) -> list[Item]:
+        changes: list[Item] = []
+        for turn, comes in queue_changes(lane, batch):
+            place = key(QUEUE, turn.place)
+            if comes:
+                item = {**place, "body": {"B": msgspec.json.encode(turn)}}
+                changes.append({"Put": {"TableName": self._table.name, "Item": item}})
+            else:
+                changes.append({"Delete": {"TableName": self._table.name, "Key": place}})
         return changes
 
     def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
@@ -261,6 +277,20 @@ class DynamoLog:
             ProjectionExpression="sk",
         )
         return frozenset(int(row["sk"]["S"]) for row in rows)
+
+    def queued_turns(self, most: int) -> list[QueuedTurn]:
+        rows = self._table.query("pk = :pk", {":pk": {"S": QUEUE}}, ConsistentRead=True, Limit=most)
+        return [_QUEUED.decode(row["body"]["B"]) for row in islice(rows, most)]
+
+    def count_queued(self, before: QueuedTurn | None = None) -> int:
+        condition, values = "pk = :pk", {":pk": {"S": QUEUE}}
+        if before is not None:
+            condition, values = "pk = :pk AND sk < :place", values | {":place": {"S": before.place}}
+        rows = self._table.query(condition, values, ConsistentRead=True, ProjectionExpression="pk")
+        return sum(1 for _ in rows)
+
+    def leave_queue(self, turn: QueuedTurn) -> None:
+        self._table.delete(QUEUE, turn.place)
 
     def open_lanes(self, *, before: str) -> list[OpenLane]:
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - the sweeper alone looks for them

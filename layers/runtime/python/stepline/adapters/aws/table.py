@@ -30,6 +30,8 @@ Operation: TypeAlias = Literal[
 ]
 
 HEAD: Final = "HEAD"
+QUEUE: Final = "QUEUE#stage"
+"""The partition of the turns that wait for their place on the stage, the one that waits longest first."""
 OPEN_INDEX: Final = "GSI3"
 """Sparse index of pending work: partitions (`lane_shard`) per kind, sorted by its start (`lane_since`)."""
 OPEN_SHARDS: Final = tuple("0123456789abcdef")

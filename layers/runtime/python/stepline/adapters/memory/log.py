@@ -21,12 +21,14 @@ from stepline.ports.log import (
     OpenLane,
     Place,
     Put,
+    QueuedTurn,
     Slot,
     Slots,
     SlotTaken,
     Written,
     feedback_rows,
     is_founding,
+    queue_changes,
 )
 from stepline.ports.tenancy.erasure import Tombstone, bury_batch
 
@@ -45,6 +47,7 @@ class MemoryLog:
         self._open: dict[str, OpenLane] = {}
         self._slots: dict[str, set[int]] = {}
         self._held: dict[str, tuple[Slot, ...]] = {}
+        self._queue: dict[str, QueuedTurn] = {}
         self._listings: dict[str, Listing] = {}
         self._read: dict[str, int] = {}
         self._feedback: dict[tuple[str, str, str], FeedbackRow] = {}
@@ -63,7 +66,8 @@ class MemoryLog:
         with self._lock:
             stored = self.batches.setdefault(lane.key(), [])
             rated = feedback_rows(lane, batch)
-            obstacle = self._obstacle(lane, batch, message_id, alone=not (marks_open or rated))
+            moved = queue_changes(lane, batch)
+            obstacle = self._obstacle(lane, batch, message_id, alone=not (marks_open or rated or moved))
             if obstacle is not None:
                 return obstacle
             if batch.n > len(stored) + 1:
@@ -75,6 +79,7 @@ class MemoryLog:
                 self._feedback.pop((lane.key(), entry.turn, entry.origin), None)
                 if row is not None:
                     self._feedback[lane.key(), entry.turn, entry.origin] = row
+            self._move(moved)
             if message_id:
                 self._messages[lane.key(), message_id] = batch.n
             if marks_open:
@@ -138,6 +143,26 @@ class MemoryLog:
             there.add(index)
         self._held[lane.key()] = (*slots.held, *slots.taken)
         return True
+
+    def _move(self, changes: list[tuple[QueuedTurn, bool]]) -> None:
+        """Let turns come into the queue, and leave it."""
+        for turn, comes in changes:
+            if comes:
+                self._queue[turn.place] = turn
+            else:
+                self._queue.pop(turn.place, None)
+
+    def queued_turns(self, most: int) -> list[QueuedTurn]:
+        with self._lock:
+            return [self._queue[place] for place in sorted(self._queue)[:most]]
+
+    def count_queued(self, before: QueuedTurn | None = None) -> int:
+        with self._lock:
+            return sum(1 for place in self._queue if before is None or place < before.place)
+
+    def leave_queue(self, turn: QueuedTurn) -> None:
+        with self._lock:
+            self._queue.pop(turn.place, None)
 
     def held_slots(self, lane: Lane) -> tuple[Slot, ...]:
         with self._lock:

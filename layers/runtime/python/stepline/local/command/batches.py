@@ -21,6 +21,7 @@ from stepline.model.decision import Notice
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
+    Begun,
     Closed,
     Compacted,
     Compacting,
@@ -38,6 +39,7 @@ from stepline.model.entry import (
     Opened,
     Owner,
     Pruned,
+    Queued,
     Reopened,
     Resulted,
     Started,
@@ -94,8 +96,8 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kin
         case Listed():
             failed = f", without {', '.join(entry.failed)}" if entry.failed else ""
             return [one_line(f"{entry.tools} tools of MCP servers listed until {entry.until}{failed}")]
-        case ApprovalRequested() | ApprovalAnswered():
-            return [_approval(entry)]
+        case ApprovalRequested() | ApprovalAnswered() | Queued() | Begun():
+            return [_waiting(entry)]
         case Importing() | Imported():
             return [f"import {entry.digest[:12]} {'begins' if isinstance(entry, Importing) else 'is whole'}"]
         case _:
@@ -162,7 +164,11 @@ def _context(entry: Pruned | Compacting | Compacted | Titled | Contributed | Fee
             return [f"feedback on {entry.turn}: {entry.reaction or 'none'} {one_line(entry.text)}".rstrip()]
 
 
-def _approval(entry: ApprovalRequested | ApprovalAnswered) -> str:
+def _waiting(entry: ApprovalRequested | ApprovalAnswered | Queued | Begun) -> str:
+    if isinstance(entry, Queued):
+        return f"waits in line, at place {entry.place}"
+    if isinstance(entry, Begun):
+        return f"begins, after {entry.waited_ms / 1000:.1f} s in line"
     if isinstance(entry, ApprovalRequested):
         return f"parked: may {entry.action.call_id} {entry.action.tool_id} run? ({entry.rule})"
     instead = f", {entry.action.call_id} runs instead" if entry.action else ""

@@ -13,6 +13,7 @@ import logging
 from datetime import timedelta
 
 from stepline.delivery.effect import publish
+from stepline.delivery.stage_queue import free_mark
 from stepline.log.bindings import Ports
 from stepline.log.fence import ended, standing
 from stepline.log.journal import Draft
@@ -86,9 +87,9 @@ def slipped_in(at: Batch, timeline: Timeline) -> bool:
 
 
 def leave(ports: Ports, lane: Lane, state: State) -> None:
-    """Remove the open mark of a parked turn, perhaps again: the sweeper has nothing to do for it."""
+    """Remove the open mark of a parked turn, perhaps again: the sweeper has nothing to do for it, and others may begin."""
     if state.parked:
-        ports.log.clear_open(lane, state.parked)
+        free_mark(ports, lane, state.parked)
 
 
 def refused(action: Action, iteration: int, at: str, answer: ApprovalAnswered) -> Resulted | None:

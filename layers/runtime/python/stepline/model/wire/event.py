@@ -68,7 +68,8 @@ class SyncFrame(Value, tag="sync", tag_field="frame"):
     """The end of a replay: the client now has every event up to `n`; `open` says whether a turn is running.
 
     `approval` is the number of the `approval.requested` that the turn waits for an answer to, 0 if it waits for none: a client
-    that has not seen it resumes after the number before it.
+    that has not seen it resumes after the number before it. `place` is the place at which the turn waits to begin, 1 if it
+    is the next; 0 if it does not wait.
     """
 
     conversation: str
@@ -77,6 +78,7 @@ class SyncFrame(Value, tag="sync", tag_field="frame"):
     open: bool = False
     turn_id: str = ""
     approval: int = 0
+    place: int = 0
 
 
 class AckFrame(Value, tag="ack", tag_field="frame"):
@@ -111,10 +113,14 @@ class ErrorFrame(Value, tag="error", tag_field="frame"):
 
 
 class PongFrame(Value, tag="pong", tag_field="frame"):
-    """The answer to a ping: the newest event number, so that a client notices a lost last frame."""
+    """The answer to a ping: the newest event number, so that a client notices a lost last frame.
+
+    `place` is as in a `sync`.
+    """
 
     conversation: str
     n: int
+    place: int = 0
 
 
 class AuthFrame(Value, tag="auth", tag_field="frame"):

@@ -1,0 +1,170 @@
+"""The stage's queue: a turn beyond the bound waits for a slot of the stage, and begins when one comes free.
+
+A turn that has an execution holds one of the stage's slots; like the slots of accounts it comes and goes with the mark of
+its lane. Whoever frees one lets the first of those who wait begin, and so does whoever has just queued one: the slot may
+have come free in between. Without a bound nothing is read or written here.
+Source: docs/concepts/log.md#in-line.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import secrets
+from dataclasses import replace as with_fields
+from typing import Final, Literal, TypeAlias
+
+from stepline.delivery.effect import publish, redo
+from stepline.errors import NotFoundError, SteplineError
+from stepline.log.bindings import Ports
+from stepline.log.fence import DELETED
+from stepline.log.journal import Draft, Journal
+from stepline.log.transition import begun
+from stepline.metrics import QUEUE_WAIT_MS, TURNS_STARTED
+from stepline.model.batch import Batch, State
+from stepline.model.entry import Begun
+from stepline.model.ids import Lane, utc
+from stepline.ports.log import STAGE_GROUP, QueuedTurn, Slot, Slots, stage_scope
+from stepline.ports.tenancy.ledger import Ledger
+
+logger = logging.getLogger(__name__)
+
+LOOKS_MOST: Final = 40
+"""So many of the first turns are looked at: some of them may not be able to begin now."""
+
+EXTRA: Final = "extra"
+"""The group of slots beyond the bound: of turns that begin only to end."""
+
+Tried: TypeAlias = Literal["begun", "gone", "full", "failed"]
+
+
+def free_mark(ports: Ports, lane: Lane, upto: int) -> None:
+    """Remove a lane's open mark unless it is newer than batch `upto`, and let a turn begin that waits for its slot."""
+    ports.log.clear_open(lane, upto)
+    begin_queued(ports)
+
+
+def begin_queued(ports: Ports) -> None:
+    """Let turns begin that wait, the longest waiting first, as long as the stage has a free slot.
+
+    One that cannot begin now must not keep the ones behind it from their turn. Nothing is raised: whoever frees the next
+    slot does it again, and so does the sweeper.
+    """
+    if not ports.policy.open_turns:
+        return
+    try:
+        goes_on = True
+        while goes_on:
+            rows = ports.log.queued_turns(LOOKS_MOST)
+            tried = _try_in_turn(ports, _spread(rows, ports.policy.open_turns))
+            goes_on = "full" not in tried and len(rows) == LOOKS_MOST and set(tried) != {"failed"}
+    except SteplineError as error:
+        logger.warning("queue not read", extra={"code": error.reason})
+
+
+def _spread(rows: list[QueuedTurn], bound: int) -> list[QueuedTurn]:
+    """Return the rows from one of the first on: the more turns end at once, the more rows they choose from."""
+    start = secrets.randbelow(min(len(rows), groups_of(bound))) if rows else 0
+    return rows[start:] + rows[:start]
+
+
+def _try_in_turn(ports: Ports, rows: list[QueuedTurn]) -> list[Tried]:
+    """Let turns begin up to the first that finds the stage full."""
+    tried: list[Tried] = []
+    for row in rows:
+        tried.append(try_to_begin(ports, row))
+        if tried[-1] == "full":
+            break
+    return tried
+
+
+def try_to_begin(ports: Ports, turn: QueuedTurn) -> Tried:
+    """Let a queued turn begin if the stage has a free slot, or has no bound any more.
+
+    `gone`: it does not wait any more, and is taken out of the queue. `failed`: it cannot begin now, for whatever reason.
+    """
+    try:
+        batch = _commit(ports, turn)
+        if isinstance(batch, Batch):
+            _follow(ports, turn, batch)
+            return "begun"
+        if batch == "gone":
+            ports.log.leave_queue(turn)
+    except SteplineError as error:
+        named = {"conversation": turn.lane.conversation, "code": error.reason}
+        logger.warning("queued turn not begun", extra=named)
+        return "failed"
+    return batch
+
+
+def _commit(ports: Ports, turn: QueuedTurn) -> Batch | Literal["gone", "full"]:
+    # The model calls of this process are of another conversation, if it has made any.
+    journal = Journal(with_fields(ports, ledger=Ledger()), turn.lane, "begin")
+
+    def plan(tail: Batch) -> Draft | Literal["gone", "full"]:
+        if tail.state.queued != turn.n:
+            return "gone"
+        bounded = ports.policy.open_turns > 0
+        slot = free_stage_slot(ports) if bounded else None
+        if bounded and slot is None:
+            return "full"
+        slots = Slots(held=ports.log.held_slots(turn.lane), taken=(slot,)) if slot else None
+        entry = begun_entry(ports, tail.state, turn.at)
+        return Draft(entries=(entry,), state=begun(tail.state, tail.n + 1), marks_open=True, slots=slots)
+
+    try:
+        return journal.commit(plan)
+    except NotFoundError as error:
+        if error.reason != DELETED:
+            raise
+        return "gone"
+
+
+def begun_entry(ports: Ports, state: State, queued_at: str) -> Begun:
+    """Return the record that the turn of a state waits no longer."""
+    return Begun(n=state.queued, turn=state.turn, at=utc(ports.clock.now()), queued_at=queued_at)
+
+
+def _follow(ports: Ports, turn: QueuedTurn, batch: Batch) -> None:
+    """Carry out the effects of the batch by which a turn began."""
+    started = redo(ports, turn.lane, batch)
+    publish(ports, turn.lane, batch)
+    ports.meter.count(TURNS_STARTED, started and batch.state.opened == turn.n)
+    for entry in batch.entries:
+        if isinstance(entry, Begun):
+            ports.meter.count(QUEUE_WAIT_MS, entry.waited_ms)
+
+
+def free_stage_slot(ports: Ports) -> Slot | None:
+    """Return a free slot of the stage, from a group that chance chooses; None if all are taken."""
+    bound = ports.policy.open_turns
+    groups = secrets.SystemRandom().sample(range(groups_of(bound)), groups_of(bound))
+    for group in groups:
+        scope = stage_scope(str(group))
+        there = ports.log.taken_slots(scope)
+        size = min(STAGE_GROUP, bound - group * STAGE_GROUP)
+        if free := [index for index in range(size) if index not in there]:
+            return Slot(scope=scope, index=secrets.choice(free))
+    return None
+
+
+def extra_stage_slot() -> Slot:
+    """Return a slot beyond the bound, for a turn that begins only to end: in a moment it is over."""
+    return Slot(scope=stage_scope(EXTRA), index=secrets.randbelow(10**9))
+
+
+def groups_of(bound: int) -> int:
+    """Return the number of groups of the stage's slots."""
+    return math.ceil(bound / STAGE_GROUP)
+
+
+def queued_turn(ports: Ports, lane: Lane, state: State) -> QueuedTurn | None:
+    """Return the turn of a state as it stands in the queue; None if it does not wait there."""
+    batch = ports.log.get(lane, state.queued, consistent=True) if state.queued else None
+    return QueuedTurn(lane=lane, n=batch.n, at=batch.at) if batch else None
+
+
+def place_in_line(ports: Ports, lane: Lane, state: State) -> int:
+    """Return the place at which a turn waits now, 1 if it is the next; 0 if it does not wait."""
+    turn = queued_turn(ports, lane, state)
+    return ports.log.count_queued(before=turn) + 1 if turn else 0
