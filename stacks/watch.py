@@ -86,6 +86,7 @@ def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
     """Return the alarms of a deployment, and the graphs beside them."""
     watches = [
         *_traffic(stage),
+        *_queue(stage),
         *_turns(stage, watched),
         *_functions(stage, watched),
         *_services(stage, watched),
@@ -130,7 +131,7 @@ def _traffic(stage: Stage) -> Iterable[Watch]:
             says="Milliseconds from a request to the model to the first piece of its answer.",
             series=tuple(
                 replace(_own(stage, metrics.FIRST_DELTA_MS), statistic=statistic)
-                for statistic in ("p50", "p95", "Maximum")
+                for statistic in ("p50", "p95")
             ),
         ),
         Watch(
@@ -140,6 +141,26 @@ def _traffic(stage: Stage) -> Iterable[Watch]:
                 _own(stage, name)
                 for name in (metrics.INPUT_TOKENS, metrics.CACHED_TOKENS, metrics.OUTPUT_TOKENS)
             ),
+        ),
+    )
+
+
+def _queue(stage: Stage) -> Iterable[Watch]:
+    return (
+        Watch(
+            name="queue-wait",
+            says="Milliseconds that turns waited in line before they began.",
+            series=tuple(
+                replace(_own(stage, metrics.QUEUE_WAIT_MS), statistic=statistic)
+                for statistic in ("p95", "Maximum")
+            ),
+        ),
+        Watch(
+            name="turns-waiting",
+            says="As many turns wait in line as may run at once.",
+            series=(replace(_own(stage, metrics.TURNS_WAITING), statistic="Maximum"),),
+            threshold=stage.most_turns,
+            period_s=900,
         ),
     )
 

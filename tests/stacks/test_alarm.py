@@ -178,6 +178,11 @@ def test_the_local_stage_has_none(local):
     assert local.resources("AWS::CloudWatch::Alarm") == {}
 
 
+def test_a_line_rings_when_as_many_wait_as_run(watched, alarms):
+    waiting = alarms["turns-waiting"]
+    assert (waiting["Statistic"], waiting["Threshold"]) == ("Maximum", watched.stage.most_turns)
+
+
 # --- the dashboard
 
 
@@ -205,7 +210,12 @@ def test_the_dashboard_has_the_state_of_every_alarm_and_a_graph_of_each(widgets,
 
 def test_what_is_shown_beside_the_alarms_is_traffic_that_is_counted(widgets, alarms):
     more = [one["properties"] for one in widgets[1:] if "annotations" not in one["properties"]]
-    assert {one["title"].partition(":")[0] for one in more} == {"turns", "first-delta", "tokens"}
+    assert {one["title"].partition(":")[0] for one in more} == {
+        "turns",
+        "first-delta",
+        "tokens",
+        "queue-wait",
+    }
     assert len(widgets) == 1 + len(alarms) + len(more)
 
 
