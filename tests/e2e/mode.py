@@ -22,6 +22,9 @@ ROUNDS = "AI_REACT_MAX_ITERATIONS"
 WORKSPACE = "AI_REACT_WORKSPACE"
 PROVIDER = "STEPLINE_MODEL_PROVIDER"
 APPROVALS = "STEPLINE_APPROVALS"
+TRACING = "STEPLINE_TRACING"
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+PATIENCE = "OTEL_EXPORTER_OTLP_TIMEOUT"
 MESSAGES = "STEPLINE_USER_MESSAGES_PER_MINUTE"
 LOOP = ("decide", "act", "close")
 
@@ -130,6 +133,16 @@ def kept_histories(stage) -> Iterator[None]:
     with ExitStack() as entered:
         for name in LOOP:
             entered.enter_context(_configured(stage, name, {WORKSPACE: "git"}))
+        yield
+
+
+@contextmanager
+def traced(stage, tracing: str, url: str) -> Iterator[None]:
+    """Let the stage send the traces of turns to a server."""
+    with ExitStack() as entered:
+        for name in ("decide", "act", "close", "sweeper"):
+            chosen = {TRACING: tracing, ENDPOINT: url, PATIENCE: "10000"}
+            entered.enter_context(_configured(stage, name, chosen))
         yield
 
 
