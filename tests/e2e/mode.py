@@ -26,6 +26,7 @@ TRACING = "STEPLINE_TRACING"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PATIENCE = "OTEL_EXPORTER_OTLP_TIMEOUT"
 MESSAGES = "STEPLINE_USER_MESSAGES_PER_MINUTE"
+OPEN_TURNS = "STEPLINE_OPEN_TURNS"
 LOOP = ("decide", "act", "close")
 
 
@@ -105,6 +106,16 @@ def approvals(stage, rules: dict[str, str]) -> Iterator[None]:
 def unhindered(stage) -> Iterator[None]:
     """Let a user send as many messages as the stage can take."""
     with _configured(stage, "socket", {MESSAGES: "0"}):
+        yield
+
+
+@contextmanager
+def bounded(stage, turns: int) -> Iterator[None]:
+    """Let so many turns of the stage run at once."""
+    with ExitStack() as entered:
+        for name in (*LOOP, "sweeper"):
+            entered.enter_context(_configured(stage, name, {OPEN_TURNS: str(turns)}))
+        entered.enter_context(_configured(stage, "socket", {OPEN_TURNS: str(turns), MESSAGES: "0"}))
         yield
 
 

@@ -108,6 +108,13 @@ export interface TurnEnded {
   readonly retryAfterS: number;
 }
 
+/** The turn waits in line to begin, at this place: 1 is the next. At place 0 it waits no longer. */
+export interface Waiting {
+  readonly kind: "waiting";
+  readonly turnId: string;
+  readonly place: number;
+}
+
 /** One of our messages is in the log. */
 export interface Acknowledged {
   readonly kind: "acknowledged";
@@ -154,6 +161,7 @@ export type Effect =
   | Steered
   | HandedBack
   | TurnEnded
+  | Waiting
   | Acknowledged
   | Refused
   | PutOff

@@ -64,8 +64,18 @@ export function resumeRequest(state: ClientState): Request {
   return { ...request, stream: { claim: state.claim, off } };
 }
 
-/** Apply one frame. A frame of another conversation changes nothing. */
+/**
+ * Apply one frame. A frame of another conversation changes nothing.
+ *
+ * That the turn moves up in line, begins or ends is told last.
+ */
 export function foldFrame(state: ClientState, frame: Frame): Folded {
+  const [after, effects] = fold(state, frame);
+  if (after.place === state.place) return [after, effects];
+  return [after, [...effects, { kind: "waiting", turnId: after.turnId || state.turnId, place: after.place }]];
+}
+
+function fold(state: ClientState, frame: Frame): Folded {
   switch (frame.frame) {
     case "ack":
       return foldAck(state, frame);
@@ -104,7 +114,8 @@ function foldProgress(state: ClientState, frame: Progress): Folded {
     case "sync":
       return foldSync(state, frame);
     case "pong":
-      return [heardOf(state, frame.n), []];
+      // The place is of the turn that its events tell of, unless some of them are missing.
+      return [heardOf(frame.n === state.cursor && state.open ? { ...state, place: frame.place } : state, frame.n), []];
     case "notice":
       return [state, [{ kind: "noticeHeard", frame }]];
   }
@@ -177,6 +188,10 @@ function applyEvent(state: ClientState, n: number, event: ClientEvent): Folded {
   switch (event.type) {
     case "chat.start":
       return [{ ...state, open: true, turnId: event.turn_id, answer: "" }, []];
+    case "turn.queued":
+      return [{ ...state, place: asNumber(event.data.place) }, []];
+    case "turn.begun":
+      return [{ ...state, place: 0 }, []];
     case "solver.react.decision":
       return settle(state, asNumber(event.data.claim));
     case "round.restarted":
@@ -266,7 +281,7 @@ function end(state: ClientState, n: number, event: ClientEvent): Folded {
   const [settled, effects] = settle(state, n - 1);
   // The stream of the next turn may have arrived before this event.
   const streams = isStreaming(settled) ? {} : { lanes: new Map(), control: NO_CONTROL };
-  const next = { ...settled, ...streams, open: false, turnId: "", answer, approval: "", ended: turnId };
+  const next = { ...settled, ...streams, open: false, turnId: "", answer, approval: "", place: 0, ended: turnId };
   return [next, [...effects, ended]];
 }
 
@@ -290,6 +305,7 @@ function bury(state: ClientState, upto: number): Folded {
     open: false,
     turnId: "",
     approval: "",
+    place: 0,
     ended: state.turnId || state.ended,
     deleted: true,
   };
@@ -377,8 +393,8 @@ function foldSync(state: ClientState, frame: SyncFrame): Folded {
   const [followed, effects] = follow(state, frame.claim);
   let next = heardOf(followed, frame.n);
   if (frame.n === next.cursor) {
-    // Otherwise events are missing, or have arrived since; those say whether the turn is open.
-    next = { ...next, open: frame.open, turnId: frame.open ? frame.turn_id : "" };
+    // Otherwise events are missing, or have arrived since; those say whether the turn is open, and waits.
+    next = { ...next, open: frame.open, turnId: frame.open ? frame.turn_id : "", place: frame.open ? frame.place : 0 };
   }
   if (frame.approval && !next.approval && next.cursor >= frame.approval) {
     // This client began behind the request: it asks for the events from there on.

@@ -477,7 +477,8 @@ export class Session {
   }
 
   #silentDueMs(): number {
-    return this.state.open && !this.state.approval ? this.#heardMs + this.#pace.silentS * 1000 : NEVER;
+    const { open, approval, place } = this.state;
+    return open && !approval && place === 0 ? this.#heardMs + this.#pace.silentS * 1000 : NEVER;
   }
 
   /** Ask for the newest event number; after several pings without any answer, reconnect. */

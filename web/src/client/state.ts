@@ -48,6 +48,8 @@ export interface ClientState {
   readonly answer: string;
   /** The call about which the turn waits for a person's answer, or "". */
   readonly approval: string;
+  /** Where the turn waits in line to begin, 1 if it is the next; 0 if it does not. */
+  readonly place: number;
   /** The newest turn that has ended, as far as this client has heard. */
   readonly ended: string;
   /** Feedback that stands, by `ratedKey`. */
@@ -73,6 +75,7 @@ export function emptyState(conversation: string, cursor = 0): ClientState {
     turnId: "",
     answer: "",
     approval: "",
+    place: 0,
     ended: "",
     feedback: new Map(),
     deleted: false,

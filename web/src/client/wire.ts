@@ -57,6 +57,8 @@ export interface SyncFrame {
   readonly turn_id: string;
   /** The number of the `approval.requested` that waits for an answer, 0 if none does. */
   readonly approval: number;
+  /** The place at which the turn waits in line, 1 if it is the next; 0 if it does not wait. */
+  readonly place: number;
 }
 
 /** The answer to one message: its place in the log. */
@@ -87,6 +89,8 @@ export interface PongFrame {
   readonly frame: "pong";
   readonly conversation: string;
   readonly n: number;
+  /** As in a `sync`. */
+  readonly place: number;
 }
 
 /** The answer to a renewal: messages are taken until `expires_at`, in epoch seconds. */
@@ -249,6 +253,7 @@ const READERS: { readonly [K in Frame["frame"]]: (fields: Fields) => Extract<Fra
     open: flag(f, "open"),
     turn_id: text(f, "turn_id", ""),
     approval: int(f, "approval", 0),
+    place: int(f, "place", 0),
   }),
   ack: (f) => ({
     frame: "ack",
@@ -269,7 +274,7 @@ const READERS: { readonly [K in Frame["frame"]]: (fields: Fields) => Extract<Fra
     retry_after_s: int(f, "retry_after_s", 0),
     retryable: flag(f, "retryable"),
   }),
-  pong: (f) => ({ frame: "pong", conversation: text(f, "conversation"), n: int(f, "n") }),
+  pong: (f) => ({ frame: "pong", conversation: text(f, "conversation"), n: int(f, "n"), place: int(f, "place", 0) }),
   auth: (f) => ({ frame: "auth", expires_at: int(f, "expires_at") }),
   notice: (f) => ({ frame: "notice", conversation: text(f, "conversation"), event: readEvent(f.event) }),
   watching: (f) => ({ frame: "watching", expires_at: int(f, "expires_at") }),

@@ -50,6 +50,8 @@ function foldEffect(thread: Thread, effect: Effect): Thread {
       return reset(thread, effect.claim);
     case "streamSettled":
       return settle(thread, effect.claim);
+    case "waiting":
+      return lined(thread, effect.turnId, effect.place);
     case "refused":
       return effect.frame.code === BEYOND_END ? emptyThread(thread.conversation) : thread;
     default:
@@ -158,6 +160,12 @@ export function handBack(thread: Thread, n: number, event: ClientEvent): Thread 
 function opened(thread: Thread, n: number, event: ClientEvent): Thread {
   const [rest, prompts] = takeMessages(thread, numbersOf(event.data, "prompts"));
   return { ...rest, turns: [...rest.turns, openedTurn(n, event, prompts)] };
+}
+
+/** Tell the place that a turn has come to in line: what its events say is older. */
+function lined(thread: Thread, turnId: string, place: number): Thread {
+  const isIt = (turn: Turn) => turn.turnId === turnId && turn.outcome.is === "running";
+  return changed(thread, { turns: changedLast(thread.turns, isIt, (turn) => changed(turn, { place })) });
 }
 
 function counted(thread: Thread, name: string): Thread {

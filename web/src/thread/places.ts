@@ -23,12 +23,14 @@ import { fetched, searched, withSources } from "./sources.ts";
 import type { Thread, Turn } from "./thread.ts";
 import {
   accounted,
+  begun,
   cited,
   compacted,
   completed,
   deferred,
   failed,
   interrupted,
+  linedUp,
   rated,
   restarted,
   suggested,
@@ -72,6 +74,8 @@ export const IN_TURN: Readonly<Record<string, InTurn>> = {
         readTokens: numberOf(data, "read_tokens"),
       },
     })),
+  "turn.queued": linedUp,
+  "turn.begun": begun,
   "round.restarted": restarted,
   "round.waiting": waiting,
   "chat.compaction": compacted,
@@ -129,9 +133,6 @@ export const MOVED = [
 export const ELSEWHERE: readonly string[] = [
   // The rows of `web_search.filtered_results` say the same.
   "web_search.html_view",
-  // Whether a turn waits in line is in the client's state, which every `sync` and `pong` renews.
-  "turn.queued",
-  "turn.begun",
   // Notices about uploads have no batch: the composer shows them at the file.
   "chat.attachments",
   "rate_limit.attachment_failure",

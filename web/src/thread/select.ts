@@ -12,6 +12,7 @@ export type Readout =
   | { readonly is: "calling" | "approval"; readonly round: number; readonly toolId: string }
   | { readonly is: "provider"; readonly round: number; readonly until: number }
   | { readonly is: "ending"; readonly left: number }
+  | { readonly is: "inLine"; readonly place: number }
   | { readonly is: "stopping" };
 
 /** Return the turn that runs, or undefined. */
@@ -44,6 +45,7 @@ const ofTurn = remembered((turn: Turn): Readout => {
   const asked = turn.approval ? findCall(turn, turn.approval) : undefined;
   if (asked) return { is: "approval", round: number, toolId: asked.toolId };
   if (turn.ending !== null) return { is: "ending", left: turn.ending };
+  if (turn.place > 0) return { is: "inLine", place: turn.place };
   return round ? ofRound(turn, round, number) : { is: "thinking", round: number };
 });
 

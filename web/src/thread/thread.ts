@@ -367,6 +367,8 @@ export interface Turn {
   readonly ending: number | null;
   /** The call that waits for a person, or "". */
   readonly approval: string;
+  /** Where it waits in line to begin, 1 if it is the next; 0 if it does not. */
+  readonly place: number;
 }
 
 export interface Thread {

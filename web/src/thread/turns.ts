@@ -33,6 +33,7 @@ export function emptyTurn(turnId: string, startedAt: number): Turn {
     feedback: [],
     ending: null,
     approval: "",
+    place: 0,
   };
 }
 
@@ -68,6 +69,18 @@ export function restarted(turn: Turn, event: ClientEvent): Turn {
 /** Return the turn with an open round, unless the calls of this one still run. */
 function openUnlessActing(turn: Turn, at: number, iteration: number): Turn {
   return turn.rounds.at(-1)?.state === "acting" ? turn : withOpenRound(turn, at, iteration);
+}
+
+/** Let the turn wait in line. */
+export function linedUp(turn: Turn, event: ClientEvent): Turn {
+  return { ...turn, place: numberOf(event.data, "place") };
+}
+
+/** Let the turn wait no longer: a round that nobody has begun begins now. */
+export function begun(turn: Turn, event: ClientEvent): Turn {
+  const waits = openRound(turn)?.state === "thinking";
+  const next = waits ? changeLast(turn, (round) => ({ ...round, startedAt: timeOf(event.ts) })) : turn;
+  return { ...next, place: 0 };
 }
 
 /** Let a round wait for the provider; that it begins again then goes without saying. */
@@ -231,7 +244,7 @@ function ended(turn: Turn, event: ClientEvent, n: number, outcome: Outcome): Tur
   const rounds = kept.rounds.some((round) => round.state !== "done")
     ? kept.rounds.map((round) => (round.state === "done" ? round : cutOff(round, at)))
     : kept.rounds;
-  return { ...kept, rounds, outcome, closedN: n, endedAt: at, approval: "" };
+  return { ...kept, rounds, outcome, closedN: n, endedAt: at, approval: "", place: 0 };
 }
 
 /** End a round in its midst: what it wrote stays as it is, and what it was doing may have happened. */

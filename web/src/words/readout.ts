@@ -1,7 +1,7 @@
 /** The readout of the title bar in words. */
 
 import type { Readout } from "../thread/select.ts";
-import { en } from "./en/shared.ts";
+import { en, inLine } from "./en/shared.ts";
 import { formatTime } from "./format.ts";
 
 export function sayReadout(readout: Readout): string {
@@ -12,12 +12,14 @@ export function sayReadout(readout: Readout): string {
       return say[readout.is];
     case "ending":
       return say.ending(readout.left);
+    case "inLine":
+      return inLine(readout.place);
     default:
       return `${say.round(readout.round)} · ${doing(readout)}`;
   }
 }
 
-function doing(readout: Exclude<Readout, { is: "idle" | "stopping" | "ending" }>): string {
+function doing(readout: Exclude<Readout, { is: "idle" | "stopping" | "ending" | "inLine" }>): string {
   const say = en.readout;
   switch (readout.is) {
     case "writing":

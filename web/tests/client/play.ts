@@ -54,9 +54,9 @@ export function playFold(vector: Pick<FoldVector, "conversation" | "cursor" | "n
 
 /** Return the facts about a state that both sides must agree on. */
 export function plainState(state: ClientState): Record<string, unknown> {
-  const { cursor, newest, claim, settled, open, turnId, answer, approval, ended, deleted } = state;
+  const { cursor, newest, claim, settled, open, turnId, answer, approval, place, ended, deleted } = state;
   return {
-    ...{ cursor, newest, claim, settled, open, turnId, answer, approval, ended, deleted },
+    ...{ cursor, newest, claim, settled, open, turnId, answer, approval, place, ended, deleted },
     behind: isBehind(state),
     streaming: isStreaming(state),
     lanes: Object.fromEntries(

@@ -255,6 +255,7 @@ export function turn(prompt: string, rounds: readonly Round[], more: Partial<Tur
     feedback: [],
     ending: null,
     approval: "",
+    place: 0,
     ...more,
   };
 }

@@ -220,6 +220,10 @@ const rounds: Readonly<Record<string, State>> = {
       }),
     ),
   },
+  "turn-in-line": {
+    now: at(9.2),
+    thread: thread([turn("Compare the two offers.", [round(0, "", { ...alive, state: "thinking" })], { place: 3 })]),
+  },
   "round-remarks": {
     thread: withRound(
       round(2, "I read three files at once.", {

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { type Frame, parseFrame } from "../../src/client/index.ts";
 import {
   contextOf,
   currentPlan,
   openTurn,
   planDraft,
+  type Round,
   readoutOf,
   sourcesOf,
   type Thread,
@@ -14,6 +16,19 @@ import {
 } from "../../src/thread/index.ts";
 import { sayReadout } from "../../src/words/index.ts";
 import { named, threadOf, told } from "./recordings.ts";
+
+/** A turn in line, third and then the next, until it begins nine seconds after it was asked for. */
+const inLine = [
+  eventsOf(1, ["chat.start", { turn_id: "turn_1", prompts: [] }], ["turn.queued", { place: 3 }]),
+  { frame: "pong", conversation: "c-1", n: 1, place: 1 },
+  eventsOf(2, ["turn.begun", { waited_ms: 9000 }]),
+].map((one) => parseFrame(one) as Frame);
+
+function eventsOf(n: number, ...told: readonly (readonly [type: string, data: object])[]): object {
+  const ts = `2026-11-21T10:00:0${n === 1 ? 0 : 9}Z`;
+  const events = told.map(([type, data]) => ({ type, route: "chat_step", ts, turn_id: "turn_1", data }));
+  return { frame: "events", conversation: "c-1", n, prev: n - 1, events };
+}
 
 function readouts(name: string): readonly string[] {
   const frames = named(name);
@@ -49,6 +64,13 @@ describe("the readout", () => {
     ["a call that is approved", "round 1 · waits for your approval"],
   ])("of %s says %s", (name, text) => {
     expect(readouts(name)).toContain(text);
+  });
+
+  test("says where a turn waits in line, as it was told last, until it begins", () => {
+    const said = [1, 2, 3].map((count) => sayReadout(readoutOf(threadOf(inLine.slice(0, count)))));
+    expect(said).toEqual(["Waiting: 3rd in line", "Waiting: next in line", "round 1 · thinking"]);
+    const turn = openTurn(threadOf(inLine)) as Turn;
+    expect((turn.rounds[0] as Round).startedAt - turn.startedAt).toBe(9_000);
   });
 
   test("names the time until which the provider asks to wait", () => {

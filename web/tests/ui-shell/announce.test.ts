@@ -57,6 +57,21 @@ describe("the news of a thread", () => {
     expect(texts(emptyThread("chat-one"), begun, "complete")).toEqual(["Working"]);
   });
 
+  it("is where a turn waits in line, and that it begins", () => {
+    const start = opening("m1", "go");
+    const lined = [
+      {
+        ...start,
+        events: [...start.events, ...batch({ n: 1, events: [{ type: "turn.queued", data: { place: 2 } }] }).events],
+      },
+      { frame: "pong", conversation: "chat-one", n: 1, place: 1 },
+      batch({ n: 2, events: [{ type: "turn.begun", data: { waited_ms: 9000 } }] }),
+    ];
+    const threads = [0, 1, 2, 3].map((count) => threadOf(...lined.slice(0, count)));
+    const said = threads.slice(1).map((after, at) => texts(threads[at] as Thread, after, "complete"));
+    expect(said).toEqual([["Waiting: 2nd in line"], ["Waiting: next in line"], ["Working"]]);
+  });
+
   it("is the answer with its words when it is complete", () => {
     const done = threadOf(opening("m1", "go"), ending(2, "Two words."));
     expect(texts(begun, done, "complete")).toEqual(["Answer, 2 words Two words."]);

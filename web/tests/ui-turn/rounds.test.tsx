@@ -15,6 +15,7 @@ test.each([
   ["round-refused", "refused"],
   ["round-cut", "cut off"],
   ["round-waits-for-provider", "waits for the provider"],
+  ["turn-in-line", "Waiting: 3rd in line"],
   ["approval-asked", "waits for you"],
   ["draft-growing", "writing totals.md"],
   ["running", "1 call"],

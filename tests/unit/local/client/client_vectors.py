@@ -48,6 +48,8 @@ TEXTS: Final = (
     '{"frame":"ack","conversation":"c1","n":4,"kind":"prompt"}',
     '{"frame":"error","code":"busy","message":"later","retryable":true,"retry_after_s":3}',
     '{"frame":"pong","conversation":"c1","n":4}',
+    '{"frame":"pong","conversation":"c1","n":4,"place":2}',
+    '{"frame":"sync","conversation":"c1","n":4,"open":true,"turn_id":"t","place":1}',
     '{"frame":"auth","expires_at":1795256100}',
     '{"frame":"notice","conversation":"c1","event":{"type":"t","route":"r","ts":""}}',
     '{"frame":"notice","conversation":"c1","event":[]}',

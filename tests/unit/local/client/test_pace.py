@@ -37,15 +37,15 @@ def batch(n, prev, kind="chat.step"):
     return EventFrame(conversation=C, n=n, prev=prev, claim=0, events=(event,))
 
 
-def at_event(n, *, open=False):  # noqa: A002 - as the frame has it
+def at_event(n, *, open=False, place=0):  # noqa: A002 - as the frame has it
     """Return a far end's script: the conversation stands at event n."""
 
     def script(request):
         match request["action"]:
             case "ping":
-                return [PongFrame(conversation=C, n=n)]
+                return [PongFrame(conversation=C, n=n, place=place)]
             case "resume":
-                return [SyncFrame(conversation=C, n=n, open=open)]
+                return [SyncFrame(conversation=C, n=n, open=open, place=place)]
             case _:
                 return [AckFrame(message_id=request["message_id"], conversation=C, n=n, kind="prompt")]
 
@@ -468,10 +468,14 @@ def test_a_gap_that_no_resume_closes_is_told():
     assert {effect.frame.code for effect in told} == {"no_answer"}
 
 
-@pytest.mark.parametrize("is_open", [True, False])
-def test_an_open_turn_that_says_nothing_for_longer_than_one_may_take_is_told(is_open):
-    far = RemoteEnd(at_event(3, open=is_open))
+@pytest.mark.parametrize(
+    ("is_open", "place", "codes"), [(True, 0, ["turn_silent"]), (True, 2, []), (False, 0, [])]
+)
+def test_an_open_turn_that_says_nothing_for_longer_than_one_may_take_is_told_unless_it_waits(
+    is_open, place, codes
+):
+    far = RemoteEnd(at_event(3, open=is_open, place=place))
     with far.session(cursor=3) as session:
         effects = drive(session, PACE.silent_s + 10)
     told = [effect.frame.code for effect in effects if isinstance(effect, Refused)]
-    assert told == (["turn_silent"] if is_open else [])
+    assert told == codes

@@ -19,6 +19,7 @@ from stepline.local.client.change import (
     Synced,
     TextAppended,
     TurnEnded,
+    Waiting,
 )
 from stepline.local.client.outgoing import Said
 from stepline.local.client.reducer import fold_frame, fold_frames, resume_request
@@ -432,6 +433,20 @@ def test_a_client_that_began_behind_a_request_asks_for_it():
     assert resume_request(state)["after"] == 6
     state, _ = fold_frames(state, (batch(7, 6, REQUEST), batch(9, 7), sync))
     assert (state.cursor, state.approval, state.behind()) == (9, "tc_0123456789ab", False)
+
+
+def test_a_place_in_line_is_told_when_it_changes_and_only_by_what_is_not_older():
+    queued = batch(1, 0, event("chat.start"), event("turn.queued", place=3))
+    moves = (*(PongFrame(conversation=C, n=n, place=place) for n, place in ((1, 3), (1, 2), (0, 9), (2, 1))),)
+    state, effects = fold_frames(EMPTY, (queued, *moves))
+    assert [told for told in effects if isinstance(told, Waiting)] == [
+        Waiting(turn_id="turn_1", place=3),
+        Waiting(turn_id="turn_1", place=2),
+    ]
+    begun, told = fold_frame(state, batch(2, 1, event("turn.begun", waited_ms=5)))
+    assert (begun.place, told[-1]) == (0, Waiting(turn_id="turn_1", place=0))
+    ended, told = fold_frame(state, batch(2, 1, event("chat.complete")))
+    assert (ended.place, told[-1]) == (0, Waiting(turn_id="turn_1", place=0))
 
 
 @pytest.mark.parametrize(

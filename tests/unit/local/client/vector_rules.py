@@ -154,6 +154,25 @@ TURNS: Final[dict[str, list[Frame]]] = {
         batch(1, 0, event("chat.start"), REQUEST),
         batch(2, 1, event("approval.answered", call_id="tc_0123456789ab")),
     ],
+    "a turn in line moves up until it begins": [
+        batch(1, 0, event("chat.start"), event("turn.queued", place=3)),
+        PongFrame(conversation=C, n=1, place=2),
+        PongFrame(conversation=C, n=1, place=2),
+        SyncFrame(conversation=C, n=1, open=True, turn_id="turn_1", place=1),
+        PongFrame(conversation=C, n=0, place=9),
+        batch(2, 1, event("turn.begun", waited_ms=7000)),
+        PongFrame(conversation=C, n=3, place=1),
+        batch(3, 2, event("chat.complete", answer="so")),
+    ],
+    "a turn in line that ends waits no longer, and the next one may": [
+        batch(1, 0, event("chat.start"), event("turn.queued", place=2)),
+        batch(2, 1, event("chat.complete", answer=""), event("chat.start"), event("turn.queued", place=5)),
+        batch(3, 2, event("conv.status", state="deleted")),
+    ],
+    "a sync says where a turn waits that the client has not seen begin": [
+        SyncFrame(conversation=C, n=0, open=True, turn_id="turn_9", place=4),
+        SyncFrame(conversation=C, n=0),
+    ],
     "feedback stands until it is replaced or withdrawn": [
         feedback(1, text="good"),
         feedback(2, origin="machine", reaction="not_ok"),

@@ -218,6 +218,14 @@ SCRIPTS: Final[dict[str, dict[str, Any]]] = {
             sync(412, 3, open=True, turn_id="turn_1"),
         ],
     },
+    "a turn in line is not silent, however long it waits": {
+        "until": 420,
+        "cursor": 3,
+        "steps": [
+            sync(1, 3, open=True, turn_id="turn_1", place=2),
+            *(frame(at, "pong", n=3, place=1) for at in range(26, 410, 25)),
+        ],
+    },
     "a session that watches asks again until it is answered, and on each connection": {
         "until": 130,
         "steps": [

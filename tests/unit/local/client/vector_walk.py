@@ -62,6 +62,7 @@ def plain_state(state: ClientState) -> dict[str, Any]:
         "turn_id",
         "answer",
         "approval",
+        "place",
         "ended",
         "deleted",
     )

@@ -11,6 +11,7 @@ import pytest
 from stepline.local.stage.cold_start import Turnstile, is_starting
 
 BURST = 12
+WAIT_S = 10
 
 
 class Pool:
@@ -66,10 +67,16 @@ def test_of_a_burst_no_more_processes_start_at_a_time_than_may(at_once):
 def test_whoever_waits_for_a_start_takes_a_process_that_became_idle():
     pool = Pool(1)
     first = pool.call()
+    pool.settle(first)
+    still_starting = pool.call()
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(pool.call)
         pool.release(first)
-        assert waiting.result() is first
+        try:
+            assert waiting.result(WAIT_S) is first
+            assert is_starting(still_starting)
+        finally:
+            pool.settle(still_starting)
     assert pool.reused == 1
 
 

@@ -1,6 +1,7 @@
 /** What is worth saying aloud about a thread that has changed. Pure. */
 
 import type { Answer, Thread, Turn } from "../../thread/thread.ts";
+import { inLine } from "../../words/en/shared.ts";
 import { shell } from "../../words/en/shell.ts";
 import { sayRefused } from "../limits/limit_codes.ts";
 import type { Settings } from "../settings/settings.ts";
@@ -13,7 +14,7 @@ export function newsOf(before: Thread, after: Thread, reading: Settings["reading
   const old = before.turns.find((known) => known.turnId === turn?.turnId);
   if (!turn || turn === old) return [];
   // A page of the past is nothing new.
-  if (!old) return turn.outcome.is === "running" ? [passing(shell.news.working)] : [];
+  if (!old) return turn.outcome.is === "running" ? [passing(atWork(turn))] : [];
   return [...activityNews(old, turn), ...answerNews(old, turn, reading)];
 }
 
@@ -27,7 +28,12 @@ export function failureOf(before: Thread, after: Thread): string | null {
   return sayRefused(turn.outcome.code, turn.outcome.message);
 }
 
+function atWork(turn: Turn): string {
+  return turn.place > 0 ? inLine(turn.place) : shell.news.working;
+}
+
 function activityNews(old: Turn, turn: Turn): readonly News[] {
+  if (turn.place !== old.place && turn.outcome.is === "running") return [passing(atWork(turn))];
   if (turn.approval && turn.approval !== old.approval) return [passing(shell.news.approval)];
   const round = turn.rounds.at(-1);
   const known = old.rounds.find((other) => other.iteration === round?.iteration && other.claim === round?.claim);

@@ -2,6 +2,7 @@
 
 import { Markdown, visible } from "../../markdown/index.ts";
 import type { Compaction, Round, RoundItem } from "../../thread/thread.ts";
+import { inLine } from "../../words/en/shared.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
@@ -33,14 +34,16 @@ export function failed(round: Round): boolean {
 
 interface LineProps {
   round: Round;
+  place: number;
   live: boolean;
   answering: boolean;
   open: boolean;
 }
 
 /** The code, or the words, of what a round does or did. */
-function what({ round, live, answering, open }: LineProps): { code: string } | { word: string } {
+function what({ round, place, live, answering, open }: LineProps): { code: string } | { word: string } {
   if (live && round.calls.some((call) => call.state === "waiting")) return { word: say.waitsForYou };
+  if (live && place > 0) return { word: inLine(place) };
   if (live && round.items.at(-1)?.is === "waiting") return { word: say.waitsForProvider };
   // The card of an opened call has its name, which may be long.
   if (round.calls.length === 1 && !open) return { code: round.calls[0]?.toolId ?? "" };
@@ -236,6 +239,8 @@ function noteIsLong(text: string): boolean {
 
 interface Props {
   round: Round;
+  /** Where its turn waits in line, 0 if it does not. */
+  place: number;
   turnId: string;
   turnStartedAt: number;
   scaleMs: number;
@@ -290,7 +295,14 @@ export const RoundView = memo(function RoundView(props: Props) {
           {number}
         </span>
         <div class="head">
-          <Line round={round} live={live} answering={props.answering} open={open} setOpen={setOpen} />
+          <Line
+            round={round}
+            place={props.place}
+            live={live}
+            answering={props.answering}
+            open={open}
+            setOpen={setOpen}
+          />
           <Trace
             round={round}
             turnStartedAt={turnStartedAt}

@@ -140,6 +140,7 @@ function Rail(props: RailProps) {
             turnStartedAt={turn.startedAt}
             scaleMs={scaleMs}
             live={running && at === turn.rounds.length - 1}
+            place={turn.place}
             answering={answer?.iteration === round.iteration}
             compactions={turn.compactions}
           />,

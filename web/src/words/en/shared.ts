@@ -1,10 +1,15 @@
 /** English words of the whole page; those of one part of it stand beside that part, and sentences of codes in `codes.ts`. */
 
-import { formatNumber } from "../format.ts";
+import { formatNumber, formatOrdinal } from "../format.ts";
 
 /** Return a number with its noun: `1 round`, `2 rounds`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
   return `${formatNumber(count)} ${count === 1 ? one : many}`;
+}
+
+/** Say where a turn waits in line, 1 being the next. */
+export function inLine(place: number): string {
+  return place === 1 ? "Waiting: next in line" : `Waiting: ${formatOrdinal(place)} in line`;
 }
 
 export const en = {

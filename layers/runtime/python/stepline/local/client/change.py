@@ -117,6 +117,13 @@ class TurnEnded(Value):
         return self.outcome == "completed" and self.reason not in ("violations", "token_limit")
 
 
+class Waiting(Value):
+    """The turn waits in line to begin, at this place: 1 is the next. At place 0 it waits no longer."""
+
+    turn_id: str
+    place: int
+
+
 class Acknowledged(Value):
     """One of our messages is in the log."""
 
@@ -163,6 +170,7 @@ Effect: TypeAlias = (
     | Steered
     | HandedBack
     | TurnEnded
+    | Waiting
     | Acknowledged
     | Refused
     | PutOff

@@ -30,6 +30,7 @@ from stepline.local.client.change import (
     Synced,
     TextAppended,
     TurnEnded,
+    Waiting,
 )
 from stepline.local.client.control import Control, fold_control, fold_ends
 from stepline.local.client.state import ClientState, LaneText, Rated, forget_message, without
@@ -85,7 +86,17 @@ def resume_request(state: ClientState) -> dict[str, Any]:
 
 
 def fold_frame(state: ClientState, frame: Frame) -> Folded:
-    """Apply one frame. A frame of another conversation changes nothing."""
+    """Apply one frame. A frame of another conversation changes nothing.
+
+    That the turn moves up in line, begins or ends is told last.
+    """
+    after, effects = _fold(state, frame)
+    if after.place == state.place:
+        return after, effects
+    return after, (*effects, Waiting(turn_id=after.turn_id or state.turn_id, place=after.place))
+
+
+def _fold(state: ClientState, frame: Frame) -> Folded:
     match frame:
         case AckFrame():
             return _fold_ack(state, frame)
@@ -146,7 +157,8 @@ def _fold_progress(
         case SyncFrame():
             return _fold_sync(state, frame)
         case PongFrame():
-            return replace(state, newest=max(state.newest, frame.n)), ()
+            place = frame.place if frame.n == state.cursor and state.open else state.place
+            return replace(state, newest=max(state.newest, frame.n), place=place), ()
         case NoticeFrame():
             return state, (NoticeHeard(frame=frame),)
 
@@ -188,6 +200,10 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
     match event.type:
         case "chat.start":
             return replace(state, open=True, turn_id=event.turn_id, answer=""), ()
+        case "turn.queued":
+            return replace(state, place=int(event.data.get("place", 0))), ()
+        case "turn.begun":
+            return replace(state, place=0), ()
         case "solver.react.decision":
             return _settle(state, int(event.data.get("claim", 0)))
         case "round.restarted":
@@ -273,7 +289,7 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
     # The stream of the next turn may have arrived before this event.
     if not state.streaming():
         state = replace(state, lanes={}, control=Control())
-    state = replace(state, open=False, turn_id="", answer=answer, approval="", ended=event.turn_id)
+    state = replace(state, open=False, turn_id="", answer=answer, approval="", place=0, ended=event.turn_id)
     return state, (*effects, ended)
 
 
@@ -290,6 +306,7 @@ def _bury(state: ClientState, upto: int) -> Folded:
             open=False,
             turn_id="",
             approval="",
+            place=0,
             ended=state.turn_id or state.ended,
             deleted=True,
         ),
@@ -373,8 +390,9 @@ def _fold_sync(state: ClientState, frame: SyncFrame) -> Folded:
     state, effects = _follow(state, frame.claim)
     state = replace(state, newest=max(state.newest, frame.n))
     if frame.n == state.cursor:
-        # Otherwise events are missing, or have arrived since; those say whether the turn is open.
-        state = replace(state, open=frame.open, turn_id=frame.turn_id if frame.open else "")
+        # Otherwise events are missing, or have arrived since; those say whether the turn is open, and waits.
+        turn_id, place = (frame.turn_id, frame.place) if frame.open else ("", 0)
+        state = replace(state, open=frame.open, turn_id=turn_id, place=place)
     if frame.approval and not state.approval and state.cursor >= frame.approval:
         # This client began behind the request: it asks for the events from there on.
         state = replace(state, cursor=frame.approval - 1)

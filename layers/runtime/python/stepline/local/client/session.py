@@ -418,7 +418,8 @@ class Session:
             last_word = self._outbox.last_word(self.state.conversation, message_id)
             self._give_up(message_id)
             yield Refused(frame=last_word)
-        if self.state.open and not self.state.approval and now_s >= self._heard_s + self._pace.silent_s:
+        waits = self.state.approval or self.state.place
+        if self.state.open and not waits and now_s >= self._heard_s + self._pace.silent_s:
             self._heard_s = now_s
             yield Refused(frame=silent(self.state.conversation))
 

@@ -50,6 +50,7 @@ class ClientState(Value):
     a batch that came in several frames, by batch and part. `control` holds the facts about the running
     stream's lanes. `unacked` maps ids of our unanswered messages to their content; `queued` maps ids of all
     messages beside the open turn to their texts. `approval` is the call about which the turn waits for a person's answer.
+    `place` is where the turn waits in line to begin, 1 if it is the next; 0 if it does not.
     `ended` is the newest turn that has ended, as far as this client has heard; `feedback` stands by turn and origin.
     `deleted`: nothing of the conversation is left, and nothing more comes.
     """
@@ -68,6 +69,7 @@ class ClientState(Value):
     turn_id: str = ""
     answer: str = ""
     approval: str = ""
+    place: int = 0
     ended: str = ""
     feedback: Mapping[tuple[str, str], Rated] = {}
     deleted: bool = False

@@ -24,6 +24,7 @@ from stepline.local.client.change import (
     StreamSettled,
     Synced,
     TextAppended,
+    Waiting,
 )
 
 _FRAMES: Final[Mapping[type[Effect], str]] = {
@@ -52,6 +53,8 @@ def render_effect(effect: Effect) -> list[dict[str, Any]]:
             ]
         case TextAppended() | LaneKnown() | LaneEnded() | StreamReset() | StreamSettled():
             return [{"frame": _FRAMES[type(effect)], **msgspec.to_builtins(effect)}]
+        case Waiting():
+            return [{"frame": "waiting", **msgspec.to_builtins(effect)}]
         case PutOff(frame=frame):
             return [{**msgspec.to_builtins(frame), "frame": "put_off"}]
         case Acknowledged(frame=frame) | Refused(frame=frame) | Synced(frame=frame):

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from stepline.local.client.change import HandedBack, PutOff, Steered, TurnEnded
+from stepline.local.client.change import HandedBack, PutOff, Steered, TurnEnded, Waiting
 from stepline.local.safe_text import clean, one_line
 from stepline.model.plan_steps import MARKS
 from stepline.model.wire.event import ClientEvent, ErrorFrame
@@ -97,8 +97,10 @@ def render_usage(usage: Mapping[str, Any]) -> str:
     return f"  rounds {rounds}, tokens {about}{read} in ({cached} cached), {written} out"
 
 
-def render_outcome(effect: Steered | HandedBack | PutOff) -> str:
-    """Return the effect of a steer, or why a message was handed back or waits, on one line."""
+def render_outcome(effect: Steered | HandedBack | PutOff | Waiting) -> str:
+    """Return the effect of a steer, why a message was handed back or waits, or where a turn is in line, on one line."""
+    if isinstance(effect, Waiting):
+        return _PLACES.get(effect.place, f"… waiting to begin: at place {effect.place} in line")
     if isinstance(effect, PutOff):
         frame = effect.frame
         return one_line(f"… {frame.code}: {frame.message} Sent again in {frame.retry_after_s} s.")
@@ -113,6 +115,7 @@ def render_outcome(effect: Steered | HandedBack | PutOff) -> str:
     )
 
 
+_PLACES: Final[Mapping[int, str]] = {0: "… no longer in line", 1: "… waiting to begin: next in line"}
 _HANDED_BACK: Final[Mapping[str, str]] = {
     "nothing_to_steer": "nothing is running",
     "turn_closed": "the answer was there before",

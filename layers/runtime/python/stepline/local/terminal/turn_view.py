@@ -26,6 +26,7 @@ from stepline.local.client.change import (
     StreamSettled,
     TextAppended,
     TurnEnded,
+    Waiting,
 )
 from stepline.local.safe_text import clean, one_line
 from stepline.local.terminal.render import (
@@ -108,7 +109,7 @@ class PlainView:
                 self._write(render_outcome(effect))
             case Refused(frame=frame):
                 self._complain(render_refusal(frame, local=self._local))
-            case PutOff():
+            case PutOff() | Waiting():
                 self._complain(render_outcome(effect))
             case _:
                 pass
@@ -165,7 +166,7 @@ class RichView:
                     self._tell(event)
             case Steered():
                 self._interrupt(effect)
-            case HandedBack() | PutOff():
+            case HandedBack() | PutOff() | Waiting():
                 self._print(Text(render_outcome(effect), style="yellow"))
             case TurnEnded():
                 self._end(effect)
