@@ -213,11 +213,15 @@ class _TurnDriver(MeteredDriver):
 
 
 @cache
-def measure(*, devices: int = 1, limited: bool = False) -> OrdinaryTurn:
-    """Return the turn of a user with one or two devices; with `limited`, of a tenant whose spending has a limit."""
+def measure(*, devices: int = 1, limited: bool = False, open_turns: int = 0) -> OrdinaryTurn:
+    """Return the turn of a user with one or two devices.
+
+    With `limited`, its tenant's spending has a limit; with `open_turns`, the stage has a bound of turns at once.
+    """
     rounds = {f"{turn}.0": written("figures.md", WRITTEN) for turn in (1, 2)}
     rounds |= {f"{turn}.1": answered(WRITTEN) for turn in (1, 2)}
-    policy = {"limits": ScopeLimits(tenant=Limits(turns_at_once=900, usd_month=10**6))} if limited else {}
+    limits = ScopeLimits(tenant=Limits(turns_at_once=900, usd_month=10**6)) if limited else ScopeLimits()
+    policy = {"limits": limits, "open_turns": open_turns}
     scenario = Scenario(
         name="ordinary",
         simulation=simulation_of(rounds, policy=policy),

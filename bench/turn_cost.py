@@ -28,6 +28,7 @@ SNAPSHOTS: Final = ("authorizer", "socket", "decide")
 PACE: Final = Pace()
 WAIT_S: Final = 0.05
 """A call of the authorizer or of a function of the HTTP API, warm."""
+BOUND: Final = 996
 HIDDEN_TOKENS: Final = 1_000
 TRACE_BYTES: Final = 8_000
 """The size of such a turn's spans as X-Ray stores them, by the page on tracing."""
@@ -118,6 +119,8 @@ def _more_turns(turn: OrdinaryTurn) -> Iterator[Beside]:
     yield Beside(
         "limits of its tenant", "holds, charges and a place, in the table", "turn", price(limited) - plain
     )
+    bound = price(measure(open_turns=BOUND))
+    yield Beside("a bound on the stage's turns at once", "its place, in the table", "turn", bound - plain)
     yield Beside(
         "its trace, with `tracing=on` to X-Ray",
         f"{TRACE_BYTES // 1000} KB of spans, [as stored](../how-to/trace-a-turn.md), at the price of logs",

@@ -128,5 +128,3 @@ QUOTAS: Final[Mapping[str, Quota]] = {
 
 SLOTS_KEPT: Final = 4
 """Executions of functions that no turn takes: of the authorizer and the socket."""
-QUEUE_MOST: Final = 1_000
-"""Turns that wait in line before more are refused."""

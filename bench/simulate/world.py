@@ -20,10 +20,11 @@ from typing import Final
 from bench.ordinary_turn import STREAM_S, Call, OrdinaryTurn
 from bench.paced import TOKENS_A_SECOND
 from bench.simulate.engine import Bucket, Claim, Clock, Demand, Places, Process
-from bench.simulate.quota import QUEUE_MOST, QUOTAS, SLOTS_KEPT, Quota
+from bench.simulate.quota import QUOTAS, SLOTS_KEPT, Quota
 from stepline.adapters.aws.table import OPEN_INDEX, account_pk, limits_pk
 from stepline.adapters.relay import FIRST_S, POST_FIRST_S, POST_LATER_S, POSTS_PER_S
 from stepline.delivery.pace import POST_INTERVAL_S, faster, least_interval_s, slower
+from stepline.ingress.line_up import QUEUE_FULL_S, QUEUE_MOST
 from stepline.local.client.pace import Pace
 from stepline.log.bindings import Policy
 from stepline.model.tenancy.limits import scopes_of
@@ -41,7 +42,6 @@ IDLE: Final = 4
 UNCACHED: Final = 1_500
 """Tokens of a round's prompt that no cache has: the last answer, the call's result, the message."""
 PACE: Final = Pace()
-RETRY_S: Final = 30.0
 TENANT: Final = scopes_of(LANE.tenant, LANE.project, USER)[-1]
 ABSENT_S: Final = Policy.absent_after_s
 
@@ -192,7 +192,7 @@ class World:
             if tries == PACE.tries:
                 self.outcome.refused += weight
                 return
-            yield RETRY_S
+            yield QUEUE_FULL_S
         self._coming += weight
         yield from self._invoke(first, weight)
         self._coming -= weight

@@ -6,12 +6,13 @@ from typing import Final
 
 from bench.ordinary_turn import STREAM_S, measure
 from bench.paced import TOKENS_A_SECOND
-from bench.simulate.quota import QUEUE_MOST, QUOTAS, SLOTS_KEPT
+from bench.simulate.quota import QUOTAS, SLOTS_KEPT
 from bench.simulate.report import LIFTED, SIZES, effects_table, needs_table, open_run, rounded, sources
 from bench.simulate.world import IDLE, RAMP_S, ROUNDS, UNCACHED, World
 from docs.build import DOCS
 from stacks.function import SIZES as FUNCTION_SIZES
 from stepline.delivery.pace import MOST_INTERVAL_S
+from stepline.ingress.line_up import QUEUE_MOST
 from stepline.model.tenancy.aws_price import UNITS
 
 PATH: Final = DOCS / "concepts/scale.md"

@@ -6,10 +6,11 @@ import pytest
 
 from bench.ordinary_turn import measure
 from bench.simulate.engine import Bucket, Claim, Clock, Demand, Places
-from bench.simulate.quota import QUEUE_MOST, QUOTAS, SLOTS_KEPT, Quota
+from bench.simulate.quota import QUOTAS, SLOTS_KEPT, Quota
 from bench.simulate.report import effects_table, needs_table, reached
 from bench.simulate.world import World, percentile
 from stepline.adapters.aws.table import OPEN_INDEX, OPEN_SHARDS, account_pk, limits_pk
+from stepline.ingress.line_up import QUEUE_MOST
 from stepline.model.tenancy.limits import scopes_of
 from tests.contract.fault.simulation import LANE, USER
 

@@ -6,7 +6,7 @@ import pytest
 
 from bench.ordinary_turn import ROUNDS, STREAM_S, measure
 from bench.paced import stream_for
-from bench.turn_cost import FUNCTIONS, TURNS, beside, parts, price, price_asked, rows
+from bench.turn_cost import BOUND, FUNCTIONS, TURNS, beside, parts, price, price_asked, rows
 from docs.build import DOCS
 from stepline.adapters.relay import FIRST_S, POST_FIRST_S, POST_LATER_S, STORE_S
 from stepline.model.tenancy.aws_price import UNITS
@@ -93,6 +93,18 @@ def test_a_limit_costs_holds_and_charges(turn):
     ]
     assert kinds[1] - kinds[0] == {"SLOT"}
     assert price(limited) > price(turn)
+
+
+def test_a_bound_of_the_stage_costs_a_place_that_is_given_back(turn):
+    bound = measure(open_turns=BOUND)
+    places = [
+        touch.units
+        for call in (bound.calls[0], bound.calls[-1])
+        for touch in call.touches
+        if touch.is_write and touch.partition.startswith("SLOT#")
+    ]
+    assert places == [2, 2]
+    assert price(bound) > price(turn)
 
 
 def test_an_idle_client_costs_its_minutes_and_its_pings(turn):
