@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from botocore.stub import Stubber
 
+from stepline.adapters.aws.table import QUEUE
 from stepline.local.cloud.capacity import RESERVING, check_concurrency, check_turns, read_capacity
 from stepline.local.cloud.deploy import deploy
 from stepline.local.cloud.deployment import load
@@ -73,7 +74,7 @@ def test_an_account_that_can_reserve_is_well_and_says_how_many_turns_run(account
     with having(account, 1000, 1000, stage=""):
         check = check_concurrency(account, "", {})
     assert check.mark == "ok"
-    assert "700 turns run at once, and further ones wait" in check.detail
+    assert "700 turns run at once, and 1,000 more may wait in line" in check.detail
 
 
 def test_more_than_the_account_has_is_refused_before_aws_refuses_it(account):
@@ -106,10 +107,26 @@ def test_a_stage_is_compared_with_what_the_account_has_now(account, bound, has, 
     variables = {"STEPLINE_OPEN_TURNS": bound} if bound else {}
     executions, unreserved, own = has
     with having(account, executions, unreserved, own=own, bound=variables):
-        check = check_turns(account, "dev")
+        check = check_turns(account, "dev", "")
     assert check.mark == mark
     assert says in check.detail
     assert bool(check.remedy) is (mark == "warn")
+
+
+def test_it_says_how_many_turns_wait_now(account):
+    table = account.client("dynamodb")
+    keys = {"pk": "HASH", "sk": "RANGE"}
+    table.create_table(
+        TableName="log",
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys.items()],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in keys],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    for sk in ("2026-11-26T08:00:00Z#a", "2026-11-26T08:00:01Z#b"):
+        table.put_item(TableName="log", Item={"pk": {"S": QUEUE}, "sk": {"S": sk}})
+    with having(account, 10, 10, own={}, bound={"STEPLINE_OPEN_TURNS": "6"}):
+        check = check_turns(account, "dev", "log")
+    assert "6 turns run at once, and 1,000 more may wait in line, 2 wait now" in check.detail
 
 
 @pytest.mark.usefixtures("bootstrapped")

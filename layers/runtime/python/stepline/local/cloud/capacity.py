@@ -7,6 +7,8 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from stepline.adapters.aws.table import QUEUE
+from stepline.ingress.line_up import QUEUE_MOST
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import Account, error_code, look
 from stepline.model.base import Value
@@ -74,7 +76,9 @@ def check_concurrency(account: Account, stage: str, context: Mapping[str, str]) 
 
     def question() -> Check:
         found = read_capacity(account, stage)
-        detail = f"{found.render()}: {found.turns} turns run at once, and further ones wait in line"
+        detail = (
+            f"{found.render()}: {found.turns} turns run at once, and {QUEUE_MOST:,} more may wait in line"
+        )
         if int(context.get(CHOICE) or 0) > found.concurrency:
             return failed(
                 "concurrency",
@@ -92,8 +96,11 @@ def check_concurrency(account: Account, stage: str, context: Mapping[str, str]) 
     return look("concurrency", PERMISSIONS, question, vital=False)
 
 
-def check_turns(account: Account, stage: str) -> Check:
-    """Compare the turns that a deployed stage runs at once with those that the account has room for now."""
+def check_turns(account: Account, stage: str, table: str) -> Check:
+    """Compare the turns that a deployed stage runs at once with those that the account has room for now.
+
+    `table` is the one of its log, where the turns stand that wait; empty if it is not known.
+    """
 
     def question() -> Check:
         socket = account.client("lambda").get_function_configuration(
@@ -104,7 +111,8 @@ def check_turns(account: Account, stage: str) -> Check:
         again = f"stepline deploy --stage {stage}"
         if not bound:
             return warned("turns", "the stage was deployed without a bound of its open turns", again)
-        detail = f"{bound} turns run at once, and further ones wait in line; the account has {found.render()}"
+        waiting = f", {_count_waiting(account, table)} wait now" if table else ""
+        detail = f"{bound} turns run at once, and {QUEUE_MOST:,} more may wait in line{waiting}; the account has {found.render()}"
         if bound > found.turns:
             return warned(
                 "turns",
@@ -114,7 +122,24 @@ def check_turns(account: Account, stage: str) -> Check:
         room = f": room for {found.turns} turns, for which {again}" if bound < found.turns else ""
         return passed("turns", detail + room)
 
-    return look("turns", f"lambda:GetFunctionConfiguration, {PERMISSIONS}", question, vital=False)
+    return look(
+        "turns", f"lambda:GetFunctionConfiguration, dynamodb:Query, {PERMISSIONS}", question, vital=False
+    )
+
+
+def _count_waiting(account: Account, table: str) -> int:
+    """Return the number of turns that wait in line."""
+    pages = (
+        account.client("dynamodb")
+        .get_paginator("query")
+        .paginate(
+            TableName=table,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": QUEUE}},
+            Select="COUNT",
+        )
+    )
+    return sum(page["Count"] for page in pages)
 
 
 def _reserved(account: Account, function: str) -> int:

@@ -109,7 +109,7 @@ def health(account: Account, stage: str) -> list[Check]:
     if resources:
         checks += [
             lambda: check_functions(account, _ids(resources, "AWS::Lambda::Alias")),
-            lambda: check_turns(account, stage),
+            lambda: check_turns(account, stage, outputs.get("TableName", "")),
             lambda: check_alarms(account, stage, _ids(resources, "AWS::CloudWatch::Alarm")),
         ]
     return [first, *(check() for check in checks)]
