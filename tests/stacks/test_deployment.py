@@ -121,11 +121,12 @@ def _violations(node):
     return [*node.get("violations", []), *(found for value in node.values() for found in _violations(value))]
 
 
-def test_synthesis_warns_only_of_a_key_that_is_missing(every_stage):
+def test_synthesis_warns_only_of_a_key_that_is_missing_and_of_an_account_that_is_not_known(every_stage):
     messages = [message for stack in every_stage.assembly.stacks for message in stack.messages]
     warned = {message.id for message in messages if message.level.name != "INFO"}
-    keyless = every_stage.stage.name in ("dev", "built")
-    assert warned == ({f"/stepline-{every_stage.stage.name}-loop"} if keyless else set())
+    stage = every_stage.stage
+    expected = {"loop": stage.name in ("dev", "built"), "ingress": not (stage.concurrency or stage.is_local)}
+    assert warned == {f"/stepline-{stage.name}-{name}" for name, warns in expected.items() if warns}
 
 
 def test_nothing_costs_by_the_hour(every_stage):
