@@ -16,6 +16,7 @@ from stepline.delivery.pace import is_over_limit
 from stepline.errors import DependencyError, Gone, LimitError
 from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Principal, Publisher, Subscriptions
+from tests.support.aws import create_table
 
 FAR = 2**40
 PRINCIPAL = Principal(tenant="acme", project="docs", user="ada", expires_at=FAR, role="project_admin")
@@ -250,6 +251,26 @@ def test_a_subscription_of_an_earlier_release_is_heard_and_dropped(aws, lane, co
     assert aws.subscriptions.listeners(lane) == [connection]
     aws.subscriptions.drop(lane, connection)
     assert aws.subscriptions.listeners(lane) == []
+
+
+def test_in_a_restored_table_no_connection_of_before_is_known_and_none_is_told_anything(
+    aws, lane, principal, connection
+):
+    aws.subscriptions.connect(connection, principal)
+    aws.subscriptions.subscribe(lane, connection, FAR, principal.user)
+    aws.subscriptions.watch(connection, principal)
+    restored = Table(f"{aws.name}-restored")
+    create_table(restored.name)
+    for row in restored.client.scan(TableName=aws.name)["Items"]:
+        restored.put(row)
+    subscriptions = DynamoSubscriptions(restored, aws.clock)
+    assert subscriptions.principal(connection) is None
+    assert subscriptions.listeners(lane) == []
+    assert subscriptions.audience(lane, principal.user) == ([], [])
+    subscriptions.connect(connection, principal)
+    subscriptions.subscribe(lane, connection, FAR, principal.user)
+    assert subscriptions.principal(connection) == principal
+    assert subscriptions.listeners(lane) == [connection]
 
 
 def test_a_watcher_that_ended_leaves_no_row(aws, lane, principal, connection):

@@ -33,6 +33,9 @@ class DynamoSubscriptions:
 
     The rows of a user are those of all conversations and of the feed, so one query finds everybody who hears of a change
     that the feed tells, and a connection's rows are found among them to be cleaned up.
+
+    A row names its table. In one that was restored to a time before, no row of then is alive: its client may have seen more than
+    there is, and learns it when it connects again.
     """
 
     def __init__(self, table: Table, clock: Clock) -> None:
@@ -128,10 +131,13 @@ class DynamoSubscriptions:
         return int(self._clock.now().timestamp()) + SUBSCRIPTION_TTL_S
 
     def _put(self, pk: str, sk: str, attributes: Item, ends_at: int) -> None:
-        self._table.put({**key(pk, sk), **attributes, "expires_at": {"N": str(ends_at)}})
+        row = {**key(pk, sk), **attributes, "in_table": {"S": self._table.name}}
+        self._table.put({**row, "expires_at": {"N": str(ends_at)}})
 
     def _is_alive(self, item: Item) -> bool:
-        return int(item["expires_at"]["N"]) > self._clock.now().timestamp()
+        # A row of an earlier release does not say its table.
+        moved = item.get("in_table", {"S": self._table.name})["S"] != self._table.name
+        return not moved and int(item["expires_at"]["N"]) > self._clock.now().timestamp()
 
 
 def _user_pk(principal: Principal) -> str:

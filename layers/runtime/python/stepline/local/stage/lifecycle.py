@@ -70,6 +70,7 @@ _STAGE_VARIABLES: Final = {
     "STEPLINE_OPEN_TURNS": "open_turns",
     "STEPLINE_LIMITS": "limits",
     "STEPLINE_PRICES": "prices",
+    "STEPLINE_RESTORED_TABLE": "table_name",
 }
 """Settings that the local stage takes from the caller's environment, and their names in the app's context."""
 
