@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from bench.ordinary_turn import OrdinaryTurn, measure
 from bench.simulate.quota import QUOTAS, Quota
 from bench.simulate.world import Outcome, World, percentile
-from stepline.delivery.pace import MOST_INTERVAL_S
+from stepline.delivery.post_pace import MOST_INTERVAL_S
 
 SIZES: Final = (10, 1_000, 10_000, 100_000)
 """Turns at once."""

@@ -23,7 +23,7 @@ from bench.simulate.engine import Bucket, Claim, Clock, Demand, Places, Process
 from bench.simulate.quota import QUOTAS, SLOTS_KEPT, Quota
 from stepline.adapters.aws.table import OPEN_INDEX, account_pk, limits_pk
 from stepline.adapters.relay import FIRST_S, POST_FIRST_S, POST_LATER_S, POSTS_PER_S
-from stepline.delivery.pace import POST_INTERVAL_S, faster, least_interval_s, slower
+from stepline.delivery.post_pace import POST_INTERVAL_S, faster, least_interval_s, slower
 from stepline.ingress.line_up import QUEUE_FULL_S, QUEUE_MOST
 from stepline.local.client.pace import Pace
 from stepline.log.bindings import Policy

@@ -11,7 +11,7 @@ from bench.simulate.report import LIFTED, SIZES, effects_table, needs_table, ope
 from bench.simulate.world import IDLE, RAMP_S, ROUNDS, UNCACHED, World
 from docs.build import DOCS
 from stacks.function import SIZES as FUNCTION_SIZES
-from stepline.delivery.pace import MOST_INTERVAL_S
+from stepline.delivery.post_pace import MOST_INTERVAL_S
 from stepline.ingress.line_up import QUEUE_MOST
 from stepline.model.tenancy.aws_price import UNITS
 

@@ -12,7 +12,7 @@ from stepline.adapters.aws.publisher import GatewayPublisher
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import HEAD, Table, conversation_pk, key, socket_key, user_pk
 from stepline.adapters.memory.channel import MemoryPublisher
-from stepline.delivery.pace import is_over_limit
+from stepline.delivery.post_pace import is_over_limit
 from stepline.errors import DependencyError, Gone, LimitError
 from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Principal, Publisher, Subscriptions

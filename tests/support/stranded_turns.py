@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from stepline.adapters.memory.machine import MemoryMachine
+from stepline.delivery.paced_machine import Quota
 from stepline.errors import DependencyError
-from stepline.loop.paced_machine import Quota
 from stepline.model.ids import Lane, execution_name
 from tests.support.conversation import LANE, Conversation
 

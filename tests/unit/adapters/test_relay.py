@@ -11,7 +11,7 @@ from stepline.adapters.memory.clock import MemoryMeter
 from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, POSTS_PER_S, ThreadedRelay
 from stepline.adapters.system import SystemClock
-from stepline.delivery.pace import POST_INTERVAL_S
+from stepline.delivery.post_pace import POST_INTERVAL_S
 from stepline.errors import DependencyError
 from stepline.metrics import POSTS_OVER_LIMIT
 from stepline.model.ids import Lane

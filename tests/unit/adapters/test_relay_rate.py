@@ -15,8 +15,15 @@ from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscription
 from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.relay import ThreadedRelay, ThreadedRelayStream
-from stepline.delivery import pace
-from stepline.delivery.pace import MOST_INTERVAL_S, POST_INTERVAL_S, Pace, faster, least_interval_s, slower
+from stepline.delivery import post_pace
+from stepline.delivery.post_pace import (
+    MOST_INTERVAL_S,
+    POST_INTERVAL_S,
+    Pace,
+    faster,
+    least_interval_s,
+    slower,
+)
 from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError
 from stepline.metrics import POSTS_OVER_LIMIT
@@ -197,7 +204,7 @@ def test_an_interval_grows_to_two_seconds_and_comes_back():
 def test_a_bound_on_open_turns_is_a_bound_on_the_posts_of_their_text():
     for turns in (0, 1, 96, 700, 5_000):
         least_s = least_interval_s(turns)
-        assert turns / least_s <= 1.001 * pace.ACCOUNT_POSTS_PER_S * pace.TEXT_PART
+        assert turns / least_s <= 1.001 * post_pace.ACCOUNT_POSTS_PER_S * post_pace.TEXT_PART
         paced = Pace(least_s)
         paced.refused()
         for _ in range(200):

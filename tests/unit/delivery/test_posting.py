@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.parallel import ParallelPosts
-from stepline.delivery.pace import POST_INTERVAL_S, SCATTER, slower
+from stepline.delivery.post_pace import POST_INTERVAL_S, SCATTER, slower
 from stepline.delivery.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_turn
 from stepline.errors import DependencyError
 from stepline.metrics import FRAMES_POSTED, POSTS_OVER_LIMIT, SOCKETS_GONE

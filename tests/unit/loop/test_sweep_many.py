@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from stepline.adapters.parallel import at_once
+from stepline.delivery.paced_machine import DESCRIBES, STARTS, Bucket, Quota
 from stepline.errors import DependencyError
 from stepline.loop.graph import SWEEP_EVERY_S
-from stepline.loop.paced_machine import DESCRIBES, STARTS, Bucket, Quota
 from stepline.loop.sweep import SWEEP_S, sweep
 from stepline.metrics import LANES_LEFT
 from stepline.model.entry import TakenOver

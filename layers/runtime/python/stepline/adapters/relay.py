@@ -4,7 +4,7 @@ Text is posted in small and stored in large pieces: posted after 50 ms or 4 KiB 
 200 ms; stored after a second or 4 KiB. A connection that cannot keep up is skipped for a while: the next
 piece it gets shows it the gap, and it requests the rest. A closed one loses its subscription. A failed store
 is repeated at the next interval, with the same text, and so is a post that the account's rate refuses, at a slower
-pace (`delivery/pace.py`). With many listeners pieces are less frequent. Servers that hold clients themselves get the
+pace (`delivery/post_pace.py`). With many listeners pieces are less frequent. Servers that hold clients themselves get the
 same pieces by a broadcast.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from stepline.delivery.pace import POST_INTERVAL_S, Pace, is_over_limit, is_rate
+from stepline.delivery.post_pace import POST_INTERVAL_S, Pace, is_over_limit, is_rate
 from stepline.delivery.posting import Left, PostAll, in_turn
 from stepline.errors import DependencyError, Gone, SteplineError
 from stepline.metrics import POSTS_OVER_LIMIT

@@ -36,7 +36,7 @@ from stepline.bootstrap.choice import (
     servers_of,
     traces_of,
 )
-from stepline.delivery.pace import Pace, least_interval_s
+from stepline.delivery.post_pace import Pace, least_interval_s
 from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
 from stepline.ports.tenancy.ledger import Ledger

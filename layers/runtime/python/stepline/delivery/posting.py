@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
-from stepline.delivery.pace import Pace, is_over_limit, is_rate
+from stepline.delivery.post_pace import Pace, is_over_limit, is_rate
 from stepline.errors import DependencyError, Gone
 from stepline.metrics import FRAMES_POSTED, POSTS_OVER_LIMIT, SOCKETS_GONE
 from stepline.model.ids import Lane

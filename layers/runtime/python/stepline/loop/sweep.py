@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from stepline.delivery.effect import publish, redo, standing_step
+from stepline.delivery.paced_machine import DESCRIBES, PacedMachine
 from stepline.delivery.stage_queue import begin_queued, free_mark, queued_turn, try_to_begin
 from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
@@ -23,7 +24,6 @@ from stepline.log.journal import Draft, Journal
 from stepline.log.transition import taken_over
 from stepline.loop.close import close_turn, follow_closing
 from stepline.loop.graph import SWEEP_EVERY_S
-from stepline.loop.paced_machine import DESCRIBES, PacedMachine
 from stepline.loop.tracing.turn_span import trace_take_over
 from stepline.metrics import LANES_LEFT, TURNS_TAKEN_OVER, TURNS_WAITING
 from stepline.model.batch import Batch, State
