@@ -1,7 +1,6 @@
 """The rights that the functions use, call by call, against those they are given: none is missing, none is spare."""
 
 import dataclasses
-import hashlib
 import math
 from http import HTTPStatus
 
@@ -14,9 +13,7 @@ from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.event_source import PRINCIPAL
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.model import Say
-from stepline.adapters.memory.upload.preflight import MemoryPreflight
 from stepline.adapters.polling_signals import PollingSignals
-from stepline.adapters.upload.guard_duty import TAG, GuardDutyScanner
 from stepline.api.endpoint import Services
 from stepline.api.inspector import ENDPOINTS
 from stepline.api.router import Request, Router
@@ -26,31 +23,22 @@ from stepline.ingress.access import issue_ticket
 from stepline.ingress.admit import Arrival, admit
 from stepline.ingress.delete import end_conversation
 from stepline.ingress.erase_user import erase_all
-from stepline.ingress.event_validation import take_event
-from stepline.ingress.upload import (
-    SLOT_S,
-    UploadPorts,
-    UploadRequest,
-    judge_upload,
-    read_upload,
-    start_upload,
-)
 from stepline.log.timeline_cache import History
 from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.entry import ApprovalRequested, Decided
-from stepline.model.file.upload_slot import LATE_S, QUARANTINE, quarantine_key
+from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.ids import execution_name
 from stepline.model.memory_row import MemoryRow, MemoryScope
 from stepline.model.path import exec_key
 from stepline.model.program.execution import Run
 from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
 from stepline.model.program.running_log import RunningLog, log_key, read_log_key
-from stepline.ports.channel import Principal
 from stepline.ports.memory_index import MemoryQuery
 from stepline.tools.context import Store
-from tests.stacks.recorder import NAME, Calls, Cloud, Slots
+from tests.stacks.recorder import Calls, Cloud
+from tests.stacks.taken_files import ME, lose_a_listener, take_files
 from tests.stacks.unseen_right import BOTH_KEYS, BY_ANOTHER_PROOF, SELDOM
 from tests.support.api_caller import Caller
 from tests.support.aws import moto
@@ -58,7 +46,6 @@ from tests.support.conversation import FAR, LANE, USER
 from tests.support.generation import answered, called, coded
 from tests.support.moved_conversation import bring, exported, said
 
-CLEAN = {"Key": TAG, "Value": "NO_THREATS_FOUND"}
 BIG = "x" * 40_000
 ROW = MemoryRow(
     conversation=LANE.conversation,
@@ -69,7 +56,6 @@ ROW = MemoryRow(
     at="",
     n=1,
 )
-ME = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR)
 SCRIPT = tuple(
     Say(text=text, piece_chars=4_000)
     for text in (
@@ -299,12 +285,6 @@ def look_back(conversation):
             index.add(scope, [ROW])
 
 
-def lose_a_listener(conversation):
-    """Somebody listens who has gone, and has not said so."""
-    with conversation.calls.by(""):
-        conversation.ports.subscriptions.subscribe(LANE, "gone", FAR, USER)
-
-
 def hear_nothing_of_a_task(conversation):
     step = launch(conversation)
     with conversation.acting("act"):
@@ -438,40 +418,6 @@ def hear_of_its_output(conversation):
     with conversation.acting("output"):
         post_log(conversation.ports, *read_log_key(key))
     conversation.say(action="resume")
-
-
-def take_files(conversation):
-    """A file is posted and judged, and its event comes again; another slot stays empty."""
-    name = f"{NAME}-{conversation.ingress}"
-    quarantine = Slots(name, conversation.calls)
-    desk = UploadPorts(
-        ports=conversation.ports,
-        quarantine=quarantine,
-        preflight=MemoryPreflight(),
-        scanner=GuardDutyScanner(name, conversation.clock, timeout_s=1),
-    )
-    for sent, data in (("one", b"a,b"), ("two", b""), ("late", b"")):
-        stated = hashlib.sha256(b"a,b").hexdigest()
-        file = UploadRequest(filename="a.csv", size_bytes=3, sha256=stated)
-        with conversation.acting("api"):
-            upload = start_upload(desk, ME, LANE.conversation, file, key=sent).upload
-            start_upload(desk, ME, LANE.conversation, file, key=sent)
-            if sent == "late":
-                conversation.clock.pause(SLOT_S + LATE_S + 1)
-                assert read_upload(desk, ME, LANE.conversation, upload).reason == "upload_expired"
-                break
-        with conversation.calls.by(""):
-            key = quarantine_key(LANE, upload)
-            if data:
-                conversation.ports.artifacts.put(key, data, mime="text/csv")
-                quarantine.client.put_object_tagging(Bucket=name, Key=key, Tagging={"TagSet": [CLEAN]})
-        with conversation.acting("preflight"):
-            lose_a_listener(conversation)
-            judge_upload(desk, LANE, upload)
-            judge_upload(desk, LANE, upload)
-        if data:
-            with conversation.acting("socket"):
-                take_event(conversation.ports, LANE, Arrival(message_id="f1", user=USER, uploads=(upload,)))
 
 
 def wait_in_line(conversation):
