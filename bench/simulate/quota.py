@@ -125,6 +125,3 @@ QUOTAS: Final[Mapping[str, Quota]] = {
     "log requests": Quota("a second", 5_000, LOGS, "Service Quotas for CloudWatch Logs", burst=5_000),
 }
 """The quotas by name."""
-
-SLOTS_KEPT: Final = 4
-"""Executions of functions that no turn takes: of the authorizer and the socket."""

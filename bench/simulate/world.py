@@ -20,13 +20,14 @@ from typing import Final
 from bench.ordinary_turn import STREAM_S, Call, OrdinaryTurn
 from bench.paced import TOKENS_A_SECOND
 from bench.simulate.engine import Bucket, Claim, Clock, Demand, Places, Process
-from bench.simulate.quota import QUOTAS, SLOTS_KEPT, Quota
+from bench.simulate.quota import QUOTAS, Quota
 from stepline.adapters.aws.table import OPEN_INDEX, account_pk, limits_pk
 from stepline.adapters.relay import FIRST_S, POST_FIRST_S, POST_LATER_S, POSTS_PER_S
 from stepline.delivery.post_pace import POST_INTERVAL_S, faster, least_interval_s, slower
 from stepline.ingress.line_up import QUEUE_FULL_S, QUEUE_MOST
 from stepline.local.client.pace import Pace
 from stepline.log.bindings import Policy
+from stepline.model.tenancy.concurrency import divide
 from stepline.model.tenancy.limits import scopes_of
 from tests.contract.fault.simulation import LANE, USER
 
@@ -106,7 +107,7 @@ class World:
         functions = self._quotas.get("executions of functions")
         limit = functions.limit if functions else None
         self._functions = Places(limit, self.demands["executions of functions"])
-        self._slots = Places(limit and limit - SLOTS_KEPT, Demand())
+        self._slots = Places(limit and divide(int(limit)).open_turns, Demand())
         self._slowest_s = max(slowest_s, least_interval_s(int(self._slots.limit or 0)))
         self._marks: dict[int, tuple[float, float]] = {}
         self._numbers = itertools.count()

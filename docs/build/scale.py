@@ -6,7 +6,7 @@ from typing import Final
 
 from bench.ordinary_turn import STREAM_S, measure
 from bench.paced import TOKENS_A_SECOND
-from bench.simulate.quota import QUOTAS, SLOTS_KEPT
+from bench.simulate.quota import QUOTAS
 from bench.simulate.report import LIFTED, SIZES, effects_table, needs_table, open_run, rounded, sources
 from bench.simulate.world import IDLE, RAMP_S, ROUNDS, UNCACHED, World
 from docs.build import DOCS
@@ -14,11 +14,13 @@ from stacks.function import SIZES as FUNCTION_SIZES
 from stepline.delivery.post_pace import MOST_INTERVAL_S
 from stepline.ingress.line_up import QUEUE_MOST
 from stepline.model.tenancy.aws_price import UNITS
+from stepline.model.tenancy.concurrency import divide
 
 PATH: Final = DOCS / "concepts/scale.md"
 MONTH_H: Final = 730
 DEVICES: Final = 2
 STREAMS: Final = 1_000
+FUNCTIONS: Final = int(QUOTAS["executions of functions"].limit)
 
 _HEAD: Final = """\
 # Scale
@@ -36,8 +38,9 @@ What gives way first when more turns are open at once, which quota it is, and wh
 - Each turn's client is connected, and {idle} more that read; they ping as [clients do](streaming.md#what-a-client-must-do).
 - The number of turns rises for {ramp_min:.0f} minutes and then stays for one. The peaks below are means over a minute, of places held
   the most at one time.
-- The first table has no limits: it is what would be asked for. In the others the quotas hold. Then as many turns run as there are
-  executions of functions, less {kept}; {queue:,} more wait in line, and what comes beyond them is refused and sent again.
+- The first table has no limits: it is what would be asked for. In the others the quotas hold. Then as many turns run as
+  [the division of the executions](../how-to/deploy.md#how-many-turns-at-once) allows: {bound} of {executions:,}. {queue:,} more wait in line, and what
+  comes beyond them is refused and sent again.
 - A round's prompt has {uncached:,} tokens that no cache has: that is an assumption, the rest is counted. One region, one stage, one
   provider of models, quotas as a new account of a large region has them but for the ten executions that a very new one has.
 
@@ -64,8 +67,8 @@ _LEVERS: Final = """
   [executions of functions](../how-to/deploy.md).
 - **The model is first.** {model_turns} turns at once write all the tokens that the highest published tier allows, hidden thinking
   included. Everything else of the stage could run {factor:.0f} times as many.
-- **Then the functions**, at {functions} turns: each stream holds an execution of `decide` while the model writes. Raised by request; until
-  then the others wait in line and are told their place.
+- **Then the functions**: each stream holds an execution of `decide` while the model writes, so {functions} turns would take all, and {bound} run
+  at once beside doors that stay open. Raised by request; until then the others wait in line and are told their place.
 - **Then the posts**, at {posts}: {posts_each:.1f} a second and turn at the usual pace. The relay gets rarer by itself, so text arrives in
   larger pieces and nothing else is lost; with a piece every {slowest:g} s the same rate bears {posts_rare} turns. A second device of each user
   halves that: {both} and {both_rare}.
@@ -112,7 +115,8 @@ def render() -> str:
         turn_s=World(1, turn).turn_s,
         idle=IDLE,
         ramp_min=RAMP_S / 60,
-        kept=SLOTS_KEPT,
+        bound=divide(FUNCTIONS).open_turns,
+        executions=FUNCTIONS,
         queue=QUEUE_MOST,
         uncached=UNCACHED,
     )
@@ -121,6 +125,7 @@ def render() -> str:
         model_turns=at["model output"],
         factor=_reached("executions of functions") / _reached("model output"),
         functions=at["executions of functions"],
+        bound=divide(FUNCTIONS).open_turns,
         posts=at["posts and messages"],
         posts_each=open_run(1_000).demands["posts and messages"].peak() / 1_000,
         slowest=MOST_INTERVAL_S,

@@ -6,11 +6,12 @@ import pytest
 
 from bench.ordinary_turn import measure
 from bench.simulate.engine import Bucket, Claim, Clock, Demand, Places
-from bench.simulate.quota import QUOTAS, SLOTS_KEPT, Quota
+from bench.simulate.quota import QUOTAS, Quota
 from bench.simulate.report import effects_table, needs_table, reached
 from bench.simulate.world import World, percentile
 from stepline.adapters.aws.table import OPEN_INDEX, OPEN_SHARDS, account_pk, limits_pk
 from stepline.ingress.line_up import QUEUE_MOST
+from stepline.model.tenancy.concurrency import divide
 from stepline.model.tenancy.limits import scopes_of
 from tests.contract.fault.simulation import LANE, USER
 
@@ -141,7 +142,7 @@ def test_text_comes_more_rarely_where_the_gateway_refuses_and_the_rate_is_used(t
 
 def test_no_more_turns_run_than_the_bound_and_the_rest_waits_in_line(turn):
     run = World(5_000, turn, quotas={FUNCTIONS: QUOTAS[FUNCTIONS]}).run()
-    most = QUOTAS[FUNCTIONS].limit - SLOTS_KEPT
+    most = divide(int(QUOTAS[FUNCTIONS].limit)).open_turns
     assert 0.95 * most <= max(run.running) <= most
     assert max(run.waiting) <= QUEUE_MOST
     assert run.refused

@@ -14,7 +14,7 @@ from stepline.model.usage import ModelCall, Tally
 FORMAT = 1
 """The version of the format of batches and their states; a batch without a version has the first one."""
 
-STATE_MAX_BYTES = 1_120
+STATE_MAX_BYTES = 1_136
 BATCH_MAX_BYTES = 32 * 1024
 
 
