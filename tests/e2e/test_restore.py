@@ -17,6 +17,7 @@ from tests.e2e.order import terminals
 from tests.e2e.session_client import Device, stored_events
 from tests.e2e.snapshot import EmulatedAccount, Snapshot, erase_again
 from tests.e2e.stage import Stage, a_word, answer_of, is_text, read_until
+from tests.e2e.test_kill import sweeping
 from tests.e2e.test_recovery import LONG, check_log
 
 pytestmark = pytest.mark.emulator
@@ -118,8 +119,9 @@ def test_conversations_go_on_from_a_snapshot_and_what_was_later_is_gone(scripted
             check_log(then, names["talk"])
             assert lost not in str(then.log(names["talk"]))
 
-            # The turn that was open has gone on in the new machine, from what the snapshot has of it.
-            rest = then.watch(names["open"])
+            # The turn that was open goes on in the new machine, from what the snapshot has of it.
+            with sweeping(then):
+                rest = then.watch(names["open"])
             assert len(terminals(rest)) == 1
             assert standing in answer_of(rest)
             check_log(then, names["open"])

@@ -196,7 +196,8 @@ def test_only_a_round_its_tools_and_the_hook_behind_it_call_the_model_on_bedrock
 
 
 def test_only_those_who_start_turns_may(any_stage):
-    assert holders(any_stage, "states:StartExecution") == {"socket", "close", "sweeper"}
+    """Act parks a turn, and the API ends one by a deletion: what frees a place lets the next turn in line begin."""
+    assert holders(any_stage, "states:StartExecution") == {"socket", "close", "sweeper", "act", "api"}
     assert holders(any_stage, "states:StopExecution") == {"sweeper"}
 
 
