@@ -23,7 +23,7 @@ app = wired(App)
 
 @once
 def services() -> Services:
-    """Return what the endpoints stand on, with the conversations that this environment has folded."""
+    """Return the services that the endpoints stand on, with the conversations that this environment has folded."""
     settings = app().settings
     return Services(
         ports=app().ports,

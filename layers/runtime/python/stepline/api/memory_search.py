@@ -227,7 +227,7 @@ def mark_words(text: str, query: str) -> tuple[Excerpt, ...]:
 
 
 def _find(call: Call[Any, Any], asked: Asked) -> tuple[list[Found], bool]:
-    """Return what was found, best first, and whether newer turns were not searched.
+    """Return the hits, best first, and whether newer turns were not searched.
 
     Raises NotFoundError for a conversation that is not the caller's; InputError `missing_query`; DependencyError.
     """

@@ -85,7 +85,7 @@ def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def make_feed(lane: Lane, batch: Batch, events: Sequence[ClientEvent]) -> Feed | None:
-    """Return what the owner's feed tells of a batch: the events that change a row of the list; None without any."""
+    """Return the owner's feed of a batch: the events that change a row of the list; None without any."""
     told = tuple(event for event in events if event.type in FED)
     if not told:
         return None

@@ -119,7 +119,7 @@ class DynamoSubscriptions:
         return found
 
     def _heard(self, connection: str, principal: Principal) -> list[str]:
-        """Return what a connection hears: names of conversations, and "" for the feed."""
+        """Return the subjects that a connection hears: names of conversations, and "" for the feed."""
         rows = self._hearing(_user_pk(principal), heard_sk(connection))
         return [split_heard(row["sk"]["S"])[1] for row in rows]
 

@@ -64,7 +64,7 @@ def read_capacity(account: Account, stage: str) -> Capacity:
 
 
 def find_concurrency(account: Account, stage: str) -> Capacity | None:
-    """Return what an account has, None if it does not tell."""
+    """Return the executions of an account, None if it does not tell."""
     try:
         return read_capacity(account, stage)
     except (BotoCoreError, ClientError):

@@ -34,7 +34,7 @@ class Turnstile:
         self._changed = threading.Condition()
 
     def enter(self, is_idle: Callable[[], bool], take: Callable[[], Any]) -> Any:
-        """Return what `take` takes, as soon as one is idle or may be started."""
+        """Return the process that `take` takes, as soon as one is idle or may be started."""
         with self._changed:
             while not is_idle() and self._starting() >= self._at_once:
                 # A process that died says nothing, so it is looked for now and then, too.

@@ -87,7 +87,7 @@ def divide(concurrency: int) -> Division:
 
 
 def plan_socket_throttle(open_turns: int) -> Throttle:
-    """Return what the websocket API must let in: pings, messages, and everybody's return, each a connection and a sync."""
+    """Return the limit within which the websocket API lets in what it must: pings, messages, and everybody's return, each a connection and a sync."""
     waiting = open_turns * DEVICES / PING_S
     idle = open_turns * IDLE * DEVICES / IDLE_PING_S
     messages = open_turns * 2 / TURN_S
@@ -95,7 +95,7 @@ def plan_socket_throttle(open_turns: int) -> Throttle:
 
 
 def plan_http_throttle(open_turns: int) -> Throttle:
-    """Return what the HTTP API must let in: the requests of pages, and for everybody who returns a ticket."""
+    """Return the limit within which the HTTP API lets in what it must: the requests of pages, and for everybody who returns a ticket."""
     return _throttle(open_turns * REQUESTS / TURN_S + _returns_per_s(open_turns))
 
 

@@ -77,7 +77,7 @@ def answer_attributes(made: Completion) -> Attributes:
 
 
 def request_texts(request: ModelRequest) -> Attributes:
-    """Return what is said to the model."""
+    """Return the attributes of the texts that the model is given."""
     system = clip("\n\n".join(part.text for part in request.system), SYSTEM_MAX_BYTES)
     return {
         SYSTEM: _json([{"type": "text", "content": system}]),
@@ -86,7 +86,7 @@ def request_texts(request: ModelRequest) -> Attributes:
 
 
 def answer_texts(text: str, reason: str) -> Attributes:
-    """Return what the model, or the agent, said."""
+    """Return the attributes of an answer, of the model or of the agent."""
     part = {"type": "text", "content": clip(text, OUTPUT_MAX_BYTES)}
     return {OUTPUT: _json([{"role": "assistant", "parts": [part], "finish_reason": reason}])}
 
