@@ -97,7 +97,7 @@ def _add(scope: Construct, stage: Stage, watch: Watch, threshold: float) -> clou
 
 
 def _metric(watch: Watch) -> cloudwatch.IMetric:
-    """Return what the alarm compares: a metric, a sum of several, or a share."""
+    """Return the value that the alarm compares: a metric, a sum of several, or a share."""
     period = cdk.Duration.seconds(watch.period_s)
     read: dict[str, Any] = {f"m{at}": _read(one, period) for at, one in enumerate(watch.series)}
     if len(read) == 1 and watch.share is None:

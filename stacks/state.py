@@ -116,7 +116,7 @@ def _restored(stack: cdk.Stack, own: dynamodb.TableV2, name: str) -> dynamodb.IT
 
 
 def _expiries() -> list[s3.LifecycleRule]:
-    """Return what goes by itself. Where several rules match a version, the earliest one takes it."""
+    """Return the rules by which objects go by themselves. Where several rules match a version, the earliest one takes it."""
     day, month, year = (cdk.Duration.days(days) for days in (1, 30, 365))
     return [
         s3.LifecycleRule(abort_incomplete_multipart_upload_after=day),

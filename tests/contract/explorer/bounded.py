@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from stepline.adapters.memory.log import MemoryLog
+from stepline.errors import NotFoundError
 from stepline.ingress.admit import Arrival, admit
 from stepline.log import fence as guard
 from stepline.log.bindings import Ports
@@ -96,7 +97,7 @@ def _lanes() -> tuple[Lane, ...]:
 def _state(simulation: Simulation, lane: Lane) -> State:
     try:
         tail = simulation.log.tail(lane)
-    except Exception:  # noqa: BLE001 - it was erased
+    except NotFoundError:  # it was erased
         return State()
     return tail.state if tail else State()
 

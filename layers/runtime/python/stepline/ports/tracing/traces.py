@@ -1,4 +1,4 @@
-"""Where ended spans go: what was done in a turn, when, and how it ended, for whoever watches the deployment."""
+"""The place to which ended spans go: what was done in a turn, when, and how it ended, for whoever watches the deployment."""
 
 from __future__ import annotations
 
