@@ -23,13 +23,11 @@ def _limited(**fields: Any) -> Callable[[], Simulation]:
 LIMITED: Final = (
     Ablation(
         rule="R24 a charge is made on the version it was planned from",
-        known=6,
         breaks=OVER | LEFT,
         simulation=lambda: Simulation(limits=LIMITS, accounts=limited.Unversioned()),
     ),
     Ablation(
         rule="R24 a charge and its counters are one transaction",
-        known=30,
         breaks=OVER,
         simulation=_limited(accounts_of=lambda me, adapter: limited.InTwoWrites(me, "accounts", adapter)),
         faults=ROUGH,
@@ -44,7 +42,6 @@ LIMITED: Final = (
     ),
     Ablation(
         rule="R24 whoever meets a closing batch settles it",
-        known=46,
         breaks=LEFT,
         patch=limited.settles_once,
         simulation=_limited(),
@@ -60,21 +57,18 @@ LIMITED: Final = (
     ),
     Ablation(
         rule="R24 a turn takes its slot in the transaction that opens it",
-        known=2,
         breaks=SLOTS,
         simulation=_limited(proxy=limited.SlotsLater),
         faults=ROUGH,
     ),
     Ablation(
         rule="R24 a slot is freed in the transaction that removes the mark",
-        known=2,
         breaks=SLOTS,
         simulation=_limited(proxy=limited.FreesLater),
         faults=ROUGH,
     ),
     Ablation(
         rule="R24 a slot is freed only with its own mark",
-        known=2,
         breaks=SLOTS,
         simulation=lambda: Simulation(limits=LIMITS, log=limited.FreesAnything()),
         faults=ROUGH,

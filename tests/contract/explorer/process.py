@@ -38,6 +38,8 @@ class Process:
         self.result: Any = None
         self.error: BaseException | None = None
         self.waits_for: Callable[[], bool] | None = None
+        self.at = ""
+        """The call that it stands before."""
         self._killed = False
         self._losing = False
         self._body = body
@@ -65,11 +67,12 @@ class Process:
     def wait(self, condition: Callable[[], bool]) -> None:
         """Called from inside: stop until the condition holds."""
         while not condition():
-            self.waits_for = condition
+            self.waits_for, self.at = condition, ""
             self._pause()
 
     def call(self, port: str, method: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Called from inside, by a proxy: stop, then make the call."""
+        self.at = f"{port}.{method}"
         self._pause()
         result = function(*args, **kwargs)
         lost, self._losing = self._losing, False
