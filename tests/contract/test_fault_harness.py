@@ -1,8 +1,8 @@
 """A process dies, or an answer is lost, at every boundary there is: no turn is lost, and nothing happens twice unsaid.
 
-Every scenario is played once to count its boundaries. Then each boundary goes wrong in a run of its own: before the
-call, behind it, or with its answer lost; and whoever waits tries again, or is gone. A plain run takes one of these
-ways at each boundary, in turn; `make soak` takes all of them.
+A scenario is played once to count its boundaries. Then each boundary goes wrong in a run of its own: before the
+call, behind it, or with its answer lost; and whoever waits tries again, or is gone. A landing plays the scenarios that
+are drawn for it, and takes one of these ways at each boundary, in turn; `make soak` takes all scenarios and all ways.
 Source: docs/concepts/log.md#how-it-is-checked.
 """
 
@@ -18,12 +18,13 @@ import pytest
 
 from tests.contract.fault.simulation import Simulation
 from tests.support.budget import SOAK
+from tests.support.draw import share
 
 from .fault.ablation import ABLATIONS, Ablation
 from .fault.boundary import READS, WRITES, methods, protocols
 from .fault.driver import FAULTS, NOTHING, THENS, Driver, Plan, Scenario, UnsettledError
 from .fault.promise import broken
-from .fault.scenario import SCENARIOS
+from .fault.scenario import SCENARIOS, SHARES
 
 WAYS = tuple(itertools.product(FAULTS, THENS))
 THOROUGH = ("log.put", "model.", "tool.", "hook.", "executor.", "machine.")
@@ -60,7 +61,7 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
         request.config.get_terminal_writer().line(f"\n{line}")
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", share(SCENARIOS, SHARES), ids=lambda scenario: scenario.name)
 def test_nothing_is_lost_or_done_twice_wherever_a_process_dies(
     scenario: Scenario, tally: Counter[str], request: pytest.FixtureRequest
 ) -> None:

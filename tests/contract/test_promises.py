@@ -1,7 +1,7 @@
 """Promises of the parity page: each is broken in a copy of the library, and a test that names it must fail.
 
-A row of the page says itself how it is broken, and by which test that is seen. A landing breaks a few, `make soak` all
-of them; the number is printed.
+A row of the page says itself how it is broken, and by which test that is seen. A landing breaks a few that are drawn for
+it, `make soak` all of them; the number is printed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import NamedTuple
 import pytest
 
 from docs.build.parity import AREAS
-from tests.support.budget import budget
+from tests.support.budget import SOAK
+from tests.support.draw import share
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers/runtime/python"
@@ -134,7 +135,7 @@ ROWS = tuple(
     if row.without is not None
 )
 ALL = (*PROMISES, *ROWS)
-LANDING = ALL[:: len(ALL) // budget(3, len(ALL))]
+LANDING = share(ALL, len(ALL) // 3, everything=SOAK)
 
 
 @pytest.mark.parametrize("promise", LANDING, ids=lambda promise: re.sub(r"\W+", "_", promise.term)[:60])

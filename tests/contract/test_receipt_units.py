@@ -1,4 +1,5 @@
-"""What receipts say was used is what AWS counts, invocation by invocation, over every recorded scenario.
+"""What receipts say was used is what AWS counts, invocation by invocation, over the scenarios of the fault harness, of which
+a landing plays its share.
 
 The counts of the other side come from the requests on the wire, from the definition of the state machine and from the scripted
 model. A killed attempt leaves no row: what it did stands on the other side alone, and receipts say how many there were.
@@ -21,11 +22,12 @@ from stepline.adapters.aws.tenancy.costs import DynamoCosts
 from stepline.model.tenancy.consumption import Consumption, add_all, count_unreported
 from tests.support.aws import create_table, moto
 from tests.support.budget import budget
+from tests.support.draw import share
 
 from .fault.billing_front import BillingFront
 from .fault.driver import FAULTS, NOTHING, THENS, Driver, Plan, Scenario
 from .fault.metered_simulation import FUNCTIONS, MeteredDriver
-from .fault.scenario import SCENARIOS
+from .fault.scenario import SCENARIOS, SHARES
 from .fault.simulation import LANE
 
 FIELDS = {
@@ -140,7 +142,7 @@ def kills(scenario: Scenario) -> list[Plan]:
     ]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", share(SCENARIOS, SHARES), ids=lambda scenario: scenario.name)
 def test_the_receipts_of_a_conversation_are_what_aws_and_the_model_counted(
     scenario: Scenario, name: str
 ) -> None:
@@ -151,7 +153,7 @@ def test_the_receipts_of_a_conversation_are_what_aws_and_the_model_counted(
     assert not driver.died
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", share(SCENARIOS, SHARES), ids=lambda scenario: scenario.name)
 def test_what_a_killed_attempt_did_is_its_own_and_receipts_say_that_they_miss_it(scenario: Scenario) -> None:
     for plan in kills(scenario):
         found = f"billed-{uuid.uuid4().hex[:8]}"
