@@ -25,8 +25,11 @@ from stepline.ports.log import IMPORT, Occupied, Written
 from stepline.ports.memory_index import MemoryQuery
 from stepline.ports.tenancy.erasure import Erasure, Tombstone
 from tests.contract.kept_things import OWNER, everything, fill_conversation, ports_of
+from tests.support.draw import share
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
+LIVES_MOST = 200
+LIVES_SHARES = 5
 
 
 @pytest.fixture
@@ -294,8 +297,7 @@ def test_an_erasure_that_dies_at_any_request_is_finished_by_the_next(
     versioned: Any, ports: Ports, lane: Lane
 ) -> None:
     before = everything(versioned)
-    lives, died = 0, True
-    while died:
+    for lives in lives_of(versioned):
         other = replace(lane, conversation=f"c-{uuid.uuid4().hex}")
         fill_conversation(versioned, ports, other)
         delete_conversation(ports, other, OWNER)
@@ -304,8 +306,16 @@ def test_an_erasure_that_dies_at_any_request_is_finished_by_the_next(
         left = new_places(versioned, before)
         assert len(left) == 2, (lives, left)
         assert all(map(is_tombstone, left)), (lives, left)
-        before, lives = everything(versioned), lives + 1
+        before = everything(versioned)
+        if not died:
+            break
+    assert not died
     assert lives > 20
+
+
+def lives_of(backend: Any) -> list[int]:
+    """Return the numbers of requests behind which a process dies: in AWS's place a landing tries a part of them."""
+    return share(range(LIVES_MOST), LIVES_SHARES) if hasattr(backend, "table") else list(range(LIVES_MOST))
 
 
 def test_a_restored_table_is_erased_again(versioned: Any, ports: Ports, lane: Lane) -> None:
