@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import app
+
 ROOT = Path(__file__).parents[2]
 BUNDLE = """
 from stepline import BaseWorkflow
@@ -33,14 +35,19 @@ def test_a_bundle_that_cannot_be_deployed_ends_the_synthesis(
     chosen: dict[str, str], text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own_shop.py").write_text(text)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_shop", raising=False)
     monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps({"stage": "dev", **chosen}))
-    done = subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert str(ended.value).startswith(f"error: {said}")
+
+
+def test_the_command_of_the_app_fails_with_the_error_on_its_last_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One process for all of them: each loads the CDK, which takes longer than the check."""
+    monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps({"stage": "dev", "bundle": "no_such_bundle"}))
+    done = subprocess.run([sys.executable, "app.py"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"error: {said}" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: bundle_not_found: ")

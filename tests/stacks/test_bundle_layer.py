@@ -1,15 +1,14 @@
 """The layer of a bundle's packages: built from their lock, for those functions that load the bundle, and none without."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+import app
 from stacks.code import ACTING, PYTHON_VERSION, Code, build_deps
 from stacks.deployment import Deployment
 from stacks.stage import Stage
@@ -165,26 +164,20 @@ def test_the_lock_is_for_the_functions_python_unless_a_stage_has_another():
         ("-e .", "requirements_invalid"),
     ],
 )
-def test_packages_that_cannot_be_deployed_end_the_synthesis(tmp_path, index, requirement, code):
+def test_packages_that_cannot_be_deployed_end_the_synthesis(tmp_path, index, monkeypatch, requirement, code):
+    """In this process: one that only runs the app loads the CDK for it, which tests/stacks/test_bundle_check.py does once."""
     index.add("urllib3", "0.9")
     for name in ("stacks", "lambdas", "layers", "web"):
         (tmp_path / name).symlink_to(ROOT / name)
-    shutil.copy(ROOT / "app.py", tmp_path)
-    package = tmp_path / "bundles/shop"
-    package.mkdir(parents=True)
-    (tmp_path / "bundles/__init__.py").touch()
+    package = tmp_path / "shop_of_wishes"
+    package.mkdir()
     (package / "__init__.py").write_text("from stepline import BaseWorkflow as WORKFLOW\n")
     (package / "requirements.txt").write_text(requirement)
-    context = json.dumps(
-        {"stage": "dev", "bundle": "bundles.shop", "bytecode": "false", "page_folder": str(PAGE)}
-    )
-    done = subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=tmp_path,
-        env={**os.environ, "CDK_CONTEXT_JSON": context},  # noqa: TID251 - the child finds the test's index there
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert f"error: {code}: " in done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
+    monkeypatch.setattr(app, "ROOT", tmp_path)
+    context = {"stage": "dev", "bundle": package.name, "bytecode": "false", "page_folder": str(PAGE)}
+    monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps(context))
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert str(ended.value).startswith(f"error: {code}: ")
