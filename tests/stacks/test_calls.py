@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from datetime import timedelta
 from http import HTTPStatus
 
 import boto3
@@ -172,11 +173,14 @@ def rate_a_turn(conversation, caller):
         conversation.ports.subscriptions.connect("k1", ME)
     for i, reaction in enumerate(("neutral", None)):
         conversation.say(action="feedback", message_id=f"rated{i}", turn=turn, reaction=reaction)
+    until = conversation.clock.now()
+    days = {"from": f"{until - timedelta(days=2):%Y-%m-%d}", "to": f"{until:%Y-%m-%d}"}  # each day is a query
     with conversation.acting("api"):
         caller.ask("PUT", url, {"reaction": "ok"})
         for role in ("user", "project_admin"):
             caller.principal = replace(caller.principal, role=role)
-            assert caller.get("/v1/feedback", **{"from": "2026-01-01", "to": "2026-12-31"})["next"] == ""
+            counted = caller.get("/v1/feedback", **days)
+            assert (counted["user"]["ok"], counted["next"]) == (1, "")
             caller.post("/conversations/acme/support/feedback/conversations-in-period", period)
 
 

@@ -17,6 +17,8 @@ from botocore.exceptions import ReadTimeoutError
 from botocore.parsers import create_parser
 from moto import mock_aws
 from moto.core.botocore_stubber import BotocoreStubber
+from moto.dynamodb.models.dynamo_type import Item
+from moto.dynamodb.models.table import Table as MotoTable
 
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
@@ -58,11 +60,21 @@ def moto(*, one_by_one: bool = False) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.delenv("AWS_ENDPOINT_URL", raising=False)
+        patch.setattr(MotoTable, "all_items", _all_items)
         if one_by_one:
             patch.setattr(BotocoreStubber, "__call__", answer_one_by_one)
         session.cache_clear()
         yield
         session.cache_clear()
+
+
+def _all_items(table: MotoTable) -> list[Item]:
+    """Return the items in moto's own order, by the values of their keys: every query sorts the whole table.
+
+    Moto compares objects that cast both values at each comparison, a third of all its time. Our tables have sort keys.
+    """
+    items = [item for rows in table.items.values() for item in rows.values()]
+    return sorted(items, key=lambda item: (item.hash_key.cast_value, item.range_key.cast_value))
 
 
 class Aws:
