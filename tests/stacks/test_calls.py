@@ -89,7 +89,7 @@ def used():
         tell(Cloud(calls, *SCRIPT))
         by_service = Cloud(calls, *SCRIPT, ingress="events")
         by_service.clock.pause(86_400)  # or its turns and tasks would have the names of those before
-        tell(by_service)
+        tell_by_service(by_service)
     return calls.used
 
 
@@ -97,14 +97,7 @@ def tell(conversation):
     """Tell of a conversation in which everything happens that makes a function call AWS."""
     come_in(conversation)
     keep_values(conversation)
-    conversation.say(BIG, loses="request")
-    use_a_tool(conversation)
-    look_back(conversation)
-    hear_nothing_of_a_task(conversation)
-    hear_of_a_task(conversation)
-    steer_away_from_a_task(conversation)
-    fail_and_go_on(conversation)
-    answer(conversation)
+    take_turns(conversation)
     inspect(conversation)
     run_a_program_here(conversation)
     lose_a_turn(conversation)
@@ -115,6 +108,28 @@ def tell(conversation):
     move_in(conversation)
     delete_it(conversation)
     erase_its_user(conversation)
+
+
+def tell_by_service(conversation):
+    """Tell of it where a service speaks for the user, without those parts that begin with no message."""
+    come_in(conversation)
+    take_turns(conversation)
+    run_a_program_here(conversation)
+    lose_a_turn(conversation)
+    wait_in_line(conversation)
+    delete_it(conversation)
+
+
+def take_turns(conversation):
+    """The agent uses tools and tasks, is steered, fails, and answers."""
+    conversation.say(BIG, loses="request")
+    use_a_tool(conversation)
+    look_back(conversation)
+    hear_nothing_of_a_task(conversation)
+    hear_of_a_task(conversation)
+    steer_away_from_a_task(conversation)
+    fail_and_go_on(conversation)
+    answer(conversation)
 
 
 def come_in(conversation):
