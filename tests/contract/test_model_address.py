@@ -21,14 +21,14 @@ PAGE = b"<html><body>Nothing to see here.</body></html>"
 class Asking(Conversation):
     """A conversation whose model is asked over HTTP."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, timeouts: Timeouts) -> None:
         super().__init__()
         self.service = AnthropicModelClient(
             roles=plan_roles("anthropic", {}),
             api_key=lambda: "key",
             base_url=url,
             retry=Retry(base_s=0.001, cap_s=0.001),
-            timeouts=Timeouts(connect_s=0.5, read_s=0.2),
+            timeouts=timeouts,
         )
 
     @property
@@ -36,9 +36,9 @@ class Asking(Conversation):
         return self.service
 
 
-def ending(url: str) -> str:
+def ending(url: str, **timeouts: float) -> str:
     """Return the code with which a turn ends if the model is at `url`."""
-    conversation = Asking(url)
+    conversation = Asking(url, Timeouts(**timeouts))
     conversation.send()
     conversation.run()
     conversation.service.close()
@@ -91,7 +91,7 @@ def test_a_port_where_nobody_listens_is_unreachable() -> None:
 
 def test_a_service_that_accepts_and_says_nothing_is_a_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert ending(f"http://127.0.0.1:{silent.getsockname()[1]}") == "model_timeout"
+        assert ending(f"http://127.0.0.1:{silent.getsockname()[1]}", read_s=0.05) == "model_timeout"
 
 
 def test_a_website_has_no_answer_of_a_model(website: str) -> None:

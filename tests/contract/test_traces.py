@@ -177,7 +177,7 @@ def test_what_hangs_before_a_request_is_made_delays_a_step_by_the_bound_too(hear
     meter, free = MemoryMeter(), threading.Event()
 
     def sign(url, body, headers):
-        free.wait(5)
+        free.wait(60)
         return headers
 
     otlp(heard, sign=sign, meter=meter, timeout_s=0.05).send([SPAN])

@@ -15,7 +15,7 @@ from exec_task.executor.wire import Client
 from stepline.programs.frame import FrameReader, render_frame
 
 ISOLATION = {"backend": "fargate", "seccomp": True, "no_new_privs": True, "uid": 1001}
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class SimulatedExecutor:

@@ -65,7 +65,7 @@ class Supervisor:
 
     def hello(self):
         """Be the executor; return its connection."""
-        client = Client(str(self.root / "socket/supervisor.sock"), "secret", reply_s=10)
+        client = Client(str(self.root / "socket/supervisor.sock"), "secret", reply_s=60)
         client.hello(ISOLATION)
         return client
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -249,13 +251,19 @@ def test_a_program_killed_for_want_of_memory_is_told_so(handed_over):
     assert (handed_over.run.error, handed_over.run.returncode) == ("memory_limit", -9)
 
 
-def test_at_its_deadline_a_program_is_stopped_and_what_it_printed_and_wrote_is_stored(handed_over):
-    handed_over.hand_over(limits=replace(LIMITS, timeout_s=1))
+def test_at_its_deadline_a_program_is_stopped_and_what_it_printed_and_wrote_is_stored(
+    handed_over, monkeypatch
+):
+    handed_over.hand_over()
+    passed_s = []
+    later = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(passed_s))
+    monkeypatch.setattr("exec_task.control.time", later)
 
     def part(keeper):
         keeper.hello().close()
         keeper.log("so far\n")
         (keeper.outputs / "half").write_bytes(b"half")
+        passed_s.append(LIMITS.timeout_s)
         assert keeper.hear() == {"type": "stop"}
         keeper.end(-15)
 

@@ -9,7 +9,7 @@ from exec_task.caller import HungUp
 from exec_task.vigil import Vigil
 from stepline.errors import DependencyError, SandboxError
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Waiting:

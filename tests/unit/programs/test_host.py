@@ -249,7 +249,7 @@ def test_a_program_that_reads_a_picture_attaches_nothing_to_the_models_request()
 
 
 def test_many_threads_may_call_at_once():
-    together = threading.Barrier(4, timeout=10)
+    together = threading.Barrier(4, timeout=60)
 
     def meet(params, context):
         together.wait()

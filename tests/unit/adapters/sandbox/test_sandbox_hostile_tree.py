@@ -27,7 +27,7 @@ TURN = "turn_20261121T101500_ab12cd"
 SECRET = b"the secret of the host"
 LIMITS = Limits(max_file_bytes=64, max_delta_bytes=256)
 OPEN = Path("/proc/self/fd")
-WAIT_S = 30.0
+WAIT_S = 60.0
 ROUNDS = 150
 
 ordinary = st.sampled_from(["a", "A", "b.txt", "ä", "tmp", "logs", "files", "__pycache__", "x.pyc", TURN])

@@ -10,7 +10,7 @@ from stepline.adapters.sandbox.tree import DEPTH_MAX
 from stepline.model.program.execution import Limits
 from stepline.programs.manifest import FileFact, Manifest
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 def check(*roots, before=(), reserve_bytes=0, **limits):

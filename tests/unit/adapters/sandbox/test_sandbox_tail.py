@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from stepline.adapters.sandbox.tail import CHUNK_BYTES, Tail, drain
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 @given(st.lists(st.binary(max_size=20)), st.integers(0, 30))

@@ -25,7 +25,7 @@ from stepline.tools.context import ToolOutput
 from tests.unit.programs.tool_host import make_host, tool
 
 TOKEN = "t0ken"
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 """How long a test waits for what it expects; none waits that long unless it fails."""
 
 
@@ -214,7 +214,8 @@ def test_a_request_that_waits_for_room_ends_with_the_run(place):
         Peer(place) as waits,
         server._room.held(ROOM_BYTES, give_up_s),
     ):
-        waits.socket.sendall(REQUEST_BYTES_MAX.to_bytes(4, "big"))
+        with suppress(BrokenPipeError):  # on a busy machine the run's time may be over before it asks
+            waits.socket.sendall(REQUEST_BYTES_MAX.to_bytes(4, "big"))
         assert waits.code() == "deadline_over"
         assert waits.is_hung_up()
 
@@ -268,17 +269,23 @@ def test_a_request_in_many_pieces_and_two_in_one_are_both_understood(place):
 
 @pytest.mark.parametrize("begun", [b"\x00", b"\x00\x00\x00\x09{"])
 def test_a_frame_that_is_begun_and_not_ended_is_given_up(place, begun):
-    with served(place, frame_s=0.05), Peer(place) as slow, Peer(place) as other:
-        slow.hello().socket.sendall(begun)
-        assert slow.code() == "frame_timeout"
-        assert slow.is_hung_up()
+    with served(place) as server, Peer(place) as other:
+        other.hello()
+        server._frame_s = 0.05  # for the next connection: whole frames have as long as they need
+        with Peer(place) as slow:
+            slow.socket.sendall(begun)
+            assert slow.code() == "frame_timeout"
+            assert slow.is_hung_up()
         assert other.ask()["ok"]
 
 
 def test_a_reply_that_nobody_reads_is_given_up(place):
     large = tool("test.large", lambda _params, _context: ToolOutput(ret="x" * 8_000_000))
-    with served(place, large, frame_s=0.05), Peer(place) as deaf, Peer(place) as other:
-        deaf.hello().send(tool_id="test.large")
+    with served(place, large) as server, Peer(place) as deaf, Peer(place) as other:
+        deaf.hello()
+        assert other.ask()["ok"]
+        server._frame_s = 0.05  # for replies from here on: both connections read as slowly as they need
+        deaf.send(tool_id="test.large")
         assert other.ask()["ok"]
         poll = select.poll()
         poll.register(deaf.socket, select.POLLHUP)
@@ -303,7 +310,7 @@ def test_a_connection_more_than_there_may_be_is_refused_until_one_ends(place):
             assert more.code() == "too_many_connections"
         for peer in peers:
             peer.socket.close()
-        assert any(accepts(place) for _ in range(1000))
+        assert reaches(lambda: accepts(place))
 
 
 def accepts(place: Path) -> bool:

@@ -23,7 +23,7 @@ pytestmark = [
         os.geteuid() != 0 or shutil.which("unshare") is None, reason="a namespace of processes needs root"
     ),
 ]
-PATIENCE_S = 20
+PATIENCE_S = 60
 UNSHARED = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 

@@ -20,7 +20,7 @@ from stepline.adapters.sandbox.tool_server import SupervisorServer
 from tests.unit.programs.tool_host import PROMPT, TURN, make_host
 
 TOKEN = "t0ken"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 PACKAGE = Path(exec_task.executor.__file__).parent
 RUNNER = f"""
 import json, os, sys
@@ -300,8 +300,8 @@ def test_threads_and_exit_handlers_end_before_the_program_does(bench):
 import atexit, threading, time
 from concurrent.futures import ThreadPoolExecutor
 atexit.register(print, "handler")
-threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start()
-ThreadPoolExecutor(1).submit(print, "pool")
+done = ThreadPoolExecutor(1).submit(print, "pool")
+threading.Thread(target=lambda: (done.result(), time.sleep(0.05), print("thread"))).start()
 """)
     assert ended.code == 0
     assert ended.out.splitlines() == ["pool", "thread", "handler"]

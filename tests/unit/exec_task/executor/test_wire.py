@@ -18,7 +18,7 @@ from stepline.tools.context import ToolOutput
 from tests.unit.programs.tool_host import make_host, tool
 
 TOKEN = "t0ken"
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 CONFINED = {"backend": "process", "seccomp": True}
 
 
