@@ -36,10 +36,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if find_spec("hypothesis"):
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 
-    # How long an example takes says more about the machine than about the code.
-    settings.register_profile("stepline", settings(), max_examples=budget(50, 1_000), deadline=None)
+    # How long an example takes, or is made, says more about the machine than about the code.
+    settings.register_profile(
+        "stepline",
+        settings(),
+        max_examples=budget(50, 1_000),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     settings.load_profile("stepline")
 
 MISSING = {package: extra for package, extra in EXTRAS.items() if find_spec(package) is None}

@@ -10,7 +10,7 @@ import pytest
 from stepline.adapters.parallel import THREADS, ParallelPosts, at_once
 from stepline.errors import SteplineError
 
-WAIT_S = 20
+WAIT_S = 60
 
 
 def test_as_many_connections_as_there_are_threads_are_posted_to_at_the_same_time() -> None:

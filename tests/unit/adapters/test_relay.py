@@ -22,7 +22,7 @@ from stepline.ports.relay import Delta
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
 CLAIM = 7
-WAIT_S = 20
+WAIT_S = 60
 
 
 class Clock(SystemClock):

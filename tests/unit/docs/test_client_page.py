@@ -26,7 +26,7 @@ from tests.unit.docs.source import DOCS, run_blocks
 
 PAGE = DOCS / "how-to/client.md"
 ANSWER = "All is quiet: nothing moves, nobody speaks, and the last lamp has gone out."
-WAIT_S = 20
+WAIT_S = 60
 PRINCIPAL = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR)
 
 

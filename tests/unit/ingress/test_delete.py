@@ -88,12 +88,12 @@ def test_a_watch_sees_a_deletion_and_an_erasure_as_it_sees_a_steer(conversation:
     log = conversation.ports.log
     signals = PollingSignals(log, 0.001)
     with signals.watch(LANE, after) as watch:
-        assert watch.wait(10.0)
+        assert watch.wait(60.0)
         assert watch.steer() == after + 1
     bodies = log.batches[LANE.key()]
     bodies[:] = [b""] * len(bodies)
     with signals.watch(LANE, after) as watch:
-        assert watch.wait(10.0)
+        assert watch.wait(60.0)
 
 
 def test_a_deletion_is_told_when_it_is_done_again(conversation: Conversation) -> None:

@@ -25,7 +25,7 @@ from tests.contract.executor_jobs import (
 )
 
 ENDLESS = "open('outputs/begun', 'w')\nimport time\nwhile True: time.sleep(1)"
-SEEN_S = 30
+SEEN_S = 120
 LOOKS = """
 import ctypes, pathlib
 ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)

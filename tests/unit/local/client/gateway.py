@@ -13,9 +13,11 @@ from websockets.sync.server import serve
 from stepline.local.client.pace import Pace
 from stepline.model.wire.event import encode_frame
 
-WAIT_S = 10
+WAIT_S = 60
 HANG_UP = "hang up"
-QUICK = Pace(tick_s=0.02, gap_s=0.0, resume_every_s=0.0, reconnect_delays_s=(0.0, 0.0))
+QUICK = Pace(
+    tick_s=0.02, gap_s=0.0, resume_every_s=0.0, resume_answer_s=WAIT_S, reconnect_delays_s=(0.0, 0.0)
+)
 
 
 class Gateway:

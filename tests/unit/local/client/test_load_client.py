@@ -36,9 +36,9 @@ def play():
         def play_with(script):
             gateway.script = script
             client = LoadClient(gateway.url, lambda: "token", CONVERSATION, "hello", time.monotonic)
-            client.dial(time.monotonic() + 10)
+            client.dial(time.monotonic() + 60)
             try:
-                client.play(time.monotonic() + 20)
+                client.play(time.monotonic() + 60)
             finally:
                 client.close()
             return client, list(gateway.requests.queue)

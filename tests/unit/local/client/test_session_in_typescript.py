@@ -61,7 +61,7 @@ def test_an_answer_that_is_cut_comes_whole_and_once(gateway: Gateway, tmp_path: 
     script.write_text(f'const socketUrl = async () => "{gateway.url}";\n{code}', encoding="utf-8")
     assert NODE
     done = subprocess.run(
-        [NODE, str(script)], capture_output=True, encoding="utf-8", timeout=6 * WAIT_S, check=False
+        [NODE, str(script)], capture_output=True, encoding="utf-8", timeout=2 * WAIT_S, check=False
     )
     assert (done.stdout, done.returncode) == (ANSWER, 0), done.stderr
     assert done.stderr.split() == ["connecting", "open", "lost", "open", "closed"]

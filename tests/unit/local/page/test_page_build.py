@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import pytest
 
@@ -9,6 +10,8 @@ from stepline.errors import DependencyError
 from stepline.local.page import page_build
 from stepline.local.page.page_build import build, digest_sources, install, is_built
 from tests.unit.local.page.conftest import INDEX
+
+PATIENCE_S = 60
 
 
 @pytest.fixture
@@ -26,13 +29,16 @@ def finish(place):
     place.write("dist/.sources", digest_sources(place.web))
 
 
-def asked_until(visitor, status):
-    answer = visitor.ask("/")
-    for _ in range(200):
-        if answer.status == status:
-            break
-        answer = visitor.ask("/")
+def asked_until(visitor, seen):
+    """Open the page until what it answers is what a test wants to see; return that answer."""
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not seen(answer := visitor.ask("/")) and time.monotonic() < give_up_s:
+        pass
     return answer
+
+
+def is_there(answer):
+    return answer.status == 200
 
 
 def test_the_page_is_built_once_when_somebody_opens_it_and_says_so_meanwhile(sources):
@@ -40,7 +46,7 @@ def test_the_page_is_built_once_when_somebody_opens_it_and_says_so_meanwhile(sou
 
     def make(_progress, _web):
         made.append(1)
-        may.wait(10)
+        may.wait(PATIENCE_S)
         finish(sources)
 
     with sources.serving(make) as visitor:
@@ -52,15 +58,16 @@ def test_the_page_is_built_once_when_somebody_opens_it_and_says_so_meanwhile(sou
             assert meanwhile.headers["content-security-policy"].startswith("default-src 'none'")
         assert visitor.ask("/assets/main-abc.js").status == 404
         may.set()
-        assert asked_until(visitor, 200).text == INDEX
+        assert asked_until(visitor, is_there).text == INDEX
         assert made == [1]
 
 
 def test_a_change_of_the_sources_is_built_when_the_page_is_opened_again(sources):
-    made = []
+    may, made = threading.Event(), []
 
     def make(_progress, _web):
         made.append(1)
+        may.wait(PATIENCE_S)
         finish(sources)
 
     finish(sources)
@@ -70,7 +77,8 @@ def test_a_change_of_the_sources_is_built_when_the_page_is_opened_again(sources)
         assert visitor.ask("/assets/main-abc.js").status == 200
         assert made == []
         assert visitor.ask("/").status == 503
-        assert asked_until(visitor, 200).status == 200
+        may.set()
+        assert asked_until(visitor, is_there).status == 200
         assert made == [1]
 
 
@@ -79,26 +87,18 @@ def test_a_build_that_fails_is_told_with_its_last_words_and_tried_again_after_a_
 
     def make(_progress, _web):
         made.append(1)
-        may.wait(10)
+        may.wait(PATIENCE_S)
         raise DependencyError("vite build failed:\n<b>main.tsx</b>", code="page_build")
 
     with sources.serving(make) as visitor:
         assert visitor.ask("/").status == 503
         may.set()
-        answer = visitor.ask("/")
-        for _ in range(200):
-            if "refresh" not in answer.text:
-                break
-            answer = visitor.ask("/")
+        answer = asked_until(visitor, lambda answer: "refresh" not in answer.text)
         assert "&lt;b&gt;main.tsx" in answer.text
         visitor.ask("/")
         assert made == [1]
         sources.write("src/main.tsx", "2")
-        visitor.ask("/")
-        for _ in range(200):
-            if made == [1, 1]:
-                break
-            visitor.ask("/")
+        asked_until(visitor, lambda _: made == [1, 1])
         assert made == [1, 1]
 
 

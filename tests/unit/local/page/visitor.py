@@ -22,7 +22,7 @@ class Visitor:
     port: int
 
     def ask(self, path, *, method="GET", host=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         sent = {"Host": host or f"127.0.0.1:{self.port}"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)

@@ -11,7 +11,7 @@ import pytest
 from stepline.local.stage.cold_start import Turnstile, is_starting
 
 BURST = 12
-WAIT_S = 10
+WAIT_S = 60
 
 
 class Pool:

@@ -84,7 +84,7 @@ def start(service, port, *flags):
         [sys.executable, "-c", ANSWER, str(port), *flags],
         {"PATH": os.defpath},
         port=port,
-        timeout_s=20,
+        timeout_s=60,
     )
 
 
@@ -151,7 +151,7 @@ def test_a_start_that_fails_tells_its_last_words(service, port):
             [sys.executable, "-c", "raise SystemExit('no such luck')"],
             {"PATH": os.defpath},
             port=port,
-            timeout_s=20,
+            timeout_s=60,
         )
     assert caught.value.reason == "local_service"
     assert "no such luck" in str(caught.value)
