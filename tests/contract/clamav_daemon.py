@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.contract.free_port import free_port
 
 PROGRAM = shutil.which("clamd")
 EICAR = b"X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"
@@ -20,9 +21,7 @@ class ClamavDaemon:
     def __init__(self, folder: Path) -> None:
         if PROGRAM is None:
             pytest.skip("clamd is not installed")
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
+        self.port = free_port()
         self.socket = str(folder / "clamd.sock")
         known = folder / "known"
         known.mkdir()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -26,6 +27,7 @@ from stepline.adapters.memory.tenancy.costs import MemoryCosts
 from stepline.adapters.memory.tenancy.erasure import MemoryErasure
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
+from stepline.adapters.redis import connection
 from stepline.local.stage.deployed import credentials
 from stepline.model.ids import Lane
 from tests.support.aws import Aws, Faults, moto
@@ -111,17 +113,24 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     found.close()
 
 
+@contextmanager
+def running(server: RedisServer) -> Iterator[RedisServer]:
+    """Run a server, and have its clients wait for its answers: on a busy machine they may take longer than a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("CONNECT_S", "ANSWER_S"):
+            patch.setattr(connection, name, 60.0)
+        server.start()
+        yield server
+        server.stop()
+
+
 @pytest.fixture(scope="module")
 def redis_server(tmp_path_factory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
+    with running(RedisServer(tmp_path_factory.mktemp("redis"))) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def tls_server(tmp_path_factory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis-tls"), tls=True)
-    server.start()
-    yield server
-    server.stop()
+    with running(RedisServer(tmp_path_factory.mktemp("redis-tls"), tls=True)) as server:
+        yield server

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -14,6 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.contract.free_port import free_port
 
 PROGRAM = shutil.which("redis-server")
 PASSWORD = "not-for-logs"
@@ -29,9 +30,7 @@ class RedisServer:
         self._folder = folder
         self._tls = tls
         self._process: subprocess.Popen[str] | None = None
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
+        self.port = free_port()
         if tls:
             write_certificates(folder)
 

@@ -28,7 +28,7 @@ from tests.security.escape.task_definition import Container, Definition
 
 SETTINGS = task_settings(Settings.from_env({"EXEC_RUNTIME_MODE": "fargate"}))
 AWS = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": "us-east-1"}
-END_S = 90
+END_S = 300
 OBJECTS = ("started", "run", "files")
 
 
@@ -132,7 +132,7 @@ def _start(made: TaskExecutor, container: Container, variables: Mapping[str, str
     )
 
 
-def docker(*arguments: str, timeout_s: float = 60) -> str:
+def docker(*arguments: str, timeout_s: float = END_S) -> str:
     """Return what a command of docker said, whatever came of it."""
     done = subprocess.run(
         ["docker", *arguments], capture_output=True, text=True, check=False, timeout=timeout_s

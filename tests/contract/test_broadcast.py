@@ -21,7 +21,7 @@ from tests.support.generation import answered
 
 from .redis_server import RedisServer
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 FAR = 2**40
 QUIET_S = 0.05
 AWAY_S = 0.01
@@ -200,8 +200,10 @@ def test_bytes_of_every_value_come_as_they_are(way, lane):
 
 def test_who_follows_is_told_to_look_at_first_and_when_nothing_comes(redis_broadcast, lane):
     with redis_broadcast.follow(lane) as frames:
+        assert next(frames) is None
         redis_broadcast.send(lane, [b"one"])
-        assert [next(frames) for _ in range(3)] == [None, b"one", None]
+        assert next(frame for frame in frames if frame is not None) == b"one"
+        assert next(frames) is None
 
 
 def test_whoever_follows_can_be_ended_from_another_thread(redis_broadcast, lane):
@@ -228,7 +230,7 @@ def test_two_servers_of_different_stages_do_not_hear_each_other(redis_server, re
         with redis_broadcast.follow(lane) as frames:
             RedisBroadcast(link=link).send(lane, [b"theirs"])
             redis_broadcast.send(lane, [b"ours"])
-            assert [next(frames), next(frames)] == [None, b"ours"]
+            assert next(frame for frame in frames if frame is not None) == b"ours"
 
 
 # --- both

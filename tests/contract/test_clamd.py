@@ -24,7 +24,7 @@ def daemon(tmp_path_factory) -> Iterator[ClamavDaemon]:
 @pytest.fixture(params=["tcp", "unix"])
 def scanner(request, daemon: ClamavDaemon) -> ClamdScanner:
     host = daemon.socket if request.param == "unix" else "127.0.0.1"
-    return ClamdScanner(host, daemon.port, timeout_s=30)
+    return ClamdScanner(host, daemon.port, timeout_s=60)
 
 
 @pytest.fixture
@@ -65,12 +65,13 @@ def answering(answer: bytes) -> int:
 @pytest.mark.parametrize("answer", [b"", b"stream: ERROR\0", b"OK\0", b"stream: OK, almost\0"])
 def test_an_answer_that_does_not_say_clean_is_not(path: Path, answer: bytes):
     path.write_bytes(b"hello")
-    assert ClamdScanner("127.0.0.1", answering(answer), timeout_s=5).scan(path, "a") == "unknown"
+    assert ClamdScanner("127.0.0.1", answering(answer), timeout_s=60).scan(path, "a") == "unknown"
 
 
 def test_a_daemon_that_is_not_there_calls_nothing_clean(path: Path):
     path.write_bytes(b"hello")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    assert ClamdScanner("127.0.0.1", port, timeout_s=5).scan(path, "a") == "unknown"
-    assert ClamdScanner(str(path.with_name("none.sock")), 0, timeout_s=5).scan(path, "a") == "unknown"
+    with socket.socket() as taken:  # so that nobody else comes to listen there
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        assert ClamdScanner("127.0.0.1", port, timeout_s=60).scan(path, "a") == "unknown"
+    assert ClamdScanner(str(path.with_name("none.sock")), 0, timeout_s=60).scan(path, "a") == "unknown"

@@ -17,14 +17,14 @@ class Http:
     """A holder of grants, by the one library that moto answers."""
 
     def get(self, grant):
-        answer = requests.get(grant.url, headers=grant.headers, timeout=5)
+        answer = requests.get(grant.url, headers=grant.headers, timeout=60)
         if answer.status_code == 404:
             raise NotFoundError("no such object")
         answer.raise_for_status()
         return answer.content
 
     def put(self, grant, body):
-        answer = requests.put(grant.url, data=body, headers=grant.headers, timeout=5)
+        answer = requests.put(grant.url, data=body, headers=grant.headers, timeout=60)
         if answer.status_code == 412:
             return False
         answer.raise_for_status()
@@ -45,7 +45,7 @@ def served(backend):
         return data, {"content-type": form.mime, "content-disposition": form.disposition}
 
     def over_http(grant):
-        answer = requests.get(grant.url, timeout=5)
+        answer = requests.get(grant.url, timeout=60)
         answer.raise_for_status()
         return answer.content, {name.lower(): text for name, text in answer.headers.items()}
 

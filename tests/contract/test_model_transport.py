@@ -188,9 +188,9 @@ def test_an_abort_wakes_a_thread_that_waits_for_the_next_event(
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    assert first.wait(timeout=30)
+    assert first.wait(timeout=60)
     stream.abort()
-    reader.join(timeout=30)
+    reader.join(timeout=60)
     assert not reader.is_alive()
     assert stream.completion().aborted
     assert stream.completion().usage.cache_write_5m_tokens > 2000
@@ -204,14 +204,14 @@ def test_an_abort_wakes_a_thread_that_waits_for_the_first_word(make: Make) -> No
         with line:
             line.recv(64)
             asked.set()
-            assert ended.wait(30)
+            assert ended.wait(60)
 
     with socket.create_server(("127.0.0.1", 0)) as door:
         silent = threading.Thread(target=listen, args=(door,))
         silent.start()
         client = make(f"http://127.0.0.1:{door.getsockname()[1]}", retry=Retry(tries=1))
         with client.stream(REQUEST) as stream:
-            aborter = threading.Thread(target=lambda: asked.wait(30) and stream.abort())
+            aborter = threading.Thread(target=lambda: asked.wait(60) and stream.abort())
             aborter.start()
             assert list(stream) == []
             aborter.join()
@@ -232,7 +232,7 @@ def test_an_abort_wakes_a_thread_that_waits_for_another_try(server: ScriptedServ
     while not server.requests:
         reader.join(timeout=0.01)
     stream.abort()
-    reader.join(timeout=30)
+    reader.join(timeout=60)
     assert not reader.is_alive()
     assert len(server.requests) == 1
 
@@ -246,11 +246,11 @@ def test_silence_is_a_timeout(server: ScriptedServer, make: Make) -> None:
 
 
 def test_nobody_listening_is_unreachable(make: Make) -> None:
-    with ScriptedServer() as gone:
-        url = gone.url
-    client = make(url)
-    with client.stream(REQUEST) as stream, pytest.raises(ModelUnreachable) as caught:
-        list(stream)
+    with socket.socket() as taken:  # so that nobody else comes to listen there
+        taken.bind(("127.0.0.1", 0))
+        client = make(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with client.stream(REQUEST) as stream, pytest.raises(ModelUnreachable) as caught:
+            list(stream)
     assert caught.value.reason == "model_unreachable"
     assert stream.completion().retries == 2
 
@@ -443,9 +443,9 @@ def test_an_abort_wakes_a_reader_under_tls(server: ScriptedServer, secure: str, 
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
-    assert first.wait(timeout=30)
+    assert first.wait(timeout=60)
     stream.abort()
-    reader.join(timeout=30)
+    reader.join(timeout=60)
     assert not reader.is_alive()
     assert stream.completion().aborted
 

@@ -49,7 +49,7 @@ def post(quarantine, grant, data: bytes) -> None:
 
 
 def send(grant: PostGrant, data: bytes) -> requests.Response:
-    return requests.post(grant.url, data=grant.fields, files={"file": data}, timeout=5)
+    return requests.post(grant.url, data=grant.fields, files={"file": data}, timeout=60)
 
 
 def test_a_posted_file_is_fetched_and_removed(quarantine, lane, tmp_path: Path):

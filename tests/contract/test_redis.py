@@ -24,7 +24,7 @@ from stepline.model.ids import Lane
 from .redis_server import PASSWORD
 
 DEAD = "redis://127.0.0.1:1"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Time:
@@ -222,9 +222,11 @@ def test_a_connection_that_died_while_nobody_spoke_is_made_anew(redis_server, la
 
 FORKING = """
 import os, sys
+from stepline.adapters.redis import connection
 from stepline.adapters.redis.connection import RedisLink, Waker
 from stepline.model.ids import Lane
 
+connection.CONNECT_S = connection.ANSWER_S = 60.0
 lane = Lane(tenant="acme", project="docs", conversation="forked")
 link = RedisLink(lambda: sys.argv[1], stage="test")
 waker = Waker()  # one that is gone ends every wait

@@ -20,7 +20,7 @@ from stepline.ports.log import Log, Written
 from stepline.ports.signal import Signals
 
 AT = "2026-11-21T10:15:00.000Z"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 POLL_S = 0.01
 NEVER_S = 3600.0
 WAYS = ["memory", "polling", "polling-moto", "redis", "redis-silent", "redis-away"]

@@ -14,12 +14,14 @@ from stepline.local.cloud.probe import probe_command, read_report
 from stepline.model.program.execution import MIB, Run
 from stepline.ports.executor import Job
 from tests.contract.executor_jobs import BACKENDS, LIMITS, SAID, Bench
-from tests.contract.task_containers import TaskExecutor, docker, task
+from tests.contract.task_containers import END_S, TaskExecutor, docker, task
 from tests.security.escape.task_definition import Container
 from tests.support.container_profile import write_profile
 
 # Its output is on its way to the supervisor before the file is there.
-RUNS = "import time\nprint('so far', flush=True)\nopen('outputs/half.txt', 'w').write('half')\ntime.sleep(60)"
+RUNS = (
+    "import time\nprint('so far', flush=True)\nopen('outputs/half.txt', 'w').write('half')\ntime.sleep(600)"
+)
 BEGUN = "until [ -s /workspace/out/turn_0001/outputs/half.txt ]; do sleep 0.05; done"
 
 
@@ -39,7 +41,7 @@ def run_until(bench: Bench, job: Job, happens: Callable[[str, str], object]) -> 
     made = executor(bench)
     name = made.hand_over(job)
     with task(made, name) as supervisor:
-        docker("exec", supervisor, "sh", "-c", BEGUN, timeout_s=30)
+        docker("exec", supervisor, "sh", "-c", BEGUN, timeout_s=END_S)
         happens(supervisor, supervisor.replace("supervisor", "executor", 1))
         made.wait(supervisor)
     return made.collect(name, job)
@@ -104,7 +106,7 @@ def test_a_supervisor_that_is_killed_takes_the_program_with_it_and_reports_nothi
 
     def kill(supervisor: str, other: str) -> None:
         docker("kill", supervisor)
-        ended.append(docker("wait", other, timeout_s=30))
+        ended.append(docker("wait", other, timeout_s=END_S))
 
     run = run_until(bench, bench.job(RUNS), kill)
     assert run.message == "the task reported nothing"

@@ -462,13 +462,13 @@ def kept(aws: Any, launch: Launch) -> bool:
 
 
 def put(grant: Grant, body: bytes) -> int:
-    return requests.put(grant.url, data=body, headers=grant.headers, timeout=5).status_code
+    return requests.put(grant.url, data=body, headers=grant.headers, timeout=60).status_code
 
 
 def test_a_run_passes_through_the_rights_it_was_handed_and_nothing_of_it_is_left(stored, aws):
     step = launched(stored)
     handover = msgspec.json.decode(aws.duty.take(step.launch.secret), type=Handover)
-    parcel = msgspec.msgpack.decode(requests.get(handover.parcel.url, timeout=5).content, type=Parcel)
+    parcel = msgspec.msgpack.decode(requests.get(handover.parcel.url, timeout=60).content, type=Parcel)
     assert (put(parcel.started, b"{}"), put(parcel.started, b"{}")) == (200, 412)
     path = parcel.request.contract[0].filename
     file = CollectedFile(path=path, sha256=hashlib.sha256(BODY).hexdigest(), size_bytes=len(BODY))

@@ -14,7 +14,7 @@ from stepline.bootstrap.memory_wiring import in_memory
 from stepline.log.journal import Journal
 from stepline.settings import Settings
 
-WAIT_S = 30
+WAIT_S = 60
 
 
 class Crash(BaseException):

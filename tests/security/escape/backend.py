@@ -35,7 +35,7 @@ SECRET = f"secret-{secrets.token_hex(16)}"
 """Lies everywhere around the program: in descriptors, in the environment, in files. No program ever shows it."""
 
 LIMITS = Limits(
-    timeout_s=60,
+    timeout_s=180,
     max_file_bytes=MIB,
     max_delta_bytes=4 * MIB,
     memory_bytes=2048 * MIB,

@@ -177,27 +177,25 @@ def note():
 """
 
 
+ROUNDS = 400
+
+
 def calls_after_the_deadline(backend: Backend, secrets: Secrets) -> None:
     """tool calls after the deadline, by a program that ignores being told to end"""
-    began = time.time()
     outcome = backend.run(
         CALLS
         + """
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-for _ in range(400):
+for _ in range(ROUNDS):
     note()
     time.sleep(0.1)
-""",
-        replace(LIMITS, timeout_s=2, tool_calls=1000),
+""".replace("ROUNDS", str(ROUNDS)),
+        replace(LIMITS, timeout_s=2, tool_calls=2 * ROUNDS),
     )
     assert outcome.run.error == "timeout", outcome.run
-    assert time.time() - began < 20
-    late = [call.at for call in outcome.run.calls if call.status == "ok" and call.at > _at(began + 2 + 3)]
-    assert not late, late
-
-
-def _at(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(seconds))
+    # Counted, not timed: in its two seconds it has twenty at most, and a few more before it is killed.
+    served = [call.at for call in outcome.run.calls if call.status == "ok"]
+    assert len(served) < 50, served
 
 
 def more_calls_than_granted(backend: Backend, secrets: Secrets) -> None:

@@ -12,7 +12,7 @@ CONTEXT = json.loads(os.environ.get("AGENT_IO_CONTEXT", "{}"))
 
 def connect():
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(20)
+    connection.settimeout(60)
     connection.connect(CONTEXT["socket"])
     return connection
 
@@ -105,7 +105,7 @@ class Trickle(threading.Thread):
         connection = connect()
         connection.sendall((1000).to_bytes(4, "big"))
         connection.settimeout(0.5)
-        for _ in range(60):
+        for _ in range(120):
             try:
                 connection.sendall(b" ")
                 self.answer = reply(connection)
@@ -116,7 +116,7 @@ class Trickle(threading.Thread):
             return
 
     def get(self):
-        self.join(25)
+        self.join(60)
         return self.answer
 
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 
-FORK_TRIES = 50
+FORK_TRIES = 300
 
 
 def outcome(attempt):

@@ -98,7 +98,7 @@ def run_jailed(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
         pass_fds=pass_fds,
         cwd="/",
     )

@@ -1,0 +1,21 @@
+"""A port for a server that is told its own, and that may stop and start again there."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+PORTS = range(10_000, 32_768)
+"""Below those that a system gives to whoever asks for any: no connection and no server of another test comes upon one."""
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody has."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
