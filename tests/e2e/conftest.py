@@ -78,7 +78,7 @@ def report(capsys):
 
 def answers(url):
     try:
-        with urllib.request.urlopen(url, timeout=5) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             return response.status == 200
     except (urllib.error.URLError, OSError):
         return False

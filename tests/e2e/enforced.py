@@ -17,7 +17,7 @@ from stepline.log.erase_conversation import CLASSES
 from stepline.model.ids import Lane, execution_name, make_lane
 from tests.e2e.service import Service
 from tests.e2e.stage import Stage, a_word
-from tests.e2e.strict_client import BrokenTurnError, Person, Talk
+from tests.e2e.strict_client import PATIENT, BrokenTurnError, Person, Talk
 
 PLAN = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
 PROGRAM = "Run this program:\n```python\n{}\n```"
@@ -48,10 +48,12 @@ class Scene:
         self._home = home
         self._stage = Stage(deployed)
         self._states = client("stepfunctions", deployed)
+        self._patience = PATIENT
 
-    def play(self) -> None:
+    def play(self, patience: int = PATIENT) -> None:
         """Play it once. Raises BrokenTurnError at the first thing that does not happen as it must."""
-        person, conversation = Person(self._deployed, self._home), f"e2e-{a_word()}"
+        self._patience = patience
+        person, conversation = Person(self._deployed, self._home, patience=patience), f"e2e-{a_word()}"
         self._limit(person)
         with person.enter(conversation, person.ticket()) as talk:
             talk.renew(person.ticket())
@@ -158,7 +160,7 @@ class Scene:
         ):
             raise BrokenTurnError(f"the account says something else: {mine}")
         lane = self._lane(talk)
-        soon(lambda: REPORTING - self._reports(lane), "no report of")
+        soon(lambda: REPORTING - self._reports(lane), "no report of", self._patience)
         receipts = person.ask("GET", f"/v1/conversations/{lane.conversation}/receipts")
         if not receipts["aws_usd"]:
             raise BrokenTurnError(f"the receipts are without what AWS costs: {receipts}")
@@ -171,7 +173,7 @@ class Scene:
         lane = self._lane(talk)
         person.ask("DELETE", f"/v1/conversations/{lane.conversation}")
         talk.hear_of_its_end()
-        soon(lambda: self._content(lane), "not erased")
+        soon(lambda: self._content(lane), "not erased", self._patience)
 
     def _content(self, lane: Lane) -> list[str]:
         """Return the names of what is left of a conversation: its objects, and rows with content."""
@@ -222,7 +224,7 @@ class Scene:
     def _pace(self, *delays_ms: int) -> str:
         """Return a word; the model writes about it with these pauses between pieces, the last ones for good."""
         request = urllib.request.Request(f"{self._deployed.model_url}/control/faults", method="DELETE")
-        urllib.request.urlopen(request, timeout=10).close()
+        urllib.request.urlopen(request, timeout=60).close()
         word = a_word()
         for at, delay_ms in enumerate(delays_ms, start=1):
             count = 1 if at < len(delays_ms) else 50
@@ -230,9 +232,9 @@ class Scene:
         return word
 
 
-def soon(left: Callable[[], Collection[str]], says: str) -> None:
+def soon(left: Callable[[], Collection[str]], says: str, patience: int) -> None:
     """Wait until nothing is left. Raises BrokenTurnError after a while."""
-    until_s = time.monotonic() + SOON_S
+    until_s = time.monotonic() + SOON_S * patience
     while found := left():
         if time.monotonic() > until_s:
             raise BrokenTurnError(f"{says}: {sorted(map(str, found))}")

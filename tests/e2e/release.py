@@ -92,7 +92,7 @@ def download(deployed: LocalStage, url: str) -> bytes:
     signer = Credentials(key["AWS_ACCESS_KEY_ID"], key["AWS_SECRET_ACCESS_KEY"])
     SigV4Auth(signer, "lambda", deployed.region).add_auth(asked)
     request = urllib.request.Request(asked.url, headers=dict(asked.headers))
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return answer.read()
 
 

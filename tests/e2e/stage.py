@@ -112,12 +112,14 @@ class Stage:
             headers={"Content-Type": "application/json"},
             method="POST",
         )
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as response:
             assert response.status < 300
 
     def model_requests(self, word):
         """Return the last requests to the scripted model that hold a word, and what it sent of its answers."""
-        with urllib.request.urlopen(f"{self.deployed.model_url}/control/requests", timeout=10) as response:
+        with urllib.request.urlopen(
+            f"{self.deployed.model_url}/control/requests", timeout=WAIT_S
+        ) as response:
             return [request for request in json.load(response) if word in json.dumps(request["body"])]
 
     def execution(self, conversation, epoch):

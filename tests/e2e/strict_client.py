@@ -45,6 +45,8 @@ VERDICT_S = 30
 """So long a file may be judged, with a function that starts and what is tried again."""
 FAREWELL_S = 30
 POLL_S = 0.3
+PATIENT = 4
+"""So many times as long everything may take where it is to come; where it is to fail, once is enough."""
 
 
 class BrokenTurnError(AssertionError):
@@ -54,7 +56,10 @@ class BrokenTurnError(AssertionError):
 class Talk:
     """One conversation on one connection. `running` tells whether anybody is left who may send something."""
 
-    def __init__(self, connection, conversation: str, running: Callable[[], bool]) -> None:
+    def __init__(
+        self, connection, conversation: str, running: Callable[[], bool], patience: int = PATIENT
+    ) -> None:
+        self._patience = patience
         self.state = ClientState(conversation=conversation)
         self._overtaken = False
         self.begin()
@@ -113,7 +118,7 @@ class Talk:
 
     def hear_farewell(self, code: str) -> None:
         """Wait until the connection is closed, with this word before."""
-        told, until_s = False, time.monotonic() + FAREWELL_S
+        told, until_s = False, time.monotonic() + FAREWELL_S * self._patience
         try:
             while time.monotonic() < until_s:
                 with suppress(TimeoutError):
@@ -171,7 +176,7 @@ class Talk:
         over = False
         while True:
             try:
-                text = self._connection.recv(timeout=SILENCE_S)
+                text = self._connection.recv(timeout=SILENCE_S * self._patience)
             except TimeoutError:
                 if over:
                     raise BrokenTurnError("nothing comes any more") from None
@@ -186,7 +191,8 @@ class Talk:
 class Person:
     """A user of a stage whom nobody has seen before."""
 
-    def __init__(self, stage, home, *, role: Role = "user") -> None:
+    def __init__(self, stage, home, *, role: Role = "user", patience: int = PATIENT) -> None:
+        self._patience = patience
         self._stage = stage
         self._home = home
         self._role = role
@@ -211,7 +217,7 @@ class Person:
         if (answer := submit(grant, data)).status_code != HTTPStatus.CREATED:
             raise BrokenTurnError(f"the form was not taken: {answer.status_code} {answer.text}")
         url = f"/v1/conversations/{conversation}/uploads/{grant['upload']}"
-        until_s = time.monotonic() + VERDICT_S
+        until_s = time.monotonic() + VERDICT_S * self._patience
         while self.ask("GET", url)["state"] in ("waiting", "checking"):
             if time.monotonic() > until_s:
                 raise BrokenTurnError("no verdict about the file")
@@ -225,7 +231,7 @@ class Person:
     def enter(self, conversation: str, ticket: str = "") -> Iterator[Talk]:
         """Connect as a browser does with a ticket, or as a program with a token."""
         with broken_by(SteplineError, InvalidHandshake, OSError), self._dial(ticket) as connection:
-            yield Talk(connection, conversation, self._running)
+            yield Talk(connection, conversation, self._running, self._patience)
 
     def _dial(self, ticket: str):
         if not ticket:

@@ -39,7 +39,7 @@ def narrow(scripted):
 def control(stage, what, method="GET"):
     """Ask the scripted model's control endpoint."""
     url = f"{stage.deployed.model_url}/control/{what}"
-    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=10) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=60) as answer:
         return json.load(answer)
 
 

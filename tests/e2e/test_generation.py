@@ -35,7 +35,7 @@ def decisions_of(stage, conversation, turn_of):
 
 def requests_with(stage, word):
     """Return what the scripted model was asked with a word in it, oldest first."""
-    with urllib.request.urlopen(f"{stage.deployed.model_url}/control/requests", timeout=10) as answer:
+    with urllib.request.urlopen(f"{stage.deployed.model_url}/control/requests", timeout=60) as answer:
         return [request for request in json.load(answer) if word in json.dumps(request["body"])]
 
 

@@ -12,7 +12,7 @@ from stepline.local.stage.deployed import client
 from stepline.model.wire.event import AckFrame
 from tests.e2e.mode import unhindered
 from tests.e2e.session_client import Device, check_devices, stored_batches
-from tests.e2e.stage import a_word
+from tests.e2e.stage import TURN_TIMEOUT_S, a_word
 from tests.e2e.test_recovery import check_log
 
 pytestmark = pytest.mark.emulator
@@ -41,14 +41,14 @@ def test_two_messages_at_once_from_two_devices_are_both_answered(scripted, conve
         together = threading.Barrier(2)
 
         def say(device, word):
-            together.wait(timeout=30)
+            together.wait(timeout=TURN_TIMEOUT_S)
             device.session.say(ASKED.format(word=word))
             return device.until_settled()
 
         others = threading.Thread(target=say, args=(other, words[1]))
         others.start()
         say(one, words[0])
-        others.join(timeout=60)
+        others.join(timeout=TURN_TIMEOUT_S)
         assert not others.is_alive()
         kinds = sorted(
             told.frame.kind

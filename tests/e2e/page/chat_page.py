@@ -20,8 +20,8 @@ WIDE = {"width": 1360, "height": 860}
 NARROW = {"width": 390, "height": 844}
 BRIEF = "What did I say before?"
 """A request that the scripted model answers in a few words, with those that came before it."""
-TURN_S = 120
-WAIT_S = 20
+TURN_S = 180
+WAIT_S = 60
 IDLE = re.compile(r"idle")
 
 _REPORT = """
@@ -44,7 +44,7 @@ class ChatPage:
     def open_tab(self):
         """Return one more tab of this browser."""
         page = self.context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(WAIT_S * 1000)
         page.on("pageerror", lambda error: self.problems.append(f"script: {error}"))
         return page
 

@@ -56,7 +56,7 @@ def stranger():
 def policy_of(stage, path):
     """Return the directives of the policy of an address."""
     url = f"{stage.deployed.page_url.rstrip('/')}{path}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         header = answer.headers["Content-Security-Policy"]
     parts = (part.split() for part in header.split(";"))
     return {name: values for name, *values in parts}
