@@ -328,7 +328,7 @@ def run_among_others(backend: Backend) -> Outcome:
     """Run a program that starts something, while its account has more than it may of its own elsewhere."""
     limits = replace(LIMITS, processes=16)
     uid = UID if os.geteuid() == 0 else None
-    others = [subprocess.Popen(["sleep", "60"], user=uid, cwd="/") for _ in range(limits.processes + 4)]
+    others = [subprocess.Popen(["sleep", "600"], user=uid, cwd="/") for _ in range(limits.processes + 4)]
     try:
         return backend.run(
             """

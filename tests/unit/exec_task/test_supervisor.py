@@ -37,7 +37,7 @@ from tests.support.log_builder import LogBuilder
 from tests.unit.adapters.docker.test_docker_command_line import REQUEST
 from tests.unit.programs.tool_host import make_host, tool
 
-LIMITS = Limits(timeout_s=30, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.1)
+LIMITS = Limits(timeout_s=180, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.1)
 ISOLATION = {"backend": "docker", "seccomp": True, "no_new_privs": True, "uid": 1001}
 
 

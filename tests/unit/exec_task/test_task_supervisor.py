@@ -25,7 +25,7 @@ from stepline.programs.packed_files import split_files
 from tests.unit.adapters.docker.test_docker_command_line import REQUEST
 from tests.unit.exec_task.simulated_executor import SimulatedExecutor
 
-LIMITS = Limits(timeout_s=30, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.05)
+LIMITS = Limits(timeout_s=180, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.05)
 TTL_S = 600
 
 

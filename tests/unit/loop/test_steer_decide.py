@@ -401,7 +401,7 @@ class Silent:
 
     def __iter__(self) -> Any:
         self._begin()
-        assert self.ended.wait(30)
+        assert self.ended.wait(60)
         return iter(())
 
     def abort(self) -> None:

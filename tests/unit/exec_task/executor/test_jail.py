@@ -239,7 +239,7 @@ def test_the_kernel_enforces_every_refusal_of_the_table():
 
 
 def test_signals_leave_the_process_neither_with_nor_without_landlock():
-    victim = subprocess.Popen(["sleep", "60"], user=UID if os.geteuid() == 0 else None)
+    victim = subprocess.Popen(["sleep", "600"], user=UID if os.geteuid() == 0 else None)
     attempts = f"""
 import signal
 for pid in (1, -1, {victim.pid}, -{victim.pid}):

@@ -174,20 +174,21 @@ def test_with_json_it_is_refused_in_the_other_form(words):
 @pytest.fixture
 def stopped_stage(monkeypatch):
     """A stage that was deployed and at whose place nothing listens."""
-    with socket.socket() as taken:
+    with socket.socket() as taken:  # to its end, so that nobody else comes to listen there
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    known = LocalStage(
-        endpoint=url,
-        issuer_url=url,
-        socket_url=url,
-        table="t",
-        bucket="b",
-        machine_arn="m",
-        model_url=url,
-        fingerprint="f",
-    )
-    monkeypatch.setattr(caller, "load", lambda: known)
+        known = LocalStage(
+            endpoint=url,
+            issuer_url=url,
+            socket_url=url,
+            table="t",
+            bucket="b",
+            machine_arn="m",
+            model_url=url,
+            fingerprint="f",
+        )
+        monkeypatch.setattr(caller, "load", lambda: known)
+        yield
 
 
 @pytest.mark.parametrize(

@@ -428,7 +428,7 @@ def test_a_server_of_the_emulator_refuses_pages_and_foreign_names(named, status)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
         try:
             headers = {name: value.format(port=server.server_address[1]) for name, value in named.items()}
             connection.request("POST", "/2018-06-01/runtime/invocation/x/response", b"{}", headers)

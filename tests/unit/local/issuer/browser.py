@@ -46,7 +46,7 @@ class Browser:
 
     def ask(self, method, path, *, fields=None, headers=None, body=None):
         place = urlsplit(self.url)
-        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=5)
+        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=60)
         sent = {"Host": place.netloc, **(headers or {})}
         if self.cookies:
             sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())

@@ -17,7 +17,7 @@ def url(tmp_path):
 
 
 def read(url):
-    with urllib.request.urlopen(url, timeout=5) as response:
+    with urllib.request.urlopen(url, timeout=60) as response:
         return json.load(response)
 
 
@@ -58,6 +58,6 @@ def test_the_published_keys_hold_no_private_part(url):
 
 def test_any_other_page_is_not_found(url):
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(f"{url}/token", timeout=5)
+        urllib.request.urlopen(f"{url}/token", timeout=60)
     assert caught.value.code == 404
     caught.value.close()
