@@ -61,6 +61,15 @@ def executing(request, scripted):
 
 
 @pytest.fixture
+def computing(scripted):
+    """The stage, where programs run as processes."""
+    if why := obstacle(scripted, "process"):
+        pytest.skip(why)
+    with programs_in(scripted, "process"):
+        yield scripted
+
+
+@pytest.fixture
 def conversation():
     return f"e2e-{secrets.token_hex(6)}"
 

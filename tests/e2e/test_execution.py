@@ -112,14 +112,14 @@ def test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart(executing
     assert [line["data"]["status"] for line in events(lines, "code_exec.status")] == ["gen", "exec", "done"]
 
 
-def test_a_program_is_kept_and_can_be_read_later(executing, conversation):
+def test_a_program_is_kept_and_can_be_read_later(computing, conversation):
     word = a_word()
     code = f'print("{word}")\nopen("outputs/{word}.txt", "w").write("{word}")'
-    lines = executing.send(RUN.format(code), conversation)
-    call = the_call(executing, conversation)
+    lines = computing.send(RUN.format(code), conversation)
+    call = the_call(computing, conversation)
     assert call["code"] == code
     turn = events(lines, "chat.start")[0]["turn_id"]
-    again = executing.send(f"Read fi:{turn}.code.{call['call_id']}", conversation)
+    again = computing.send(f"Read fi:{turn}.code.{call['call_id']}", conversation)
     assert code.split("\n", maxsplit=1)[0] in answer_of(again)
 
 
@@ -144,14 +144,14 @@ Path("outputs/square.pdf").write_text("%PDF-1.7\\n" + page + "\\ntrailer\\n<< /R
 """
 
 
-def test_a_picture_and_a_pdf_of_a_program_are_read_back_and_on_the_wire_once(executing, conversation):
+def test_a_picture_and_a_pdf_of_a_program_are_read_back_and_on_the_wire_once(computing, conversation):
     word = a_word()
-    executing.send(RUN.format(DRAW.replace("{word}", word)), conversation)
-    kept = bodies(the_run(executing, conversation))
+    computing.send(RUN.format(DRAW.replace("{word}", word)), conversation)
+    kept = bodies(the_run(computing, conversation))
     for name, kind, seen in (("square.png", "image", 1), ("square.pdf", "document", 2)):
-        answer = answer_of(executing.send(f"Read {name}, please.", conversation))
+        answer = answer_of(computing.send(f"Read {name}, please.", conversation))
         assert "I see `fi:" in answer, answer
-        newest = executing.model_requests(word)[-1]["body"]["messages"][0]["content"]
+        newest = computing.model_requests(word)[-1]["body"]["messages"][0]["content"]
         files = [block for block in newest if block["type"] != "text"]
         assert len(files) == seen
         assert files[-1]["type"] == kind
@@ -160,31 +160,31 @@ def test_a_picture_and_a_pdf_of_a_program_are_read_back_and_on_the_wire_once(exe
         assert len(set(hashes)) == len(hashes)
 
 
-def test_a_round_with_a_program_takes_at_most_six_transitions(executing, conversation):
-    lines = executing.send(RUN.format("open('outputs/a.txt', 'w').write('a')"), conversation)
-    assert the_run(executing, conversation)["status"] == "ok"
-    names = entered(executing, conversation, events(lines, "chat.start")[0]["n"])
+def test_a_round_with_a_program_takes_at_most_six_transitions(computing, conversation):
+    lines = computing.send(RUN.format("open('outputs/a.txt', 'w').write('a')"), conversation)
+    assert the_run(computing, conversation)["status"] == "ok"
+    names = entered(computing, conversation, events(lines, "chat.start")[0]["n"])
     decides = [at for at, name in enumerate(names) if name == "Decide"]
     assert names.count("Execute") == 1
     assert max(later - sooner for sooner, later in itertools.pairwise(decides)) <= 6
 
 
-def test_a_later_program_gets_what_an_earlier_one_wrote(executing, conversation):
+def test_a_later_program_gets_what_an_earlier_one_wrote(computing, conversation):
     word = a_word()
-    first = executing.send(RUN.format(f"open('outputs/{word}.txt', 'w').write('{word[::-1]}')"), conversation)
+    first = computing.send(RUN.format(f"open('outputs/{word}.txt', 'w').write('{word[::-1]}')"), conversation)
     turn = events(first, "chat.start")[0]["turn_id"]
     reading = f"import os\nprint(open(os.environ['OUTPUT_DIR'] + '/{turn}/outputs/{word}.txt').read())"
     done = "open('outputs/done.txt', 'w').write('done')"
-    lines = executing.send(RUN.format(f"{reading}\n{done}"), conversation)
+    lines = computing.send(RUN.format(f"{reading}\n{done}"), conversation)
     assert word[::-1] in answer_of(lines)
-    called = [entry["tool_id"] for entry in executing.entries(conversation, "result")]
+    called = [entry["tool_id"] for entry in computing.entries(conversation, "result")]
     assert called == [EXEC, "react.pull", EXEC]
 
 
-def test_a_project_is_taken_over_patched_searched_and_run(executing, conversation):
-    executing.send(BEGIN, conversation)
-    lines = executing.send(CHANGE, conversation)
-    results = executing.entries(conversation, "result")
+def test_a_project_is_taken_over_patched_searched_and_run(computing, conversation):
+    computing.send(BEGIN, conversation)
+    lines = computing.send(CHANGE, conversation)
+    results = computing.entries(conversation, "result")
     assert [(entry["tool_id"], entry["status"]) for entry in results] == [
         (EXEC, "ok"),
         ("react.checkout", "ok"),
@@ -193,15 +193,15 @@ def test_a_project_is_taken_over_patched_searched_and_run(executing, conversatio
         (EXEC, "ok"),
     ]
     assert "41: BIRD = 'crane'" in answer_of(lines)
-    assert executing.object_bytes(bodies(results[-1])["bird.txt"]["key"]) == b"a crane"
+    assert computing.object_bytes(bodies(results[-1])["bird.txt"]["key"]) == b"a crane"
 
 
-def test_a_program_that_fails_is_told_of_and_not_repeated(executing, conversation):
+def test_a_program_that_fails_is_told_of_and_not_repeated(computing, conversation):
     word = a_word()
-    lines = executing.send(RUN.format(f"raise ValueError('{word}')"), conversation)
+    lines = computing.send(RUN.format(f"raise ValueError('{word}')"), conversation)
     check_order(lines)
     assert terminals(lines)[0]["type"] == "chat.complete"
-    result = the_run(executing, conversation)
+    result = the_run(computing, conversation)
     assert (result["status"], result["error"]["code"]) == ("error", "nonzero_exit")
     assert word in report_of(result)
     assert "did not succeed" in answer_of(lines)
@@ -210,13 +210,13 @@ def test_a_program_that_fails_is_told_of_and_not_repeated(executing, conversatio
     assert not events(lines, "chat.files")
 
 
-def test_a_program_that_takes_too_long_is_ended(executing, conversation):
+def test_a_program_that_takes_too_long_is_ended(computing, conversation):
     word = a_word()
     said, name = RUN.format(WAITING.format(word=word)), conversation
     for timeout_s in DEADLINES_S:
         conversation = f"{name}-{timeout_s}"
-        lines = executing.send(said.replace(":", f" with a timeout of {timeout_s} seconds:", 1), conversation)
-        result = the_run(executing, conversation)
+        lines = computing.send(said.replace(":", f" with a timeout of {timeout_s} seconds:", 1), conversation)
+        result = the_run(computing, conversation)
         if word in report_of(result):
             break
     assert (result["status"], result["error"]["code"]) == ("error", "timeout")
@@ -225,36 +225,36 @@ def test_a_program_that_takes_too_long_is_ended(executing, conversation):
     assert bodies(result) == {}
 
 
-def test_a_worker_killed_while_a_program_runs_costs_the_program_and_no_more(executing, conversation):
+def test_a_worker_killed_while_a_program_runs_costs_the_program_and_no_more(computing, conversation):
     word = a_word()
-    with executing.sending(RUN.format(WAITING.format(word=word)), conversation) as sender:
+    with computing.sending(RUN.format(WAITING.format(word=word)), conversation) as sender:
         seen = read_until(sender, is_running)
-        wait_for_start(executing, conversation, seen)
-        assert executing.kill_workers("execute") >= 1
+        wait_for_start(computing, conversation, seen)
+        assert computing.kill_workers("execute") >= 1
         seen += read_until(sender, lambda line: line.get("terminal", False))
     check_order(seen)
     assert len(terminals(seen)) == 1
-    result = the_run(executing, conversation)
+    result = the_run(computing, conversation)
     assert (result["status"], bodies(result)) == ("unverified", {})
     assert "I cannot tell whether" in answer_of(seen)
-    check_log(executing, conversation)
-    names = entered(executing, conversation, events(seen, "chat.start")[0]["n"])
+    check_log(computing, conversation)
+    names = entered(computing, conversation, events(seen, "chat.start")[0]["n"])
     assert names.count("Execute") == 1
-    again = executing.send(RUN.format("open('outputs/a.txt', 'w').write('a')"), conversation)
+    again = computing.send(RUN.format("open('outputs/a.txt', 'w').write('a')"), conversation)
     assert terminals(again)[0]["type"] == "chat.complete"
 
 
-def test_a_stop_while_a_program_runs_leaves_no_locked_conversation(executing, conversation):
+def test_a_stop_while_a_program_runs_leaves_no_locked_conversation(computing, conversation):
     word = a_word()
-    with executing.sending(RUN.format(WAITING.format(word=word)), conversation) as sender:
+    with computing.sending(RUN.format(WAITING.format(word=word)), conversation) as sender:
         seen = read_until(sender, is_running)
-        wait_for_start(executing, conversation, seen)
-        executing.command("down")
-    executing.command("up")
-    rest = executing.watch(conversation, "--after", str(check_order(seen)))
+        wait_for_start(computing, conversation, seen)
+        computing.command("down")
+    computing.command("up")
+    rest = computing.watch(conversation, "--after", str(check_order(seen)))
     assert len(terminals(rest)) == 1
     assert "I cannot tell whether" in answer_of(rest)
-    assert the_run(executing, conversation)["status"] == "unverified"
-    assert len(executing.entries(conversation, "takeover")) == 1
-    check_log(executing, conversation)
-    assert f"CONV#local#default#{conversation}" not in executing.open_lanes()
+    assert the_run(computing, conversation)["status"] == "unverified"
+    assert len(computing.entries(conversation, "takeover")) == 1
+    check_log(computing, conversation)
+    assert f"CONV#local#default#{conversation}" not in computing.open_lanes()

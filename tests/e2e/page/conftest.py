@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from tests.e2e.mode import obstacle, programs_in
 from tests.e2e.page.chat_page import ARGUMENTS, WAIT_S, ChatPage
 
 
@@ -49,12 +48,3 @@ def chat(open_page):
     page = open_page()
     page.sign_in()
     return page
-
-
-@pytest.fixture
-def computing(scripted):
-    """The stage, where programs run as processes."""
-    if why := obstacle(scripted, "process"):
-        pytest.skip(why)
-    with programs_in(scripted, "process"):
-        yield scripted
