@@ -6,6 +6,8 @@ READY := .venv/.ready
 WORKERS ?= 4
 TOOLS := .venv/.tools
 PAGE_PACKAGES := web/node_modules/.package-lock.json
+# `make test SMOKE=no` starts no stage.
+SMOKE ?= yes
 # What `make chat` does about the page beside its prompt.
 OPEN ?= --open
 # Stage prod with all its stacks; the key's secret and the alarms' topic need not exist, and the concurrency is an account's usual one.
@@ -21,11 +23,17 @@ chat: up  ## start what is needed and talk to the agent; `make chat OPEN=` leave
 page: up  ## print the address of the chat page, and open it where there is a desktop
 	@stepline page
 
-test: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, the page, and one turn end to end
-	pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
+test: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, the page, and one turn end to end (SMOKE=no: without it)
+	STEPLINE_TIER=landing pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
 	cd web && vitest run
-	@stepline up </dev/null
-	pytest -q -m "emulator and smoke" tests/e2e
+	@test $(SMOKE) = no || stepline up </dev/null
+	@test $(SMOKE) = no || pytest -q -m "emulator and smoke" tests/e2e
+
+faults: exec-env $(TOOLS)  ## every fault scenario, and all that needs no stage, as `make nightly` tries it
+	STEPLINE_TIER=nightly pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
+
+nightly: $(TOOLS)  ## all that landings sample, in parts: `make nightly PART=stage-1`
+	@.ci/nightly $(PART)
 
 soak: up exec-env $(TOOLS)  ## what a landing samples, at length: properties, explorer, faults, storms; takes hours
 	STEPLINE_SOAK=1 pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
@@ -40,9 +48,10 @@ check: $(TOOLS) $(PAGE_PACKAGES)  ## format, lint, import rules, types, pages, a
 	pytest -q tests/repository tests/unit/test_repository.py tests/unit/docs
 	@$(MAKE) --no-print-directory synth
 
+DURATIONS := --store-durations --durations-path tests/e2e/durations.json
 e2e: up $(TOOLS) $(PAGE_PACKAGES)  ## every end-to-end test, and the contracts of the ports, on the local stage
-	pytest -q -m emulator $(SPLIT) --durations-path tests/e2e/durations.json tests/e2e
-	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage.deployed import load; print(load().endpoint)') pytest -q -k emulator $(SPLIT) tests/contract
+	pytest -q -m emulator $(SPLIT) $(DURATIONS) tests/e2e
+	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage.deployed import load; print(load().endpoint)') pytest -q -k emulator $(SPLIT) $(DURATIONS) tests/contract
 
 iam: exec-env $(TOOLS)  ## deploy a stage of its own, hold it to its roles, and take grants away
 	pytest -q -m enforced tests/e2e
@@ -50,8 +59,8 @@ iam: exec-env $(TOOLS)  ## deploy a stage of its own, hold it to its roles, and 
 matrix:  ## the suites that need no stage on every supported Python that this machine has or can make
 	.ci/matrix 3.11+stage 3.12 debian:trixie debian:forky+stage
 
-bench: up $(TOOLS)  ## measure, and write bench/results.json
-	@python -m bench
+bench: up $(TOOLS)  ## measure, and write bench/results.json; `make bench TOPICS="cost cold"` prints some alone
+	@python -m bench $(TOPICS)
 
 load: up $(TOOLS)  ## a hundred conversations at once on the local stage; `make load SIZE=30`; fails if anything is lost
 	@python -m bench.load $(SIZE)
@@ -138,5 +147,5 @@ node_modules/.package-lock.json: package-lock.json $(READY)
 $(PAGE_PACKAGES): web/package-lock.json | $(READY)
 	@python -m stepline.local.page.page_build install
 
-.PHONY: help chat page web web-test screenshots test check e2e iam matrix bench load docs synth checkov exec-env image up down clean lock
+.PHONY: help chat page web web-test screenshots test faults nightly soak check e2e iam matrix bench load docs synth checkov exec-env image up down clean lock
 .DEFAULT_GOAL := help

@@ -1,10 +1,12 @@
 """`python -m bench`: run all measurements, print the table, write bench/results.json and the page's plots.
 
-Exit code 1 if a listed metric is missing. A missed goal is only shown. `python -m bench <topic> …` prints those alone.
+Exit code 1 if a listed metric is missing or a topic failed. A missed goal is only shown. `python -m bench <topic> …`
+prints those alone. Each topic's seconds go to bench/durations.json, by which landings share the topics.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import traceback
@@ -50,6 +52,7 @@ from bench.plot import write_plots
 from bench.row import Row, missing, render_table, write_results
 
 RESULTS = Path(__file__).with_name("results.json")
+DURATIONS = Path(__file__).with_name("durations.json")
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "parser": parser.rows,
     "field": field.rows,
@@ -93,6 +96,8 @@ def main() -> int:
         print(f"no such topic: {', '.join(unknown)}; there are {', '.join(TOPICS)}", file=sys.stderr)
         return 1
     rows: list[Row] = []
+    durations: dict[str, float] = json.loads(DURATIONS.read_text())
+    failed = []
     for name, measure in TOPICS.items():
         if asked and name not in asked:
             continue
@@ -103,18 +108,22 @@ def main() -> int:
                 rows += measure()
         except Exception:  # noqa: BLE001 - the edge: the reason is printed, the metric is missing, the exit code is 1
             traceback.print_exc()
+            failed.append(name)
             continue
-        print(f" {time.monotonic() - start:.0f} s", file=sys.stderr)
+        durations[name] = round(time.monotonic() - start, 1)
+        print(f" {durations[name]:.0f} s", file=sys.stderr)
+    DURATIONS.write_text(json.dumps({name: durations.get(name, 0) for name in TOPICS}, indent=1) + "\n")
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
     if asked:
         print(render_table(rows))
-        return 0
+        return 1 if failed else 0
     write_results(rows, RESULTS)
     write_plots(rows)
     print(render_table(rows))
     if absent := missing(rows):
         print(f"missing: {', '.join(absent)}", file=sys.stderr)
-        return 1
-    return 0
+    return 1 if absent or failed else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests import tiers
 from tests.support.budget import budget
+from tests.support.progress import Progress
 
 EXTRAS = {
     "aws_cdk": "local",
@@ -57,8 +59,20 @@ BACKENDS = {"attacked", "backend", "bench"}
 """Fixtures that start a place for programs, once a module and parameter."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run side by side, tests that share what takes long to make stay in one process."""
+@pytest.hookimpl(trylast=True)  # the reporter is there by then
+def pytest_configure(config: pytest.Config) -> None:
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if tiers.TIER and reporter is not None:
+        config.pluginmanager.register(Progress(reporter))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a landing does not run. Tests that share what takes long to make stay in one process."""
+    if tiers.TIER == "landing":
+        names = [item.nodeid for item in items]
+        chosen = tiers.select(names, drawn_by=tiers.DRAW, changed=tiers.changed_paths())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
+        items[:] = [item for item in items if item.nodeid in chosen]
     for item in items:
         shared = [str(value) for name, value in _parameters(item).items() if name in BACKENDS]
         if item.path.parent.name == "stacks":

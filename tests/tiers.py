@@ -1,0 +1,463 @@
+"""Which test runs when.
+
+`landing`: every `make test` and `.ci/run`. `nightly`: `make nightly`, and in one of `SHARES` landings, which the
+commit's hash draws. `soak`: what `tests/support/budget.py` gives to `make soak` alone.
+
+A test is in the landing unless it needs the stage or `NIGHTLY` lists it. Of the tests on the stage a landing runs those
+that `STAGE` names, and all of a file whose modules changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.draw import draw_number
+
+ROOT = Path(__file__).resolve().parents[1]
+DURATIONS = ROOT / "tests/e2e/durations.json"
+BENCH = ROOT / "bench/durations.json"
+"""Seconds of each topic, as the last run of all of them took them."""
+TIER = os.environ.get("STEPLINE_TIER", "")  # noqa: TID251 - who runs the tests says how many
+"""`landing` leaves out nightly tests; `nightly` and none run what pytest is asked for."""
+DRAW = os.environ.get("STEPLINE_DRAW", "")  # noqa: TID251 - as above
+"""The commit whose hash draws a share of the nightly tests."""
+CHANGED = os.environ.get("STEPLINE_CHANGED", "")  # noqa: TID251 - as above
+"""A file with the paths that a landing changes."""
+BASE = os.environ.get("STEPLINE_BASE", "")  # noqa: TID251 - as above
+"""The commit from which changes are counted."""
+SHARES = 16
+"""Landings after which every nightly test has run once, if each draws another share."""
+EXTRA_MAX_S = 240
+"""Recorded seconds of tests that one landing adds because their modules changed."""
+UNKNOWN_S = 10
+"""Assumed duration of a test on the stage that has not run yet."""
+LANDING_HOURS = 4
+"""Commits of one landing are not older than this, where no base is named."""
+
+
+class Capability(NamedTuple):
+    """A file of tests on the stage: those that a landing runs, and the sources whose change runs the whole file."""
+
+    landing: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+ALL = ("*",)
+LIBRARY = "layers/runtime/python/stepline/"
+
+STAGE: Mapping[str, Capability] = {
+    "test_approval.py": Capability(
+        ("test_a_denied_call_never_runs", "test_a_stop_answers_for_the_person"),
+        ("loop/approvals/",),
+    ),
+    "test_bundle.py": Capability(
+        (
+            "test_its_hooks_its_tool_its_skill_and_its_document_answer",
+            "test_a_misspelt_one_is_refused_before_anything_is_deployed",
+            "test_the_environment_names_it_too_and_a_stage_that_has_it_stays_as_it_is",
+            "test_the_logs_are_followed_while_a_turn_runs",
+        ),
+        ("bundle/", "loop/hooks/", "local/knowledge/"),
+    ),
+    "test_chat.py": Capability((), ("local/terminal/",)),
+    "test_client.py": Capability(ALL, ("local/client/",)),
+    "test_context.py": Capability(
+        ("test_a_long_conversation_stays_within_a_small_context_and_its_third_turn_is_read_word_for_word",),
+        ("context/",),
+    ),
+    "test_deletion.py": Capability(
+        ("test_a_conversation_that_is_deleted_while_a_turn_runs_leaves_its_tombstone",),
+        ("ingress/delete.py", "ingress/erase_user.py", "ports/tenancy/"),
+    ),
+    "test_deploy.py": Capability(ALL, ("local/cloud/", "local/stage/")),
+    "test_document.py": Capability(
+        ("test_a_document_is_made_of_what_was_found_and_offered_with_its_sources[process-report.pdf]",),
+        ("tools/documents/", "/exec_task/executor/documents/"),
+    ),
+    "test_event.py": Capability(
+        (
+            "test_a_form_opens_a_turn_and_the_agent_reads_its_fields",
+            "test_an_alert_that_asks_for_nothing_waits_for_the_next_turn",
+            "test_what_cannot_be_an_event_is_refused_and_nothing_of_it_is_there",
+            "test_a_service_reaches_nobody_elses_conversation_and_none_that_is_not_there",
+        ),
+        ("model/wire/", "ingress/"),
+    ),
+    "test_execution.py": Capability(
+        (
+            "test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart[docker]",
+            "test_a_program_is_kept_and_can_be_read_later",
+            "test_a_program_that_fails_is_told_of_and_not_repeated",
+            "test_a_worker_killed_while_a_program_runs_costs_the_program_and_no_more",
+        ),
+        ("programs/", "loop/programs/", "adapters/process/", "adapters/docker/", "/exec_task/"),
+    ),
+    "test_fanout.py": Capability(
+        ("test_a_worker_killed_between_two_actions_repeats_none",),
+        ("protocol/decision/", "loop/act.py"),
+    ),
+    "test_feedback_service.py": Capability(
+        ("test_feedback_is_heard_read_counted_and_withdrawn",),
+        ("ingress/feedback.py", "api/feedback_endpoints.py"),
+    ),
+    "test_generation.py": Capability(
+        (
+            "test_a_forbidden_beginning_costs_one_notice_and_one_retry",
+            "test_an_answer_cites_what_a_search_found_and_the_terminal_shows_the_link",
+            "test_an_answer_that_is_no_json_is_replaced_by_the_whole_one",
+            "test_what_is_written_is_seen_before_it_is_decided",
+        ),
+        ("protocol/",),
+    ),
+    "test_guard.py": Capability(ALL, ("local/guard/",)),
+    "test_hosting.py": Capability(ALL, ("delivery/",)),
+    "test_http_service.py": Capability(ALL, ("api/",)),
+    "test_iam.py": Capability((), ("/stacks/access.py",)),
+    "test_in_line.py": Capability(ALL, ("ingress/line_up.py", "delivery/stage_queue.py")),
+    "test_ingress.py": Capability(
+        (
+            "test_a_foreign_conversation_is_not_found_whatever_is_asked_of_it",
+            "test_a_bad_message_gets_one_error_with_a_code_and_the_socket_stays_usable",
+            "test_a_message_in_fragments_arrives_whole",
+            "test_the_same_message_twice_is_one",
+        ),
+        ("ingress/",),
+    ),
+    "test_journal_turn.py": Capability(
+        ("test_a_turn_sees_what_it_asked_for_in_one_round_and_answers_in_the_last",),
+        ("context/journal/",),
+    ),
+    "test_kill.py": Capability((), ("log/journal.py", "log/fence.py")),
+    "test_knowledge.py": Capability(
+        (
+            "test_a_person_sees_the_path_under_the_answer",
+            "test_the_first_message_chooses_and_a_later_one_cannot",
+        ),
+        ("local/knowledge/", "/bundles/docs/"),
+    ),
+    "test_limits.py": Capability(
+        ("test_the_kill_switch_ends_a_turn_that_runs_before_its_next_round",),
+        ("ports/tenancy/", "model/tenancy/"),
+    ),
+    "test_live.py": Capability(
+        (
+            "test_a_steer_cuts_the_stream_off_and_the_turn_comes_to_an_end",
+            "test_a_stop_ends_a_stream_at_once_and_keeps_what_was_shown",
+            "test_what_a_program_prints_is_seen_while_it_runs_and_by_a_device_that_comes_late[process]",
+            "test_a_stop_between_tools_leaves_the_rest_undone",
+            "test_a_followup_during_the_answer_gets_a_completion_of_its_own",
+            "test_two_devices_see_the_same_whoever_of_them_speaks",
+            "test_a_steer_that_comes_to_no_turn_is_handed_back[Be brief.]",
+        ),
+        ("loop/steer.py", "model/wire/live_event.py"),
+    ),
+    "test_moving_in.py": Capability(("test_it_comes_in_with_its_files_and_goes_on",), ("log/importing/",)),
+    "test_new_bundle.py": Capability((), ("local/template/", "local/command/new.py")),
+    "test_posted_files.py": Capability(
+        (
+            "test_a_file_is_posted_judged_stored_and_told_of",
+            "test_a_file_that_is_refused_leaves_only_its_reasons",
+            "test_the_bucket_takes_no_byte_more_and_the_slot_stays_open",
+            "test_another_content_than_was_stated_is_refused",
+            "test_nobody_else_uploads_to_a_conversation_or_asks_for_its_uploads",
+        ),
+        ("preflight/", "adapters/upload/"),
+    ),
+    "test_program.py": Capability(ALL),
+    "test_project_history.py": Capability((), ("timeline/workspace.py", "log/versions.py")),
+    "test_recovery.py": Capability(
+        (
+            "test_a_decide_worker_killed_in_mid_stream_costs_no_more_than_time",
+            "test_a_model_that_fails_once_still_answers_once[overloaded]",
+            "test_a_model_that_fails_once_still_answers_once[malformed_protocol]",
+        ),
+        ("loop/sweep.py",),
+    ),
+    "test_remembering.py": Capability(
+        ("test_another_conversation_is_found_by_other_words_and_read",),
+        ("adapters/embedded/", "model/memory_row.py"),
+    ),
+    "test_restore.py": Capability((), ("local/cloud/",)),
+    "test_resume.py": Capability(
+        (
+            "test_killing_the_client_in_mid_turn_and_resuming_yields_exactly_the_rest[<lambda>]",
+            "test_a_second_client_in_mid_stream_sees_the_whole_text",
+        ),
+        ("delivery/resume.py",),
+    ),
+    "test_send_events.py": Capability(("test_an_event_is_sent_from_a_shell_as_the_page_says",), ()),
+    "test_sent_file.py": Capability(
+        ("test_a_picture_from_the_command_line_is_in_the_request_and_the_inspector_shows_it",),
+        ("inspection/", "context/media.py"),
+    ),
+    "test_stage_killed.py": Capability((), ("local/stage/",)),
+    "test_storm.py": Capability((), ("delivery/",)),
+    "test_takeover.py": Capability(
+        (
+            "test_two_messages_at_once_from_two_devices_are_both_answered",
+            "test_a_turn_that_is_lost_each_time_ends_with_one_error_and_the_next_one_works",
+        ),
+        ("loop/sweep.py", "ingress/admit.py"),
+    ),
+    "test_task.py": Capability(
+        ("test_a_program_that_fails_in_a_task_is_told_of_in_the_same_words",),
+        ("loop/programs/", "/exec_task/"),
+    ),
+    "test_trace.py": Capability(
+        ("test_a_turn_whose_execution_is_lost_is_one_trace_without_a_text",),
+        ("loop/tracing/", "adapters/tracing/"),
+    ),
+    "test_turn.py": Capability(ALL, ()),
+    "test_turn_receipt.py": Capability(ALL, ("ports/tracing/", "inspection/")),
+    "test_up.py": Capability(
+        ("test_up_from_another_shell_leaves_a_running_turn_alone",),
+        ("local/stage/",),
+    ),
+    "page/test_page_access.py": Capability(
+        (
+            "test_axe_finds_nothing_serious_before_the_first_message_and_signed_out",
+            "test_a_page_at_320_pixels_and_at_twice_the_size_is_read_without_scrolling_sideways",
+        ),
+    ),
+    "page/test_page_approval.py": Capability(("test_an_edited_call_runs_with_other_parameters",)),
+    "page/test_page_bundle.py": Capability(ALL),
+    "page/test_page_deletion.py": Capability(
+        ("test_a_conversation_is_deleted_from_its_menu_and_another_tab_hears_of_it",)
+    ),
+    "page/test_page_foreign.py": Capability(
+        (
+            "test_the_policy_of_every_route_lets_nothing_in_that_is_not_the_pages_own",
+            "test_the_frame_of_artifacts_may_have_styles_within_and_nothing_else",
+            "test_a_foreign_site_reads_and_writes_nothing_of_a_user_who_is_signed_in",
+        ),
+        ("/web/headers.json", "local/page/"),
+    ),
+    "page/test_page_hostile.py": Capability(
+        (
+            "test_a_script_that_runs_and_a_request_that_leaves_would_be_seen",
+            "test_tags_handlers_and_links_in_an_answer_do_nothing_and_are_read_as_text",
+        ),
+    ),
+    "page/test_page_inspector.py": Capability(ALL, ("inspection/",)),
+    "page/test_page_keyboard.py": Capability(("test_a_turn_is_sent_added_to_redirected_and_stopped",)),
+    "page/test_page_limits.py": Capability(
+        ("test_what_is_left_stands_below_the_field_and_falls_with_a_turn",)
+    ),
+    "page/test_page_link.py": Capability(
+        ("test_a_connection_that_is_cut_in_mid_answer_changes_nothing_on_the_page",)
+    ),
+    "page/test_page_list.py": Capability(
+        (
+            "test_a_conversation_gets_another_name",
+            "test_a_search_finds_the_turn_in_which_something_was_said",
+        ),
+    ),
+    "page/test_page_live.py": Capability(
+        ("test_a_redirect_in_mid_answer_interrupts_the_model_and_brings_the_turn_to_its_end",)
+    ),
+    "page/test_page_said.py": Capability(("test_a_refused_file_and_a_turn_that_fails_are_alerts",)),
+    "page/test_page_sign_in.py": Capability(
+        (
+            "test_a_reload_signs_in_again_without_asking_and_stays_where_it_was",
+            "test_a_sign_out_ends_the_issuers_session_and_nothing_leads_back_to_the_thread",
+        ),
+        ("local/stage/issuer/",),
+    ),
+    "page/test_page_turn.py": Capability(
+        (
+            "test_what_the_answer_cites_is_shown_as_a_source",
+            "test_a_suggestion_fills_the_field_and_is_sent_with_shift",
+        ),
+    ),
+    "page/test_page_upload.py": Capability(
+        ("test_a_file_goes_up_is_judged_and_the_message_that_waited_for_it_is_read_with_it",)
+    ),
+}
+
+
+PAGE = ("/web/",)
+DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
+"""Sources whose change alone starts no stage."""
+
+NIGHTLY: tuple[str, ...] = ()
+"""Tests off the stage that a landing cannot afford: files or functions, below `tests/`."""
+
+EMULATOR = re.compile(r"^(tests/)?contract/.*[\[-]emulator[\]-]")
+"""A port's contract on the emulator, nightly: moto answers the same contract in each landing."""
+CONTRACT_SOURCES = ("adapters/aws/",)
+
+PYTHON_SOURCES = (
+    *("/pyproject.toml", "/requirements.lock", "/requirements-local.lock", "/Makefile", "/.ci/"),
+    *(
+        "/exec_task/",
+        "/layers/deps/",
+        "/layers/mcp/",
+        "/layers/memory/",
+        "/layers/tracing/",
+        "local/install/",
+    ),
+)
+"""Sources whose change makes a landing run the unit tests on the newest Python."""
+IAM_SOURCES = ("/stacks/access.py", "/tests/e2e/test_iam.py", "/tests/e2e/enforced.py")
+
+
+class Piece(NamedTuple):
+    """Nightly work that is not one test: a command, the seconds that it takes, and the sources that call for it."""
+
+    command: str
+    seconds: float
+    sources: tuple[str, ...] = ()
+
+
+def _pieces() -> dict[str, Piece]:
+    topics: dict[str, float] = json.loads(BENCH.read_text())
+    return {
+        "python": Piece(".ci/matrix --unit debian:forky", 400, PYTHON_SOURCES),
+        "iam": Piece("make iam", 100, IAM_SOURCES),
+        **{
+            f"bench {topic}": Piece(f"make bench TOPICS={topic}", seconds)
+            for topic, seconds in topics.items()
+        },
+    }
+
+
+PIECES: Mapping[str, Piece] = _pieces()
+
+
+def deal(costs: Mapping[str, float], shares: int) -> list[list[str]]:
+    """Deal names into shares of about equal cost, the costliest first."""
+    dealt: list[list[str]] = [[] for _ in range(shares)]
+    sums = [0.0] * shares
+    for name in sorted(costs, key=lambda name: (-costs[name], name)):
+        least = sums.index(min(sums))
+        dealt[least].append(name)
+        sums[least] += costs[name]
+    return dealt
+
+
+def touches(changed: Iterable[str], sources: Sequence[str]) -> bool:
+    """Report whether a changed path is below one of the sources: `/` begins at the root, else the library."""
+    below = tuple(one[1:] if one.startswith("/") else LIBRARY + one for one in sources)
+    return bool(below) and any(path.startswith(below) for path in changed)
+
+
+def function_of(test: str) -> str:
+    """Return the name of a test below `tests/`, without its parameters."""
+    return test.removeprefix("tests/").partition("[")[0]
+
+
+def in_landing(test: str) -> bool:
+    """Report whether every landing runs a test, by its node id."""
+    name = test.removeprefix("tests/")
+    if name.startswith("e2e/"):
+        file, _, called = name.removeprefix("e2e/").partition("::")
+        listed = STAGE[file].landing if file in STAGE else ()
+        return listed == ALL or called in listed or called.partition("[")[0] in listed
+    return not (name.startswith(NIGHTLY) or EMULATOR.search(name))
+
+
+def select(tests: Sequence[str], *, drawn_by: str = "", changed: Sequence[str] = ()) -> set[str]:
+    """Return the tests that a landing runs, of the node ids that there are.
+
+    `drawn_by` is the commit whose share of the nightly tests is added; `changed` are paths from the root.
+    """
+    chosen = {test for test in tests if in_landing(test)}
+    costs = _durations()
+    others = {test: costs.get(test, UNKNOWN_S) for test in tests if test not in chosen}
+    if drawn_by:
+        chosen.update(deal(others, SHARES)[draw_number(drawn_by) % SHARES])
+    spent = 0.0
+    for test in sorted(others, key=lambda test: zlib.crc32((drawn_by + test).encode())):
+        if test not in chosen and _concerns(test, changed) and spent + others[test] <= EXTRA_MAX_S:
+            spent += others[test]
+            chosen.add(test)
+    return chosen
+
+
+def _concerns(test: str, changed: Sequence[str]) -> bool:
+    path = test.partition("::")[0]
+    if EMULATOR.search(test):
+        return touches(changed, CONTRACT_SOURCES)
+    row = STAGE.get(path.removeprefix("tests/e2e/"))
+    return path in changed or (row is not None and touches(changed, row.sources))
+
+
+def _durations() -> dict[str, float]:
+    found: dict[str, float] = json.loads(DURATIONS.read_text())
+    return found
+
+
+def pieces(*, drawn_by: str, changed: Sequence[str]) -> list[str]:
+    """Return the pieces of nightly work that a landing runs: the drawn share, and those whose sources changed."""
+    share = deal({name: piece.seconds for name, piece in PIECES.items()}, SHARES)
+    drawn = share[draw_number(drawn_by) % SHARES]
+    return [name for name, piece in PIECES.items() if name in drawn or touches(changed, piece.sources)]
+
+
+def starts_stage(changed: Sequence[str]) -> bool:
+    """Report whether a change needs a stage: one of documentation or of the page alone does not."""
+    return not changed or any(not touches([path], (*DOCS, *PAGE)) for path in changed)
+
+
+def changes(base: str = "") -> list[str]:
+    """Return the paths that a landing changes, from `base`, the branch's beginning, or the commits of one session."""
+    base = base or _merge_base() or _older_commit()
+    return _git("diff", "--name-only", base, "HEAD").split() if base else []
+
+
+def _merge_base() -> str:
+    found = _git("merge-base", "HEAD", "origin/HEAD")
+    return "" if found == _git("rev-parse", "HEAD") else found
+
+
+def _older_commit() -> str:
+    newest = int(_git("log", "-1", "--format=%ct") or 0)
+    return _git("rev-list", "-1", f"--before={newest - LANDING_HOURS * 3600}", "HEAD")
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def keep_durations(files: Iterable[str]) -> None:
+    """Merge the durations of this run's halves into the tracked file."""
+    found = _durations()
+    for file in files:
+        written: dict[str, float] = json.loads(Path(file).read_text())
+        found |= {test: round(seconds, 1) for test, seconds in written.items()}
+    DURATIONS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def changed_paths() -> list[str]:
+    """Return the paths in the file that STEPLINE_CHANGED names; none without it."""
+    return Path(CHANGED).read_text().split() if CHANGED else []
+
+
+def main(asked: str, *files: str) -> None:
+    """Print what `.ci/run` asks for: `changes`, `stage` (yes or no), `share`, or `pieces` (their commands).
+
+    `durations FILE…` merges those of this run into the tracked file.
+    """
+    lines: dict[str, Callable[[], Iterable[str]]] = {
+        "changes": lambda: changes(BASE),
+        "stage": lambda: ["yes" if starts_stage(changed_paths()) else "no"],
+        "share": lambda: [f"{draw_number(DRAW) % SHARES + 1} of {SHARES}"],
+        "pieces": lambda: [PIECES[name].command for name in pieces(drawn_by=DRAW, changed=changed_paths())],
+    }
+    if asked == "durations":
+        keep_durations(files)
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines[asked]())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

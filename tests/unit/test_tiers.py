@@ -1,0 +1,114 @@
+"""The table of tiers: its rows name tests that exist, and its draws leave nothing out."""
+
+from __future__ import annotations
+
+import ast
+import json
+from itertools import chain
+
+import pytest
+
+from tests import tiers
+from tests.tiers import (
+    ALL,
+    BENCH,
+    PIECES,
+    ROOT,
+    SHARES,
+    STAGE,
+    deal,
+    in_landing,
+    pieces,
+    select,
+    starts_stage,
+)
+
+E2E = ROOT / "tests/e2e"
+TESTS = [f"tests/e2e/test_{name}.py::test_a" for name in ("kill", "storm", "restore", "chat", "turn")]
+HASHES = [f"{number:08x}" for number in range(SHARES)]
+
+
+def functions(file):
+    tree = ast.parse((E2E / file).read_text())
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_file_on_the_stage_has_a_row_and_every_row_a_file():
+    assert STAGE.keys() == {path.relative_to(E2E).as_posix() for path in E2E.rglob("test_*.py")}
+
+
+@pytest.mark.parametrize("file", STAGE)
+def test_a_row_names_tests_of_its_file(file):
+    named = {name.partition("[")[0] for name in STAGE[file].landing}
+    assert named <= {*ALL, *functions(file)}
+
+
+@pytest.mark.parametrize("file", STAGE)
+def test_the_sources_of_a_row_exist(file):
+    roots = (path[1:] if path.startswith("/") else tiers.LIBRARY + path for path in STAGE[file].sources)
+    assert [path for path in roots if not (ROOT / path).exists()] == []
+
+
+def test_the_tests_that_are_nightly_exist():
+    assert [path for path in tiers.NIGHTLY if not (ROOT / "tests" / path.partition("::")[0]).exists()] == []
+
+
+def test_names_are_dealt_once_and_evenly():
+    costs = {f"n{i}": float(i % 7) for i in range(50)}
+    shares = deal(costs, 4)
+    assert sorted(chain(*shares)) == sorted(costs)
+    sums = [sum(costs[name] for name in share) for share in shares]
+    assert max(sums) - min(sums) <= max(costs.values())
+
+
+def test_every_nightly_test_is_drawn_by_one_share():
+    nightly = [test for test in TESTS if not in_landing(test)]
+    drawn = [test for drawn_by in HASHES for test in select(TESTS, drawn_by=drawn_by) if test in nightly]
+    assert sorted(drawn) == sorted(nightly)
+
+
+def test_every_piece_is_drawn_by_one_share():
+    assert sorted(chain.from_iterable(pieces(drawn_by=one, changed=()) for one in HASHES)) == sorted(PIECES)
+
+
+def test_a_landing_without_a_draw_runs_the_tests_that_are_named():
+    assert select(TESTS) == {"tests/e2e/test_turn.py::test_a"}
+
+
+def test_a_changed_module_and_a_changed_test_add_the_tests_that_concern_them():
+    changed = [tiers.LIBRARY + "log/fence.py", "tests/e2e/test_chat.py"]
+    added = {f"tests/e2e/test_{name}.py::test_a" for name in ("kill", "chat", "turn")}
+    assert select(TESTS, changed=changed) == added
+
+
+def test_added_tests_end_at_a_bound(monkeypatch):
+    monkeypatch.setattr(tiers, "EXTRA_MAX_S", tiers.UNKNOWN_S)
+    tests = [f"tests/e2e/test_kill.py::test_{i}" for i in range(5)]
+    assert len(select(tests, changed=["tests/e2e/test_kill.py"])) == 1
+
+
+def test_a_changed_lock_runs_the_newest_python_and_a_changed_role_the_roles():
+    without = set(pieces(drawn_by=HASHES[0], changed=()))
+    added = set(pieces(drawn_by=HASHES[0], changed=["requirements.lock", "stacks/access.py"]))
+    assert added == without | {"python", "iam"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "starts"),
+    [
+        (["docs/concepts/log.md", "README.md"], False),
+        (["web/src/thread/places.ts"], False),
+        (["docs/build/cost.py", "stacks/cost.py"], True),
+        ([], True),
+    ],
+)
+def test_documents_and_the_page_alone_start_no_stage(changed, starts):
+    assert starts_stage(changed) is starts
+
+
+def test_every_topic_of_the_bench_has_a_duration():
+    tree = ast.parse((ROOT / "bench/__main__.py").read_text())  # an import would load the CDK and every peer
+    (table,) = [
+        node.value for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == "TOPICS"
+    ]
+    assert list(json.loads(BENCH.read_text())) == [key.value for key in table.keys]
