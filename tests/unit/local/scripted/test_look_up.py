@@ -13,8 +13,14 @@ ASKED = "What does the cost page say about idle cost?"
 
 
 @pytest.fixture(scope="module")
-def documents():
-    return build_index(WORKFLOW.knowledge.folder, lambda _: None)
+def documents(tmp_path_factory):
+    """An index outside the checkout: below `bundles` it would give the image of programs another name."""
+    folder = tmp_path_factory.mktemp("docs")
+    written = (WORKFLOW.knowledge.folder / "knowledge.yaml").read_text()
+    (folder / "knowledge.yaml").write_text(written.replace("../..", str(DOCS.parent)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WORKFLOW.knowledge, "folder", folder)
+        yield build_index(folder, lambda _: None)
 
 
 @pytest.fixture
