@@ -66,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Progress(reporter))
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this hook, too
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a landing does not run. Tests that share what takes long to make stay in one process."""
     if tiers.TIER == "landing":
