@@ -9,6 +9,7 @@ from aws_cdk.assertions import Annotations, Match
 from stacks.ingress import warn_unknown
 from stacks.stage import LOCAL_TURNS, Stage
 from stepline.errors import InputError
+from stepline.local.cloud.toolkit import render_choices
 from stepline.model.tenancy.limits import Limits
 from stepline.ports.model import RoleChoice
 from stepline.settings import BundleChoice, Settings, env
@@ -273,6 +274,13 @@ def test_memory_is_kept_in_vectors_if_a_stage_says_so_but_not_on_the_emulator():
         read(memory="opensearch")
     with pytest.raises(ValueError, match=r"^memory_not_local: "):
         read(stage="local", endpoint="http://127.0.0.1:4566", memory="s3_vectors")
+
+
+def test_the_deploy_command_learns_the_choices_from_the_app(capsys):
+    """In this process, which has loaded the CDK; tests/unit/local/cloud/test_toolkit.py runs a command of that kind."""
+    _, _, script = render_choices()
+    exec(script, {})  # the text that the command passes to Python
+    assert json.loads(capsys.readouterr().out) == [field.name for field in fields(Stage)]
 
 
 def test_every_choice_of_a_stage_is_documented():

@@ -1,15 +1,12 @@
-"""The CDK's command lines, its output folder, and the two questions that the app itself answers."""
+"""The CDK's command lines, its output folder, and a question that the app itself answers; tests/stacks has the other."""
 
 import json
 import sys
-
-import pytest
 
 from stepline.local.cloud.child import NOT_FOUND, run
 from stepline.local.cloud.toolkit import (
     read_plan,
     render_bootstrap,
-    render_choices,
     render_cost,
     render_deploy,
     render_destroy,
@@ -60,14 +57,7 @@ def test_a_folder_that_is_not_there_holds_no_stacks(tmp_path):
     assert read_plan(tmp_path / "nothing") == []
 
 
-def test_the_app_says_what_can_be_chosen():
-    pytest.importorskip("aws_cdk")
-    done = run(render_choices(), ENVIRONMENT, catch=True)
-    assert {"oidc_issuer", "exec_image", "model_secret_arn", "snap_start"} <= set(json.loads(done.text))
-
-
 def test_the_app_says_what_its_templates_cost_at_rest(tmp_path):
-    pytest.importorskip("aws_cdk")
     alarm = {"Type": "AWS::CloudWatch::Alarm", "Properties": {"MetricName": "m"}}
     template = {**TEMPLATES["stepline-dev-state"]["Resources"], "Alarm": alarm}
     (tmp_path / "a.template.json").write_text(json.dumps({"Resources": template}))
