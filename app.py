@@ -19,8 +19,8 @@ from stepline.local.install.requirement_lock import check_size, find_requirement
 ROOT = Path(__file__).resolve().parent
 
 
-def main() -> None:
-    app = cdk.App()
+def main(app: cdk.App) -> None:
+    """Synthesise the stage that the app's context chooses; end with an error if it cannot be deployed."""
     stage = Stage.from_context(app.node)
     if not stage.is_local:  # `stepline up` has checked that of a local stage, whose code is in another folder
         for bundle in stage.modules:
@@ -92,4 +92,4 @@ def _local_code(app: cdk.App) -> Code:
 
 
 if __name__ == "__main__":
-    main()
+    main(cdk.App())

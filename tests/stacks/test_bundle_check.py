@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import aws_cdk as cdk
 import pytest
 
 import app
@@ -37,9 +38,9 @@ def test_a_bundle_that_cannot_be_deployed_ends_the_synthesis(
     (tmp_path / "own_shop.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "own_shop", raising=False)
-    monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps({"stage": "dev", **chosen}))
+    asked = cdk.App(outdir=str(tmp_path / "cdk.out"), context={"stage": "dev", **chosen})
     with pytest.raises(SystemExit) as ended:
-        app.main()
+        app.main(asked)
     assert str(ended.value).startswith(f"error: {said}")
 
 

@@ -1,6 +1,5 @@
 """The layer of a bundle's packages: built from their lock, for those functions that load the bundle, and none without."""
 
-import json
 import shutil
 import sys
 from contextlib import nullcontext
@@ -177,7 +176,7 @@ def test_packages_that_cannot_be_deployed_end_the_synthesis(tmp_path, index, mon
     monkeypatch.delitem(sys.modules, package.name, raising=False)
     monkeypatch.setattr(app, "ROOT", tmp_path)
     context = {"stage": "dev", "bundle": package.name, "bytecode": "false", "page_folder": str(PAGE)}
-    monkeypatch.setenv("CDK_CONTEXT_JSON", json.dumps(context))
+    asked = cdk.App(outdir=str(tmp_path / "cdk.out"), context=context)
     with pytest.raises(SystemExit) as ended:
-        app.main()
+        app.main(asked)
     assert str(ended.value).startswith(f"error: {code}: ")
