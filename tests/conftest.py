@@ -55,10 +55,6 @@ _NO_MODULE = re.compile(r"No module named '(\w+)")
 _skipped: dict[str, set[str]] = {}
 
 
-BACKENDS = {"attacked", "backend", "bench"}
-"""Fixtures that start a place for programs, once a module and parameter."""
-
-
 @pytest.hookimpl(trylast=True)  # the reporter is there by then
 def pytest_configure(config: pytest.Config) -> None:
     reporter = config.pluginmanager.getplugin("terminalreporter")
@@ -66,24 +62,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Progress(reporter))
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this hook, too
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a landing does not run. Tests that share what takes long to make stay in one process."""
+    """Leave out what a landing does not run."""
     if tiers.TIER == "landing":
         names = [item.nodeid for item in items]
         chosen = tiers.select(names, drawn_by=tiers.DRAW, changed=tiers.changed_paths())
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
         items[:] = [item for item in items if item.nodeid in chosen]
-    for item in items:
-        shared = [str(value) for name, value in _parameters(item).items() if name in BACKENDS]
-        if item.path.parent.name == "stacks":
-            item.add_marker(pytest.mark.xdist_group("stacks"))
-        elif shared:
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} {shared[0]}"))
 
 
-def _parameters(item: pytest.Item) -> dict[str, Any]:
-    return item.callspec.params if hasattr(item, "callspec") else {}
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from tests.support.scheduling import FileScheduling
+
+    return FileScheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
