@@ -29,7 +29,7 @@ from tests.support.draw import share
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 LIVES_MOST = 200
-LIVES_SHARES = 5
+LIVES_SHARES = 10
 
 
 @pytest.fixture

@@ -9,8 +9,10 @@ import pytest
 
 from tests.contract.fault.deleted import DELETIONS, DeletingDriver, broken_deletion
 from tests.contract.fault.driver import NOTHING, Plan, Scenario, UnsettledError
+from tests.contract.fault.scenario import SHARES
 from tests.contract.test_fault_harness import every_plan, is_sampled
 from tests.support.budget import SOAK
+from tests.support.draw import share
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +33,7 @@ def play(scenario: Scenario, plan: Plan) -> tuple[list[str], list[str]]:
     return driver.trace, broken_deletion(driver)
 
 
-@pytest.mark.parametrize("scenario", DELETIONS, ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", share(DELETIONS, SHARES), ids=lambda scenario: scenario.name)
 def test_nothing_is_left_wherever_a_process_dies(scenario: Scenario) -> None:
     trace, problems = play(scenario, NOTHING)
     assert problems == []

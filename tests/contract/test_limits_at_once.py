@@ -40,7 +40,7 @@ from tests.support.draw import ALL
 from tests.support.generation import BROKEN, answered
 
 TURNS: Final = 50
-STORED_TURNS: Final = 50 if ALL else 15
+STORED_TURNS: Final = 50 if ALL else 10
 """Over AWS's adapters each of them tries again as often as others write first, so that costs grow by the square."""
 
 
