@@ -44,7 +44,7 @@ if find_spec("hypothesis"):
     settings.register_profile(
         "stepline",
         settings(),
-        max_examples=budget(50, 1_000),
+        max_examples=budget(20, 1_000, nightly=50),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )

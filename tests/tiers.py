@@ -287,8 +287,15 @@ PAGE = ("/web/",)
 DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
 """Sources whose change alone starts no stage."""
 
-NIGHTLY: tuple[str, ...] = ()
-"""Tests off the stage that a landing cannot afford: files or functions, below `tests/`."""
+NIGHTLY: Mapping[str, tuple[str, ...]] = {
+    "stacks/test_layer.py": ("/layers/", "/stacks/code.py"),
+    "stacks/test_simulation.py": ("/bench/simulate/", "/bench/ordinary_turn.py", "/bench/turn_cost.py"),
+    "stacks/test_stack_pages.py::test_a_generated_page_is_what_the_source_says[scale]": (
+        "/bench/simulate/",
+        "/docs/build/scale.py",
+    ),
+}
+"""Tests that need no stage and that a landing cannot afford, and the sources whose change runs them all the same."""
 
 EMULATOR = re.compile(r"^(tests/)?contract/.*[\[-]emulator[\]-]")
 """A port's contract on the emulator, nightly: moto answers the same contract in each landing."""
@@ -349,11 +356,6 @@ def touches(changed: Iterable[str], sources: Sequence[str]) -> bool:
     return bool(below) and any(path.startswith(below) for path in changed)
 
 
-def function_of(test: str) -> str:
-    """Return the name of a test below `tests/`, without its parameters."""
-    return test.removeprefix("tests/").partition("[")[0]
-
-
 def in_landing(test: str) -> bool:
     """Report whether every landing runs a test, by its node id."""
     name = test.removeprefix("tests/")
@@ -361,7 +363,7 @@ def in_landing(test: str) -> bool:
         file, _, called = name.removeprefix("e2e/").partition("::")
         listed = STAGE[file].landing if file in STAGE else ()
         return listed == ALL or called in listed or called.partition("[")[0] in listed
-    return not (name.startswith(NIGHTLY) or EMULATOR.search(name))
+    return not (name.startswith(tuple(NIGHTLY)) or EMULATOR.search(name))
 
 
 def select(tests: Sequence[str], *, drawn_by: str = "", changed: Sequence[str] = ()) -> set[str]:
@@ -386,8 +388,11 @@ def _concerns(test: str, changed: Sequence[str]) -> bool:
     path = test.partition("::")[0]
     if EMULATOR.search(test):
         return touches(changed, CONTRACT_SOURCES)
-    row = STAGE.get(path.removeprefix("tests/e2e/"))
-    return path in changed or (row is not None and touches(changed, row.sources))
+    name = test.removeprefix("tests/")
+    named = [sources for prefix, sources in NIGHTLY.items() if name.startswith(prefix)]
+    if name.startswith("e2e/"):
+        named = [STAGE[path.removeprefix("tests/e2e/")].sources]
+    return path in changed or any(touches(changed, sources) for sources in named)
 
 
 def _durations() -> dict[str, float]:

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from tests.support.budget import SOAK
+from tests.support.budget import NIGHTLY, SOAK
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def draw_number(text: str) -> int:
 
 
 DRAW: Final = draw_number(os.environ.get("STEPLINE_DRAW", ""))  # noqa: TID251 - a test takes its part from who runs it
-ALL: Final = SOAK or os.environ.get("STEPLINE_TIER", "landing") == "nightly"  # noqa: TID251 - the same
+ALL: Final = SOAK or NIGHTLY
 
 
 def drawn(name: str, shares: int, *, draw: int = DRAW, everything: bool = ALL) -> bool:
