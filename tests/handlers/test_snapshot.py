@@ -6,6 +6,7 @@ import pkgutil
 import random
 import subprocess
 import sys
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from stacks.function import SIZES
 from stepline import adapters, bootstrap
 from stepline.adapters.aws.client import session
 from stepline.bootstrap.snapshot import WARMED
+from tests.support.draw import share
 
 LAMBDA = {
     "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9001",
@@ -180,7 +182,7 @@ def loaded_before_snapshot(function: str, **settings: str) -> tuple[set[str], in
 
 
 def test_before_a_snapshot_a_function_loads_what_its_first_call_needs_and_opens_nothing() -> None:
-    for function in WARMED:
+    for function in share(list(WARMED), 3):
         loaded, left = loaded_before_snapshot(function)
         expected = {"authorizer": "jwt", "socket": "stepline.ingress.message", "decide": "urllib3"}
         assert function not in expected or expected[function] in loaded
@@ -193,21 +195,21 @@ def test_only_a_stage_on_bedrock_loads_the_models_sdk(provider: str, loads: bool
     assert ("anthropic" in loaded) is loads
 
 
-@pytest.mark.parametrize("tracing", ["off", "on", "text"])
-def test_only_a_step_of_a_stage_with_traces_loads_what_sends_them(tracing: str) -> None:
-    for function in ("decide", "act", "close", "sweeper", "preflight"):
+def test_only_a_step_of_a_stage_with_traces_loads_what_sends_them() -> None:
+    functions = ("decide", "act", "close", "sweeper", "preflight")
+    for tracing, function in share(list(product(("off", "on", "text"), functions)), 4):
         loaded, _ = loaded_before_snapshot(function, STEPLINE_TRACING=tracing)
         expected = tracing != "off" and function in ("decide", "act", "close")
-        assert ("opentelemetry.sdk.trace" in loaded) is expected, function
+        assert ("opentelemetry.sdk.trace" in loaded) is expected, (tracing, function)
 
 
 def test_every_function_says_what_its_first_call_loads() -> None:
     assert set(WARMED) == set(SIZES)
 
 
-@pytest.mark.parametrize("kind", ["on-demand", "provisioned-concurrency"])
-def test_a_function_on_lambda_loads_while_it_initialises(kind: str) -> None:
-    for function in SIZES:
+def test_a_function_on_lambda_loads_while_it_initialises() -> None:
+    kinds = ("on-demand", "provisioned-concurrency")
+    for function, kind in share(list(product(SIZES, kinds)), 5):
         program = (
             "import sys\n"
             f"import lambdas.{function}\n"
@@ -223,7 +225,7 @@ def test_a_function_on_lambda_loads_while_it_initialises(kind: str) -> None:
             check=True,
             env={**LAMBDA, "_HANDLER": f"lambdas.{function}.handler", "AWS_LAMBDA_INITIALIZATION_TYPE": kind},
         )
-        assert done.stdout.split() == ["1", "0"], function
+        assert done.stdout.split() == ["1", "0"], (kind, function)
 
 
 def test_every_handler_registers_with_lambda_itself() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 from stepline.ports.channel import ROLES, Principal, Role
 from tests.support.conversation import FAR, LANE, USER
+from tests.support.draw import share
+
+T = TypeVar("T")
 
 OTHERS: Final[tuple[dict[str, str], ...]] = (
     {"user": "eve"},
@@ -44,3 +48,15 @@ def principal(**who: Any) -> Principal:
     """Return the owner's principal, but for these fields."""
     known: dict[str, Any] = {"tenant": LANE.tenant, "project": LANE.project, "user": USER, "expires_at": FAR}
     return Principal(**{**known, **who})
+
+
+def asked_by(asked: Sequence[T], strangers: Sequence[Stranger] = STRANGERS) -> list[tuple[T, Stranger]]:
+    """Return everything that is asked with everybody who asks it: a quarter of the pairs in a landing."""
+    turns = enumerate(asked)
+    return share([(one, stranger) for by, one in turns for stranger in turned(strangers, by)], 4)
+
+
+def turned(strangers: Sequence[Stranger], by: int) -> list[Stranger]:
+    """Return the same strangers, begun with another: so no share of the pairs leaves a stranger out."""
+    start = by % len(strangers)
+    return [*strangers[start:], *strangers[:start]]

@@ -131,7 +131,7 @@ def _leads_away(url: str) -> bool:
     return parts.scheme == "javascript" or "evil" in parts.netloc
 
 
-@settings(max_examples=budget(100, 6000))
+@settings(max_examples=budget(30, 6000))
 @given(WRITTEN, st.tuples(HOSTILE, HOSTILE, HOSTILE))
 @example("[a]([[S:2]])", ("", "javascript:x", ""))
 @example("<div>\n<b [[S:2]]>", ("", "x onclick=a", ""))

@@ -18,6 +18,7 @@ import pytest
 
 from tests.security.escape.single_attempt import SINGLE_ATTEMPTS, Secrets
 from tests.support.bundle_on_disk import bundle_on_disk
+from tests.support.draw import share
 from tests.support.temporary import open_parents
 
 from .escape.backend import (
@@ -44,6 +45,9 @@ BACKENDS = {
     "process, ENOSYS": refused_process_backend,
     "fargate, EPERM": refused_task_backend,
 }
+ALWAYS = ("process", "fargate")
+"""Backends of a deployment: each landing attacks them, and one of the others in turn."""
+PLAYED = [*ALWAYS, *share([name for name in BACKENDS if name not in ALWAYS], len(BACKENDS) - len(ALWAYS))]
 OWN_CHILD = """
 import os, signal
 child = os.fork()
@@ -82,7 +86,7 @@ class AttackedBackend:
         return self._outcomes[batch][name]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module", params=PLAYED)
 def attacked(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AttackedBackend]:

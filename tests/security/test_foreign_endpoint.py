@@ -7,6 +7,7 @@ same bytes.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -30,7 +31,7 @@ from tests.security.every_endpoint import (
     reviewer,
     row_of,
 )
-from tests.security.strangers import OWNERS, STRANGERS, Stranger, principal
+from tests.security.strangers import OWNERS, STRANGERS, Stranger, asked_by, principal
 from tests.support.conversation import LANE
 
 PAGED = [one for one in ENDPOINTS if row_of(one).next]
@@ -39,6 +40,18 @@ FRESH = frozenset({"ticket", "upload", "url", "fields", "by", "id"})
 """Fields that are another in each answer."""
 
 by_each_stranger = pytest.mark.parametrize("stranger", STRANGERS, ids=str)
+
+
+def of_each_pair(
+    endpoints: Sequence[Endpoint], strangers: Sequence[Stranger] = STRANGERS
+) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(("endpoint", "stranger"), asked_by(endpoints, strangers), ids=label)
+
+
+def label(value: Endpoint | Stranger) -> str:
+    return name(value) if isinstance(value, Endpoint) else str(value)
+
+
 of_each_endpoint = pytest.mark.parametrize("endpoint", ENDPOINTS, ids=name)
 
 
@@ -115,8 +128,7 @@ def test_no_role_takes_away_what_is_ones_own(endpoint: Endpoint, caller: Strange
         assert (answer.status, answer.code) == (404, "not_found")
 
 
-@by_each_stranger
-@of_each_endpoint
+@of_each_pair(ENDPOINTS)
 def test_anothers_is_answered_as_if_it_had_never_been(endpoint: Endpoint, stranger: Stranger) -> None:
     """By the owner's names in the caller's place, and in hers."""
     for asked in (at_home(stranger), kept().names):
@@ -132,16 +144,17 @@ def test_anothers_is_answered_as_if_it_had_never_been(endpoint: Endpoint, strang
             assert (foreign[0], foreign[2]["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("stranger", [one for one in STRANGERS if one.tenant != LANE.tenant], ids=str)
-@pytest.mark.parametrize("endpoint", [one for one in ENDPOINTS if "{tenant}" in one.path], ids=name)
+@of_each_pair(
+    [one for one in ENDPOINTS if "{tenant}" in one.path],
+    [one for one in STRANGERS if one.tenant != LANE.tenant],
+)
 def test_another_tenant_is_not_there_in_any_role(endpoint: Endpoint, stranger: Stranger) -> None:
     status, _, body = answers(endpoint, stranger, kept().names)[0]
     assert (status, body["code"]) == (404, "not_found")
 
 
 @pytest.mark.parametrize("own", ["own", LANE.conversation])
-@by_each_stranger
-@pytest.mark.parametrize("endpoint", OWNED, ids=name)
+@of_each_pair(OWNED)
 def test_foreign_names_within_ones_own_conversation_are_names_of_nothing(
     endpoint: Endpoint, stranger: Stranger, own: str
 ) -> None:
@@ -154,8 +167,7 @@ def test_foreign_names_within_ones_own_conversation_are_names_of_nothing(
     assert may(stranger, endpoint, asked) or LANE.key() not in str(foreign)
 
 
-@by_each_stranger
-@pytest.mark.parametrize("endpoint", PAGED, ids=name)
+@of_each_pair(PAGED)
 def test_a_cursor_of_another_leads_nowhere(endpoint: Endpoint, stranger: Stranger) -> None:
     everywhere = replace(kept().names, conversation="")
     hers = ask(kept().caller(Stranger(role=stranger.role)), endpoint, everywhere)

@@ -16,15 +16,22 @@ from stepline.model.entry import ApprovalRequested
 from stepline.model.wire.client_message import Auth, Watch
 from stepline.model.wire.event import ErrorFrame, WatchingFrame
 from tests.security.every_message import FIELDS, FOUNDING, KINDS, NAMING, action, good
-from tests.security.strangers import OWNERS, STRANGERS, Stranger, principal
+from tests.security.strangers import OWNERS, STRANGERS, Stranger, asked_by, principal
 from tests.support.conversation import FAR, LANE, USER, Conversation, frames
 from tests.support.generation import answered, called
 
 WRITE = called("react.write", {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"})
 NOBODYS = "nobody-has-said-anything-here"
 
+
+def label(value: Any) -> str:
+    return str(value) if isinstance(value, Stranger) else action(value)
+
+
 of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=action)
 of_each_kind_that_names_one = pytest.mark.parametrize("kind", NAMING, ids=action)
+of_each_pair = pytest.mark.parametrize(("kind", "stranger"), asked_by(KINDS), ids=label)
+of_each_pair_that_names_one = pytest.mark.parametrize(("kind", "stranger"), asked_by(NAMING), ids=label)
 by_each_stranger = pytest.mark.parametrize("stranger", STRANGERS, ids=str)
 
 
@@ -91,8 +98,7 @@ def test_the_owner_is_answered_in_every_role(kind: type[Any], owner: Stranger) -
     assert not [frame for frame in found if isinstance(frame, ErrorFrame)]
 
 
-@by_each_stranger
-@of_each_kind_that_names_one
+@of_each_pair_that_names_one
 def test_anothers_conversation_is_answered_like_one_that_never_was(
     kind: type[Any], stranger: Stranger
 ) -> None:
@@ -113,8 +119,7 @@ def test_anothers_conversation_is_answered_like_one_that_never_was(
         assert (error.code, error.message) == ("not_found", "no such conversation")
 
 
-@by_each_stranger
-@of_each_kind_that_names_one
+@of_each_pair_that_names_one
 def test_a_name_that_is_refused_is_refused_in_the_same_words_whatever_is_behind_it(
     kind: type[Any], stranger: Stranger
 ) -> None:
@@ -140,8 +145,7 @@ def test_the_owner_is_told_that_a_conversation_was_deleted(kind: type[Any]) -> N
     assert (error.code, error.retryable) == ("conversation_deleted", False)
 
 
-@by_each_stranger
-@of_each_kind
+@of_each_pair
 def test_whoever_was_denied_hears_nothing_of_what_follows(kind: type[Any], stranger: Stranger) -> None:
     private = Private()
     inbox = private.connect("eve", **stranger._asdict())
