@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from stepline.model.entry import Compacted, Decided, Reopened, Resulted
 from stepline.model.step import Step
+from tests.support.draw import share
 from tests.unit.context.simulated_context import LAB, CrashError, Engine, decision
 
 LONG = {"name": "ada", "chars": 7_000}
@@ -91,7 +92,7 @@ def test_the_life_has_everything_in_it() -> None:
 @pytest.mark.parametrize("applies", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize("puts", [0, 1, 2])
 def test_a_step_that_died_at_a_put_and_ran_again_changes_nothing(puts: int, applies: bool) -> None:
-    for dies_in in range(STEPS):
+    for dies_in in share(range(STEPS), 3):
         engine, _ = lived(dies_in=dies_in, puts=puts, applies=applies)
         assert read(engine) == read(UNHARMED), dies_in
         assert happened(engine) == happened(UNHARMED), dies_in

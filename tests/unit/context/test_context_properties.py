@@ -339,7 +339,7 @@ class ContextEngine(RuleBasedStateMachine):
 
 
 ContextEngine.TestCase.settings = settings(
-    max_examples=budget(15, 150),
+    max_examples=budget(5, 150),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

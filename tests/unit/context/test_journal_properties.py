@@ -338,7 +338,7 @@ def prior_turns(text: str) -> str:
 
 
 JournalContext.TestCase.settings = settings(
-    max_examples=budget(15, 150),
+    max_examples=budget(5, 150),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

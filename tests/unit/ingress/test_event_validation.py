@@ -350,7 +350,7 @@ JSON = st.recursive(
 
 
 @given(payload=st.dictionaries(TEXTS | st.just("text") | st.just("iteration_credit"), JSON, max_size=4))
-@settings(max_examples=budget(100, 3000))
+@settings(max_examples=budget(30, 3000))
 def test_what_is_taken_stands_in_the_log_as_it_was_said_and_the_rest_is_refused(
     payload: dict[str, Any],
 ) -> None:
@@ -381,7 +381,7 @@ EVENTS = st.fixed_dictionaries(
 
 
 @given(message=EVENTS)
-@settings(max_examples=budget(100, 3000))
+@settings(max_examples=budget(30, 3000))
 def test_whatever_comes_over_the_socket_has_exactly_one_answer(message: dict[str, Any]) -> None:
     conversation = Conversation()
     inbox = conversation.connect("k1", expires_at=FAR)

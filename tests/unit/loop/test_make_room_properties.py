@@ -69,7 +69,7 @@ class BusySmallContext(SmallContext):
 
 
 @settings(
-    max_examples=budget(40, 400),
+    max_examples=budget(10, 400),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate],

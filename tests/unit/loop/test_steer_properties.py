@@ -128,7 +128,7 @@ def check(conversation: TimedConversation) -> None:
     script=st.lists(st.sampled_from(list(GENERATIONS)), max_size=8),
     said=st.dictionaries(st.integers(1, MOMENTS), st.sampled_from(list(SAYINGS)), max_size=6),
 )
-@settings(max_examples=budget(100, 1500), deadline=None)
+@settings(max_examples=budget(30, 1500), deadline=None)
 def test_every_event_ends_in_one_place_and_every_call_has_a_result(
     script: list[str], said: dict[int, str]
 ) -> None:

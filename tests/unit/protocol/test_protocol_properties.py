@@ -248,7 +248,7 @@ def check_record(played: Played, rules: RoundRules) -> None:
 
 
 @pytest.mark.parametrize("rules", RULE_SETS)
-@settings(max_examples=budget(100, 1500))
+@settings(max_examples=budget(25, 1500))
 @given(text=generations(), cuts=CUTS)
 def test_any_generation_is_shown_and_judged_the_same_however_it_is_cut(
     rules: str, text: str, cuts: list[int]
@@ -258,7 +258,7 @@ def test_any_generation_is_shown_and_judged_the_same_however_it_is_cut(
         assert outcome(play(pieces, RULE_SETS[rules])) == outcome(whole)
 
 
-@settings(max_examples=budget(100, 1000))
+@settings(max_examples=budget(25, 1000))
 @given(
     text=generations(),
     at=st.integers(0, 400),
@@ -269,7 +269,7 @@ def test_a_generation_that_is_cut_off_leaves_no_lane_open(text: str, at: int, re
     assert all(lane.closed for lane in played.lanes.values())
 
 
-@settings(max_examples=budget(100, 3000))
+@settings(max_examples=budget(25, 3000))
 @given(body=bodies() | TEXT)
 def test_a_body_is_mended_to_what_json_can_carry_or_not_at_all(body: str) -> None:
     fields = repair_object(body)
@@ -279,7 +279,7 @@ def test_a_body_is_mended_to_what_json_can_carry_or_not_at_all(body: str) -> Non
 
 
 @pytest.mark.parametrize("form", ["markdown", "text", "html"])
-@settings(max_examples=budget(100, 2000))
+@settings(max_examples=budget(25, 2000))
 @given(text=st.lists(CITED, max_size=20).map("".join), cuts=CUTS)
 def test_any_text_is_cited_the_same_however_it_is_cut(form: CitedFormat, text: str, cuts: list[int]) -> None:
     whole = render_citations(text, SOURCES, form)

@@ -180,7 +180,7 @@ def command(code: str, *, timeout_s: float = IN_TIME_S) -> str:
 
 def test_a_process_that_writes_without_end_is_cut() -> None:
     assert command("while True: print('x' * 65536, end='')") == "mcp_too_large"
-    assert command("while True: print('x' * 600)") == "mcp_too_large"
+    assert command("while True: print('x' * 9000)") == "mcp_too_large"
 
 
 def test_a_process_that_says_nothing_or_nothing_of_use_is_left_when_its_time_is_over() -> None:

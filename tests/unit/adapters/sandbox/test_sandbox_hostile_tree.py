@@ -92,7 +92,7 @@ def spooled(base):
     return {path.name: path.read_bytes() for path in (base / "spool").iterdir()}
 
 
-@settings(max_examples=budget(100, 1500))
+@settings(max_examples=budget(30, 1500))
 @given(trees, trees)
 @example({}, {b"a": ("file", b""), b"A": ("file", b"one")})
 def test_whatever_a_program_leaves_only_its_own_plain_files_are_taken_over(top, inner):

@@ -51,7 +51,7 @@ def joined(events: list[ChannelEvent]) -> list[ChannelEvent]:
     return out
 
 
-@settings(max_examples=budget(100, 5000))
+@settings(max_examples=budget(50, 5000))
 @given(text=TEXTS, cuts=CUTS)
 def test_a_stream_cut_anywhere_gives_the_same_events(text: str, cuts: list[int]) -> None:
     whole, expected = run([text])
@@ -62,7 +62,7 @@ def test_a_stream_cut_anywhere_gives_the_same_events(text: str, cuts: list[int])
         assert parser.slices == whole.slices
 
 
-@settings(max_examples=budget(100, 5000))
+@settings(max_examples=budget(50, 5000))
 @given(text=TEXTS, cuts=CUTS)
 def test_no_character_is_lost_and_none_is_made_up(text: str, cuts: list[int]) -> None:
     parser, events = run(pieces_of(text, cuts))
