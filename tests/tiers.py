@@ -294,6 +294,12 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
         "/bench/simulate/",
         "/docs/build/scale.py",
     ),
+    "unit/adapters/docker/test_docker_containers.py::test_a_caller_that_is_killed_takes_its_program_with_it": (
+        "adapters/docker/",
+    ),
+    "unit/loop/test_registry_server.py::test_a_call_that_the_server_cannot_take_is_an_error_that_the_model_reads": (
+        "adapters/mcp/",
+    ),
 }
 """Tests that need no stage and that a landing cannot afford, and the sources whose change runs them all the same."""
 

@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import jwt
+import pytest
 
 from stepline.local.stage.issuer import issuer_server
 from stepline.local.stage.issuer import signing as issuer
@@ -25,7 +27,7 @@ class Issuer:
         self.home = home
         self.url = url
 
-    @property
+    @cached_property
     def key(self) -> Any:
         return issuer.load_key(self.home)
 
@@ -50,10 +52,13 @@ class Issuer:
 
 @contextmanager
 def running_issuer(home: Path, *, page: str = "") -> Iterator[Issuer]:
-    server = issuer_server.make_server(0, home, page=page)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield Issuer(home, f"http://127.0.0.1:{server.server_address[1]}")
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with pytest.MonkeyPatch.context() as patch:
+        # It reads and checks its key for each request, which costs more than the rest of a test.
+        patch.setattr(issuer_server, "load_key", cache(issuer.load_key))
+        server = issuer_server.make_server(0, home, page=page)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield Issuer(home, f"http://127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
+        thread.join()
+        server.server_close()

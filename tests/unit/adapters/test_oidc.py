@@ -2,6 +2,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,12 @@ def identity(url: str, **fields: Any) -> OidcIdentity:
     return OidcIdentity(**{**wiring, **fields})
 
 
+issuer_of = cache(Issuer)  # one reads its key once
+
+
 def token(home: Path, url: str, *, kid: str = "local", **changed: Any) -> str:
     """Return a token of the loopback issuer, its claims and its signature changed as asked."""
-    return Issuer(home, url).token(header={"kid": kid}, **changed)
+    return issuer_of(home, url).token(header={"kid": kid}, **changed)
 
 
 def refusal(url: str, text: str, **fields: Any) -> str:
