@@ -36,6 +36,7 @@ from tests.contract.task_containers import TaskExecutor
 from tests.contract.task_services import Cloud
 from tests.security.escape.task_definition import task_definition
 from tests.support.bundle_on_disk import BUNDLE, bundle_on_disk
+from tests.support.draw import share
 from tests.support.log_builder import LANE, LogBuilder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,9 +220,10 @@ def docker_missing() -> str:
     return found.stderr.strip() if found.returncode else ""
 
 
+DOCKER = {"docker-split": lambda: docker_bench("split"), "docker-combined": lambda: docker_bench("combined")}
 BACKENDS = {
     "process": sound_process_bench,
-    "docker-split": lambda: docker_bench("split"),
-    "docker-combined": lambda: docker_bench("combined"),
+    **{name: DOCKER[name] for name in share(list(DOCKER), len(DOCKER))},
     "fargate": task_bench,
 }
+"""A landing has Docker in one of its two ways, the next one in the other: their code is the same but for the containers."""
