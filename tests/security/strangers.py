@@ -53,7 +53,10 @@ def principal(**who: Any) -> Principal:
 def asked_by(asked: Sequence[T], strangers: Sequence[Stranger] = STRANGERS) -> list[tuple[T, Stranger]]:
     """Return everything that is asked with everybody who asks it: a quarter of the pairs in a landing."""
     turns = enumerate(asked)
-    return share([(one, stranger) for by, one in turns for stranger in turned(strangers, by)], 4)
+    played: list[tuple[T, Stranger]] = share(
+        [(one, stranger) for by, one in turns for stranger in turned(strangers, by)], 4
+    )
+    return played
 
 
 def turned(strangers: Sequence[Stranger], by: int) -> list[Stranger]:
