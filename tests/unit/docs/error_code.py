@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from typing import Final
 
 from docs.build import errors, execution, executor_protocol
@@ -46,6 +47,7 @@ def constants() -> set[str]:
     return {node.value for _, node in found if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
+@cache
 def source_codes() -> dict[str, str]:
     """Return every code the library can utter, with a file that utters it."""
     found = {kind.code: "errors.py" for kind in (SteplineError, *errors.CLASSES.values())}

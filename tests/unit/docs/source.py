@@ -46,8 +46,14 @@ def tree(path: Path) -> ast.Module:
 def nodes(paths: list[Path]) -> Iterator[tuple[Path, ast.AST]]:
     """Return every node of every file's tree."""
     for path in paths:
-        for node in ast.walk(tree(path)):
+        for node in _walked(path):
             yield path, node
+
+
+@cache
+def _walked(path: Path) -> tuple[ast.AST, ...]:
+    """Return the nodes of a file in a list: to walk a tree costs more than to parse it."""
+    return tuple(ast.walk(tree(path)))
 
 
 def called(node: ast.Call) -> str:

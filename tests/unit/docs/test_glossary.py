@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,14 +11,15 @@ import pytest
 ROOT = Path(__file__).parents[3]
 LIBRARY = ROOT / "layers/runtime/python/stepline"
 ROW = re.compile(r"^\| \*\*([^*]+)\*\*[^|]*\| ([^|]+) \| `([^`]+)` \|$", re.MULTILINE)
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 ROWS = ROW.findall((ROOT / "docs/glossary.md").read_text(encoding="utf-8"))
 WORDS = [word for word, _, _ in ROWS]
 
 
 def classes():
     """Count the public classes of the library by name."""
-    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in LIBRARY.rglob("*.py"))
-    return Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    texts = (path.read_text(encoding="utf-8") for path in LIBRARY.rglob("*.py"))
+    return Counter(name for text in texts for name in CLASS.findall(text))
 
 
 def test_each_word_stands_once_and_in_order():

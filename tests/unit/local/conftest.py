@@ -13,6 +13,47 @@ def aws(monkeypatch):
         yield
 
 
+@pytest.fixture(scope="session")
+def checking_python():
+    """A Python in which bundles are checked: it has what the check imports, and nothing of a bundle."""
+    from tests.support.warm_python import WarmPython
+
+    there = WarmPython(
+        "stepline.local.stage.bundle_check",
+        "stepline.bootstrap.memory_wiring",
+        "stepline.bundle.deployable",
+        "stepline.programs.bundle_files",
+        "stepline.testing",
+    )
+    yield there
+    there.close()
+
+
+@pytest.fixture
+def checks(checking_python, monkeypatch):
+    """Start no Python for each check of a bundle."""
+    from stepline.local.stage import bundle_code
+
+    checking_python.serve(bundle_code, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def installing_python():
+    from tests.support.warm_python import WarmPython
+
+    there = WarmPython("pip._internal.cli.main_parser", "pip._internal.commands.configuration")
+    yield there
+    there.close()
+
+
+@pytest.fixture
+def installs(installing_python, monkeypatch):
+    """Start no Python each time that pip's settings are asked for, and uv."""
+    from stepline.local.install import package
+
+    installing_python.serve(package, monkeypatch)
+
+
 @pytest.fixture
 def gateway():
     from tests.unit.local.client.gateway import running_gateway

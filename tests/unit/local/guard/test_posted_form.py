@@ -2,6 +2,7 @@
 
 import base64
 from dataclasses import replace
+from functools import cache
 
 import botocore.session
 import pytest
@@ -24,16 +25,21 @@ from tests.unit.local.guard.guarded_emulator import (
 )
 
 
-def form(*, key=KEY, secret=SECRET, bucket="b-1", fields=(), file=b"the file"):
-    """Return a form with a policy, as a client of AWS makes it and a browser sends it; and its body."""
+@cache
+def client(key, secret):
+    """Return a client of AWS: to make one costs more than all that is done with it."""
     named = {
         "aws_access_key_id": key,
         "aws_secret_access_key": secret,
         "endpoint_url": HOME,
         "config": Config(signature_version="s3v4", s3={"addressing_style": "path"}),
     }
-    signer = botocore.session.get_session().create_client("s3", "us-east-1", **named)
-    grant = signer.generate_presigned_post(bucket, "quarantine/x", ExpiresIn=60)
+    return botocore.session.get_session().create_client("s3", "us-east-1", **named)
+
+
+def form(*, key=KEY, secret=SECRET, bucket="b-1", fields=(), file=b"the file"):
+    """Return a form with a policy, as a client of AWS makes it and a browser sends it; and its body."""
+    grant = client(key, secret).generate_presigned_post(bucket, "quarantine/x", ExpiresIn=60)
     sent = {**grant["fields"], **dict(fields)}
     posted = requests.Request("POST", grant["url"], data=sent, files={"file": ("a.txt", file)}).prepare()
     return plain("POST", f"/{bucket}", ("content-type", posted.headers["Content-Type"])), posted.body

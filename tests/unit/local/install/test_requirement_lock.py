@@ -48,7 +48,7 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tmp_path, monkeypatch, installs):
     return Project(tmp_path, monkeypatch)
 
 

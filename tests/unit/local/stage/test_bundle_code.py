@@ -55,7 +55,7 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, checks):
     return Project(tmp_path)
 
 

@@ -40,7 +40,7 @@ SPEC = ToolSpec(
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, checks, installs):
     def write(files, *parts):
         package = {"shop/__init__.py": SHOP.format(parts="\n        ".join(parts) or "pass"), **files}
         for name, text in package.items():

@@ -39,7 +39,7 @@ class TerminalChat:
 
     rows = ROWS
 
-    def __init__(self, argv):
+    def __init__(self, start):
         self._far, near = os.openpty()
         fcntl.ioctl(near, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.raw = b""
@@ -47,8 +47,9 @@ class TerminalChat:
         self._stream = pyte.ByteStream(self._screen)
         self.before = termios.tcgetattr(near)
         self.near = near
-        argv = ["env", "-u", "LINES", "-u", "COLUMNS", "TERM=xterm-256color", *argv]
-        self.process = subprocess.Popen(argv, stdin=near, stdout=near, stderr=near, start_new_session=True)
+        here = dict(os.environ)  # noqa: TID251 - no settings of ours: the shell's, but for the size of its terminal
+        kept = {name: value for name, value in here.items() if name not in ("LINES", "COLUMNS")}
+        self.process = start(near, {**kept, "TERM": "xterm-256color"})
 
     def type(self, keys):
         data = keys.encode()
@@ -103,10 +104,23 @@ class TerminalChat:
 
 
 @contextmanager
-def typing(url, home, *, conversation="", user="ann", token="t", first=""):
-    """Open a chat with the gateway at `url`, and end it with the block; `first` is code that runs before it."""
+def typing(url, home, *, conversation="", user="ann", token="t", first="", warm=None):
+    """Open a chat with the gateway at `url`, and end it with the block; `first` is code that runs before it.
+
+    It is a process of its own, or a fork of the Python `warm`.
+    """
     code = _CHAT.replace("{first}", first)
-    person = TerminalChat([sys.executable, "-c", code, url, str(home), conversation, user, token])
+    argv = [url, str(home), conversation, user, token]
+
+    def start(near, env):
+        if warm:
+            return warm.start(argv, code=code, env=env, streams=[os.ttyname(near)] * 3)
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), near)
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *argv], env=env, start_new_session=True, **streams
+        )
+
+    person = TerminalChat(start)
     try:
         yield person
     finally:

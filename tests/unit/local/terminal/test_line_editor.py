@@ -8,6 +8,7 @@ import termios
 import pytest
 
 from stepline.model.wire.event import DeltaFrame, ErrorFrame
+from tests.support.warm_python import WarmPython
 from tests.unit.local.client.answering_gateway import Agent
 from tests.unit.local.client.gateway import running_gateway
 from tests.unit.local.terminal.pty_chat import CTRL_C, CTRL_D, LINES, READY, typing
@@ -22,9 +23,16 @@ def gateway():
         yield running
 
 
+@pytest.fixture(scope="module")
+def python():
+    there = WarmPython("stepline.local.terminal.chat")
+    yield there
+    there.close()
+
+
 @pytest.fixture
-def person(gateway, tmp_path):
-    with typing(gateway.url, tmp_path) as there:
+def person(gateway, tmp_path, python):
+    with typing(gateway.url, tmp_path, warm=python) as there:
         yield there
 
 
