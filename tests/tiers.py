@@ -287,6 +287,7 @@ PAGE = ("/web/",)
 DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
 """Sources whose change alone starts no stage."""
 
+WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
 NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "stacks/test_layer.py": ("/layers/", "/stacks/code.py"),
     "stacks/test_simulation.py": ("/bench/simulate/", "/bench/ordinary_turn.py", "/bench/turn_cost.py"),
@@ -300,6 +301,9 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "unit/loop/test_registry_server.py::test_a_call_that_the_server_cannot_take_is_an_error_that_the_model_reads": (
         "adapters/mcp/",
     ),
+    "unit/local/install/test_wheel.py::test_a_wheel_carries_the_library_and_the_whole_app[sdist]": WHEEL_SOURCES,
+    "unit/local/install/test_wheel.py::test_the_library_alone_says_what_its_command_line_takes[sdist]": WHEEL_SOURCES,
+    "unit/local/install/test_wheel.py::test_an_installed_command_line_keeps_everything_in_the_users_folder": WHEEL_SOURCES,
 }
 """Tests that need no stage and that a landing cannot afford, and the sources whose change runs them all the same."""
 

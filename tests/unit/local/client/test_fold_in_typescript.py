@@ -50,7 +50,7 @@ def peer() -> Iterator[Peer]:
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 120))
-@settings(max_examples=budget(60, 3000))
+@settings(max_examples=budget(20, 3000))
 def test_any_frames_come_to_the_same_in_both_languages(peer: Peer, random: Random, rules: int) -> None:
     steps = json.loads(json.dumps(walk(random, rules)))
     assert peer.play(vector("any", steps)) == steps

@@ -242,4 +242,4 @@ class Replay(RuleBasedStateMachine):
 
 
 TestReplay = Replay.TestCase
-TestReplay.settings = settings(max_examples=budget(100, 3000), stateful_step_count=60)
+TestReplay.settings = settings(max_examples=budget(25, 3000), stateful_step_count=60)

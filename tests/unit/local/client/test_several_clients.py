@@ -199,4 +199,4 @@ class Devices(RuleBasedStateMachine):
 
 
 TestDevices = Devices.TestCase
-TestDevices.settings = settings(max_examples=budget(60, 600), stateful_step_count=40, deadline=None)
+TestDevices.settings = settings(max_examples=budget(15, 600), stateful_step_count=40, deadline=None)

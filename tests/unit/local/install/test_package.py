@@ -69,6 +69,7 @@ def test_packages_come_from_where_pip_is_told_to_fetch_them(tmp_path, monkeypatc
     assert found["SSL_CERT_FILE"] == "/own.pem"
 
 
+@pytest.mark.usefixtures("installs")
 def test_an_environment_is_made_once_and_a_lock_that_fails_leaves_it_as_it_was(tmp_path, monkeypatch):
     monkeypatch.setenv("UV_OFFLINE", "1")
     lock, folder, said = tmp_path / "lock", tmp_path / "env", []
@@ -92,6 +93,7 @@ def test_an_environment_is_made_once_and_a_lock_that_fails_leaves_it_as_it_was(t
     assert said == ["slow", "slow"]
 
 
+@pytest.mark.usefixtures("installs")
 def test_another_python_makes_another_environment(tmp_path, monkeypatch):
     lock, said = tmp_path / "lock", []
     lock.write_text("")

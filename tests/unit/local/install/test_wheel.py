@@ -6,10 +6,13 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from functools import cache
 
 import pytest
 
 from tests.unit.docs.source import LIBRARY, ROOT, files, name
+
+pytestmark = pytest.mark.xdist_group("wheel")  # built once
 
 APP = ("app.py", "bundles", "cdk.json", "exec_task", "lambdas", "package-lock.json", "package.json", "stacks")
 PAGE = ROOT / "web/dist"
@@ -36,16 +39,24 @@ def build(kind, root, folder):
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory):
+    """Each kind of wheel, made when it is asked for."""
     folder = tmp_path_factory.mktemp("dist")
-    # Pythons differ in what their own unpacking warns of.
-    assert run(["tar", "-xf", build("sdist", ROOT, folder / "sdist"), "-C", folder]).returncode == 0
-    (source,) = folder.glob("stepline-*")
-    return {"checkout": build("wheel", ROOT, folder / "a"), "sdist": build("wheel", source, folder / "b")}
+
+    @cache
+    def made(kind):
+        if kind == "checkout":
+            return build("wheel", ROOT, folder / "a")
+        # Pythons differ in what their own unpacking warns of.
+        assert run(["tar", "-xf", build("sdist", ROOT, folder / "sdist"), "-C", folder]).returncode == 0
+        (source,) = folder.glob("stepline-*")
+        return build("wheel", source, folder / "b")
+
+    return made
 
 
 @pytest.fixture(params=["checkout", "sdist"])
 def wheel(request, wheels):
-    return wheels[request.param]
+    return wheels(request.param)
 
 
 class Installed:

@@ -28,7 +28,7 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def docker(tmp_path, monkeypatch):
+def docker(tmp_path, monkeypatch, installs):
     """Put a `docker` command of a script's text before any other."""
     folder = tmp_path / "bin"
     folder.mkdir()

@@ -25,7 +25,9 @@ def gateway():
 
 @pytest.fixture(scope="module")
 def python():
-    there = WarmPython("stepline.local.terminal.chat")
+    there = WarmPython(
+        "stepline.local.terminal.chat", "stepline.local.terminal.line_editor", "stepline.adapters.system"
+    )
     yield there
     there.close()
 
