@@ -127,5 +127,5 @@ class WarmPython:
 
     def serve(self, module: object, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let a module of ours that starts `python -m` start it here."""
-        there = {name: getattr(subprocess, name) for name in ("DEVNULL", "TimeoutExpired")}
+        there = {name: getattr(subprocess, name) for name in ("DEVNULL", "STDOUT", "TimeoutExpired")}
         monkeypatch.setattr(module, "subprocess", SimpleNamespace(run=self.run, **there))

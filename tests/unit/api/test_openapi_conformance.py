@@ -13,7 +13,7 @@ from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered, called
 
 BUDGET = settings(
-    max_examples=budget(12, 300), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=budget(4, 300), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 
 

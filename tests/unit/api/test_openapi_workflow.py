@@ -124,7 +124,7 @@ def test_no_sequence_of_linked_requests_is_answered_but_as_the_description_says(
 
     Workflow.run(
         settings=settings(
-            max_examples=budget(30, 1_000),
+            max_examples=budget(15, 1_000),
             stateful_step_count=budget(10, 25),
             deadline=None,
             derandomize=True,

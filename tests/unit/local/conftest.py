@@ -50,8 +50,10 @@ def installing_python():
 def installs(installing_python, monkeypatch):
     """Start no Python each time that pip's settings are asked for, and uv."""
     from stepline.local.install import package
+    from stepline.local.stage import program_image
 
     installing_python.serve(package, monkeypatch)
+    installing_python.serve(program_image, monkeypatch)
 
 
 @pytest.fixture
