@@ -11,8 +11,6 @@ import pytest
 
 from tests.unit.docs.source import DOCS
 
-pytestmark = pytest.mark.xdist_group("make_a_bundle")  # the page is followed once
-
 PAGE = DOCS / "how-to/make-a-bundle.md"
 NEEDS_A_STAGE = "make chat"
 

@@ -12,8 +12,6 @@ import pytest
 
 from tests.unit.docs.source import LIBRARY, ROOT, files, name
 
-pytestmark = pytest.mark.xdist_group("wheel")  # built once
-
 APP = ("app.py", "bundles", "cdk.json", "exec_task", "lambdas", "package-lock.json", "package.json", "stacks")
 PAGE = ROOT / "web/dist"
 """The chat page, which a wheel carries if it was built."""
