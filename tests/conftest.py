@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ import pytest
 
 from tests import tiers
 from tests.support.budget import budget
-from tests.support.progress import Progress
+from tests.support.file_report import FileReport
 
 EXTRAS = {
     "aws_cdk": "local",
@@ -58,8 +60,14 @@ _skipped: dict[str, set[str]] = {}
 @pytest.hookimpl(trylast=True)  # the reporter is there by then
 def pytest_configure(config: pytest.Config) -> None:
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    if tiers.TIER and reporter is not None:
-        config.pluginmanager.register(Progress(reporter))
+    if os.environ.get("STEPLINE_FILES_DONE") and reporter is not None:  # noqa: TID251 - tests/parallel.py asks for it
+        config.pluginmanager.register(FileReport(reporter))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of each later pass of the garbage collector: a sixth of a run."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -69,13 +77,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = tiers.select(names, drawn_by=tiers.DRAW, changed=tiers.changed_paths())
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
         items[:] = [item for item in items if item.nodeid in chosen]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from tests.support.scheduling import FileScheduling
-
-    return FileScheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -289,6 +289,17 @@ DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
 
 WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
 NIGHTLY: Mapping[str, tuple[str, ...]] = {
+    **{
+        f"contract/test_documents.py::{name}": ("tools/documents/", "/exec_task/")
+        for name in (
+            "test_each_parameter_and_its_refusal",
+            "test_too_much_of_it_is_refused_for_every_kind",
+            "test_text_that_means_harm_is_text",
+            "test_a_picture_is_named_as_any_file_of_the_turn",
+            "test_without_a_list_of_sources_a_footnote_leads_to_its_source",
+        )
+    },
+    "contract/test_s3_vectors.py": ("adapters/s3_vectors/", "ports/memory_index.py"),
     "stacks/test_layer.py": ("/layers/", "/stacks/code.py"),
     "stacks/test_simulation.py": ("/bench/simulate/", "/bench/ordinary_turn.py", "/bench/turn_cost.py"),
     "stacks/test_stack_pages.py::test_a_generated_page_is_what_the_source_says[scale]": (

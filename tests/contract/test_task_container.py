@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from stepline.local.cloud.probe import probe_command, read_report
 from stepline.model.program.execution import MIB, Run
 from stepline.ports.executor import Job
-from tests.contract.executor_jobs import BACKENDS, LIMITS, SAID, Bench
+from tests.contract.executor_jobs import IN_CONTAINERS, LIMITS, SAID, Bench
 from tests.contract.task_containers import END_S, TaskExecutor, docker, task
 from tests.security.escape.task_definition import Container
 from tests.support.container_profile import write_profile
@@ -27,7 +27,7 @@ BEGUN = "until [ -s /workspace/out/turn_0001/outputs/half.txt ]; do sleep 0.05; 
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with BACKENDS["fargate"]() as made:
+    with IN_CONTAINERS["fargate"]() as made:
         yield made
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stepline.tools.workfiles.syntax_check import CHECKED_MAX_BYTES, find_syntax_flaw
+from tests.support.budget import budget
 
 GOOD = {
     "a.py": "async def f(x: int) -> int:\n    return x\n",
@@ -88,5 +89,5 @@ HOSTILE = [
 @pytest.mark.parametrize("unit", HOSTILE)
 @pytest.mark.parametrize("name", ["a.py", "a.json", "a.js", "a.ts", "a.html"])
 def test_a_hostile_text_has_a_flaw_or_none(name, unit):
-    found = find_syntax_flaw(name, unit * (60_000 // len(unit)))
+    found = find_syntax_flaw(name, unit * (budget(12_000, 60_000, nightly=60_000) // len(unit)))
     assert found is None or found.line == 1
