@@ -26,19 +26,19 @@ page: up  ## print the address of the chat page, and open it where there is a de
 	@stepline page
 
 test: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, the page, and one turn end to end (SMOKE=no: without it)
-	STEPLINE_TIER=landing python -m tests.parallel $(WORKERS) $(SUITES) -- -m "not emulator"
+	STEPLINE_TIER=landing python -m tests.run_parallel $(WORKERS) $(SUITES) -- -m "not emulator"
 	cd web && vitest run
 	@test $(SMOKE) = no || stepline up </dev/null
 	@test $(SMOKE) = no || pytest -q -m "emulator and smoke" tests/e2e
 
 faults: exec-env $(TOOLS)  ## every fault scenario, and all that needs no stage, as `make nightly` tries it
-	STEPLINE_TIER=nightly python -m tests.parallel $(WORKERS) $(SUITES) -- -m "not emulator"
+	STEPLINE_TIER=nightly python -m tests.run_parallel $(WORKERS) $(SUITES) -- -m "not emulator"
 
 nightly: $(TOOLS)  ## all that landings sample, in parts: `make nightly PART=stage-1`
 	@.ci/nightly $(PART)
 
 soak: up exec-env $(TOOLS)  ## what a landing samples, at length: properties, explorer, faults, storms; takes hours
-	STEPLINE_SOAK=1 python -m tests.parallel $(WORKERS) $(SUITES) -- -m "not emulator"
+	STEPLINE_SOAK=1 python -m tests.run_parallel $(WORKERS) $(SUITES) -- -m "not emulator"
 	STEPLINE_SOAK=1 pytest -q -m "emulator or enforced" tests/e2e
 
 check: $(TOOLS) $(PAGE_PACKAGES)  ## format, lint, import rules, types, pages, and the templates by AWS's rules

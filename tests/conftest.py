@@ -60,7 +60,7 @@ _skipped: dict[str, set[str]] = {}
 @pytest.hookimpl(trylast=True)  # the reporter is there by then
 def pytest_configure(config: pytest.Config) -> None:
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    if os.environ.get("STEPLINE_FILES_DONE") and reporter is not None:  # noqa: TID251 - tests/parallel.py asks for it
+    if os.environ.get("STEPLINE_FILES_DONE") and reporter is not None:  # noqa: TID251 - tests/run_parallel.py asks for it
         config.pluginmanager.register(FileReport(reporter))
 
 

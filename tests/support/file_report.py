@@ -1,4 +1,4 @@
-"""A plugin that prints a line for each file of tests that is done, for `tests/parallel.py` to count."""
+"""A plugin that prints a line for each file of tests that is done, for `tests/run_parallel.py` to count."""
 
 from __future__ import annotations
 

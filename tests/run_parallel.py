@@ -1,4 +1,4 @@
-"""Run files of tests in several processes: `python -m tests.parallel 3 tests/unit tests/stacks -- -m "not emulator"`.
+"""Run files of tests in several processes: `python -m tests.run_parallel 3 tests/unit tests/stacks -- -m "not emulator"`.
 
 Each process collects only its own files, and files that share what takes long to make go to one process. They are dealt
 by the seconds in `tests/durations.json`, so that all processes end at about the same time. A line tells when a suite is
@@ -28,7 +28,9 @@ MARK: Final = "STEPLINE_FILES_DONE"
 TOGETHER: Final = ("tests/stacks/",)
 """Suites that share their templates in all files."""
 UNKNOWN_S: Final = 1.0
-_DONE: Final = re.compile(r"^[.sxEF]*::done (?P<file>\S+) (?P<tests>\d+) (?P<failed>\d+) (?P<seconds>[\d.]+)$")
+_DONE: Final = re.compile(
+    r"^[.sxEF]*::done (?P<file>\S+) (?P<tests>\d+) (?P<failed>\d+) (?P<seconds>[\d.]+)$"
+)
 _LAST: Final = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+) in [\d.]+s")
 
 

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from tests import parallel
-from tests.parallel import Run, deal_files, main, suite_of
+from tests import run_parallel
+from tests.run_parallel import Run, deal_files, main, suite_of
 
 PASSING = "import pytest\n@pytest.mark.parametrize('x', range(3))\ndef test_a(x): pass\n"
 FAILING = "def test_a(): assert 1 == 2\n"
@@ -20,8 +20,8 @@ def checkout(tmp_path, monkeypatch):
     (tmp_path / "tests/unit/loop").mkdir(parents=True)
     (tmp_path / "tests/durations.json").write_text("{}")
     (tmp_path / "conftest.py").write_text("pytest_plugins = ['tests.conftest']\n")
-    monkeypatch.setattr(parallel, "ROOT", tmp_path)
-    monkeypatch.setattr(parallel, "DURATIONS", tmp_path / "tests/durations.json")
+    monkeypatch.setattr(run_parallel, "ROOT", tmp_path)
+    monkeypatch.setattr(run_parallel, "DURATIONS", tmp_path / "tests/durations.json")
     return tmp_path
 
 
@@ -75,7 +75,7 @@ def test_a_process_that_cannot_collect_fails_the_run(checkout):
 
 def test_durations_are_kept_if_they_are_asked_for(checkout, monkeypatch):
     (checkout / "tests/unit/loop/test_one.py").write_text(PASSING)
-    monkeypatch.setenv(parallel.KEEP, "1")
+    monkeypatch.setenv(run_parallel.KEEP, "1")
     main(["1", "tests/unit", "--"])
     assert list(json.loads((checkout / "tests/durations.json").read_text())) == [
         "tests/unit/loop/test_one.py"
