@@ -32,7 +32,7 @@ test: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, t
 	@test $(SMOKE) = no || pytest -q -m "emulator and smoke" tests/e2e
 
 faults: exec-env $(TOOLS)  ## every fault scenario, and all that needs no stage, as `make nightly` tries it
-	STEPLINE_TIER=nightly python -m tests.run_parallel $(WORKERS) $(SUITES) -- -m "not emulator"
+	STEPLINE_TIER=nightly python -m tests.run_parallel $(WORKERS) $(SUITES) tests/repository -- -m "not emulator"
 
 nightly: $(TOOLS)  ## all that landings sample, in parts: `make nightly PART=stage-1`
 	@.ci/nightly $(PART)
