@@ -58,8 +58,10 @@ else:
 class WarmProcess:
     """A program that runs, as `subprocess.Popen` shows it."""
 
-    def __init__(self, server: subprocess.Popen[str]) -> None:
-        assert server.stdout is not None
+    def __init__(self, server: subprocess.Popen[bytes]) -> None:
+        assert (
+            server.stdout is not None
+        )  # unbuffered: a line that was read ahead is one that `select` does not see
         self._answers = server.stdout
         self.pid = int(self._answers.readline())
         self.returncode: int | None = None
@@ -85,7 +87,7 @@ class WarmPython:
 
     def __init__(self, *modules: str) -> None:
         command = [sys.executable, "-c", _SERVER, *modules]
-        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
     def close(self) -> None:
         self._server.communicate()
@@ -104,7 +106,9 @@ class WarmPython:
         job = {"argv": [*map(str, argv)], "streams": [*map(str, streams)], "env": dict(env)}
         job |= {"module": module, "code": code, "cwd": str(cwd or Path.cwd())}
         assert self._server.stdin is not None
-        print(json.dumps(job), file=self._server.stdin, flush=True)
+        line = memoryview(f"{json.dumps(job)}\n".encode())
+        while line:  # an unbuffered pipe may take a part
+            line = line[self._server.stdin.write(line) or 0 :]
         return WarmProcess(self._server)
 
     def run(self, command: Sequence[object], **options: Any) -> subprocess.CompletedProcess[str]:
