@@ -1,7 +1,7 @@
 """Run files of tests in several processes: `python -m tests.run_parallel 3 tests/unit tests/stacks -- -m "not emulator"`.
 
 Each process collects only its own files, and files that share what takes long to make go to one process. They are dealt
-by the seconds in `tests/durations.json`, so that all processes end at about the same time. A line tells when a suite is
+by the seconds in `tests/durations.json`, so that all processes end at about the same time. A line is printed when a suite is
 done; the whole output of a process follows if it failed.
 """
 
@@ -127,8 +127,8 @@ def _last(said: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the tests of the command line; return 1 if any failed."""
-    chosen, _, options = _split(arguments)
-    processes, *paths = chosen
+    at = arguments.index("--")
+    (processes, *paths), options = arguments[:at], arguments[at + 1 :]
     costs: dict[str, float] = json.loads(DURATIONS.read_text())
     run = Run(deal_files(find_files(paths), costs, int(processes)), options, sys.stdout)
     run.wait()
@@ -139,11 +139,6 @@ def main(arguments: Sequence[str]) -> int:
         )
     sys.stdout.write(f"{run.totals['passed']} passed, {run.totals['failed'] + run.totals['error']} failed\n")
     return 1 if run.failed else 0
-
-
-def _split(arguments: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    at = list(arguments).index("--") if "--" in arguments else len(arguments)
-    return list(arguments[:at]), "--", list(arguments[at + 1 :])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A port for a server that is told its own, and that may stop and start again there."""
+"""A port for a server that is given its port, and that may stop and start again there."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import random
 import socket
 
 PORTS = range(10_000, 32_768)
-"""Below those that a system gives to whoever asks for any: no connection and no server of another test comes upon one."""
+"""Below those that a system gives out by itself: no connection and no server of another test comes upon one."""
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody has."""
+    """Return a free port of loopback."""
     while True:
         port = random.choice(PORTS)
         with socket.socket() as probe:

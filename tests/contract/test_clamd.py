@@ -70,7 +70,7 @@ def test_an_answer_that_does_not_say_clean_is_not(path: Path, answer: bytes):
 
 def test_a_daemon_that_is_not_there_calls_nothing_clean(path: Path):
     path.write_bytes(b"hello")
-    with socket.socket() as taken:  # so that nobody else comes to listen there
+    with socket.socket() as taken:  # so that no other process listens there
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         assert ClamdScanner("127.0.0.1", port, timeout_s=60).scan(path, "a") == "unknown"

@@ -84,7 +84,7 @@ def test_an_address_that_leads_nowhere_is_unreachable(url: str) -> None:
 
 
 def test_a_port_where_nobody_listens_is_unreachable() -> None:
-    with socket.socket() as taken:  # so that nobody else comes to listen there
+    with socket.socket() as taken:  # so that no other process listens there
         taken.bind(("127.0.0.1", 0))
         assert ending(f"http://127.0.0.1:{taken.getsockname()[1]}") == "model_unreachable"
 

@@ -246,7 +246,7 @@ def test_silence_is_a_timeout(server: ScriptedServer, make: Make) -> None:
 
 
 def test_nobody_listening_is_unreachable(make: Make) -> None:
-    with socket.socket() as taken:  # so that nobody else comes to listen there
+    with socket.socket() as taken:  # so that no other process listens there
         taken.bind(("127.0.0.1", 0))
         client = make(f"http://127.0.0.1:{taken.getsockname()[1]}")
         with client.stream(REQUEST) as stream, pytest.raises(ModelUnreachable) as caught:

@@ -63,7 +63,7 @@ def _digest() -> str:
 
 
 def _make(memory_mib: int) -> dict[str, Any]:
-    # Only whoever makes it loads the CDK.
+    # Only the process that makes it loads the CDK.
     import aws_cdk as cdk
     from aws_cdk.assertions import Template
 

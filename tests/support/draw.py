@@ -33,11 +33,6 @@ DRAW: Final = draw_number(os.environ.get("STEPLINE_DRAW", ""))  # noqa: TID251 -
 ALL: Final = SOAK or NIGHTLY
 
 
-def drawn(name: str, shares: int, *, draw: int = DRAW, everything: bool = ALL) -> bool:
-    """Tell whether this run plays what has this name, if it plays one of so many shares."""
-    return everything or zlib.crc32(name.encode()) % shares == draw % shares
-
-
 def share(rows: Sequence[T], shares: int, *, draw: int = DRAW, everything: bool = ALL) -> list[T]:
     """Deal rows in turn, as cards are dealt, and return those of this run's share, in their order."""
     return list(rows) if everything else list(rows[draw % shares :: shares])

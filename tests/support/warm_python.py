@@ -59,9 +59,8 @@ class WarmProcess:
     """A program that runs, as `subprocess.Popen` shows it."""
 
     def __init__(self, server: subprocess.Popen[bytes]) -> None:
-        assert (
-            server.stdout is not None
-        )  # unbuffered: a line that was read ahead is one that `select` does not see
+        # Unbuffered: `select` does not see a line that was read ahead.
+        assert server.stdout is not None
         self._answers = server.stdout
         self.pid = int(self._answers.readline())
         self.returncode: int | None = None

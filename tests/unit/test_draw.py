@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.draw import draw_number, drawn, share
+from tests.support.draw import draw_number, share
 
 NAMES = [f"scenario {number}" for number in range(15)]
 SHARES = 3
@@ -12,14 +12,8 @@ def test_shares_dealt_in_turn_have_every_row_once():
     assert {len(rows) for rows in dealt} == {len(NAMES) // SHARES}
 
 
-def test_as_many_draws_as_shares_draw_every_name_once():
-    for name in NAMES:
-        assert sum(drawn(name, SHARES, draw=draw, everything=False) for draw in range(SHARES)) == 1
-
-
 def test_a_night_plays_every_share():
     assert share(NAMES, SHARES, draw=1, everything=True) == NAMES
-    assert all(drawn(name, SHARES, draw=1, everything=True) for name in NAMES)
 
 
 def test_a_draw_is_the_number_that_a_hash_begins_with():

@@ -39,7 +39,7 @@ class Process:
         self.error: BaseException | None = None
         self.waits_for: Callable[[], bool] | None = None
         self.at = ""
-        """The call that it stands before."""
+        """The call that this point precedes."""
         self._killed = False
         self._losing = False
         self._body = body

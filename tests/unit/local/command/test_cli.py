@@ -174,7 +174,7 @@ def test_with_json_it_is_refused_in_the_other_form(words):
 @pytest.fixture
 def stopped_stage(monkeypatch):
     """A stage that was deployed and at whose place nothing listens."""
-    with socket.socket() as taken:  # to its end, so that nobody else comes to listen there
+    with socket.socket() as taken:  # to its end, so that no other process listens there
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         known = LocalStage(
