@@ -14,6 +14,8 @@ SMOKE ?= yes
 OPEN ?= --open
 # Stage prod with all its stacks; the key's secret and the alarms' topic need not exist, and the concurrency is an account's usual one.
 SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf concurrency=1000 alarm_topic_arn=arn:aws:sns:us-east-1:111122223333:calls
+# Without bytecode each of thousands of processes compiles what it imports: two thirds of the time of a short one.
+unexport PYTHONDONTWRITEBYTECODE
 export PATH := $(BIN):$(CURDIR)/node_modules/.bin:$(CURDIR)/web/node_modules/.bin:$(PATH)
 
 help:  ## list these targets
