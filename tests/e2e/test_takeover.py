@@ -153,8 +153,10 @@ def test_a_turn_that_is_lost_each_time_ends_with_one_error_and_the_next_one_work
 
 def lose(stage, conversation):
     """End the worker that decides and the execution of the open turn, before another worker is asked."""
-    stage.kill_workers("decide")
     states = client("stepfunctions", stage.deployed)
     epoch = stored_batches(stage, conversation)[-1].state.epoch
     arn = stage.deployed.machine_arn.replace(":stateMachine:", ":execution:")
-    states.stop_execution(executionArn=f"{arn}:{stage.execution(conversation, epoch)}")
+    name = f"{arn}:{stage.execution(conversation, epoch)}"
+    # One call apart: what is read in between lets a busy machine ask the next worker, and the step fails.
+    stage.kill_workers("decide")
+    states.stop_execution(executionArn=name)
