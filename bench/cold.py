@@ -333,7 +333,9 @@ def _environment(stage: LocalStage, proxy: Proxy) -> Iterator[Prepared]:
     with as_found():
         os.environ.update(own)  # noqa: TID251 - AWS's own variables, as its clients read them
         model = {"ANTHROPIC_API_KEY": "scripted", "ANTHROPIC_BASE_URL": stage.model_url}
-        app = on_aws(Settings.from_env({**variables["decide"], **model}), _NoMeter(), LoopApp)
+        # Its turns never end: with a bound they would keep the slots of the stage for good.
+        unbounded = {**variables["decide"], **model, "STEPLINE_OPEN_TURNS": "0"}
+        app = on_aws(Settings.from_env(unbounded), _NoMeter(), LoopApp)
         through = {**own, **model, "HTTP_PROXY": proxy.url, "ANTHROPIC_BASE_URL": proxy.url}
         yield Prepared(
             variables={name: {**given, **through} for name, given in variables.items()},
