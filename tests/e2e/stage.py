@@ -115,6 +115,12 @@ class Stage:
         with urllib.request.urlopen(request, timeout=WAIT_S) as response:
             assert response.status < 300
 
+    def no_faults(self):
+        """Let the scripted model behave from the next request on."""
+        request = urllib.request.Request(f"{self.deployed.model_url}/control/faults", method="DELETE")
+        with urllib.request.urlopen(request, timeout=WAIT_S) as response:
+            assert response.status < 300
+
     def model_requests(self, word):
         """Return the last requests to the scripted model that hold a word, and what it sent of its answers."""
         with urllib.request.urlopen(

@@ -127,8 +127,9 @@ def test_every_kind_of_message_counts_once_however_often_and_late_it_comes(scrip
 
 def test_a_turn_that_is_lost_each_time_ends_with_one_error_and_the_next_one_works(scripted, conversation):
     poison, word = a_word(), a_word()
-    # Its model never comes to an end, so that its execution is lost each time.
-    scripted.fault(kind="slow_tokens", match=poison, count=TAKEOVERS + 1, token_delay_ms=200)
+    # Its model never comes to an end, so that its execution is lost each time. How often it is asked is open: the step may
+    # be tried once more before its execution is stopped.
+    scripted.fault(kind="slow_tokens", match=poison, count=1_000, token_delay_ms=200)
     with Device(scripted, conversation, fails=True) as device:
         device.session.say(ASKED.format(word=poison))
         device.until(TextAppended)
@@ -139,6 +140,7 @@ def test_a_turn_that_is_lost_each_time_ends_with_one_error_and_the_next_one_work
             device.until_event("round.restarted", attempt=0)
             assert scripted.log(conversation)[-1]["state"]["takeovers"] == takeover
             device.until(TextAppended)
+        scripted.no_faults()
         lose(scripted, conversation)
         end = device.until_settled()
         first, last = device.ends()
