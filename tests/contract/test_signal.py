@@ -39,9 +39,10 @@ class SeenLog:
         self._read = threading.Condition()
 
     def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
-        if self.error is not None:
+        error = self.error  # read once: the test takes it back in another thread
+        if error is not None:
             self.failed.set()
-            raise self.error
+            raise error
         found = self.puts.get(lane, n, consistent=consistent)
         if found is None:
             with self._read:
