@@ -4,7 +4,7 @@
 commit's hash draws. `soak`: what `tests/support/budget.py` gives to `make soak` alone.
 
 A test is in the landing unless it needs the stage or `NIGHTLY` lists it. Of the tests on the stage a landing runs those
-that `STAGE` names, and all of a file whose modules changed.
+that `STAGE` names, and all of a file whose modules changed; of the others, all whose sources changed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIER = os.environ.get("STEPLINE_TIER", "")  # noqa: TID251 - who runs the tests 
 DRAW = os.environ.get("STEPLINE_DRAW", "")  # noqa: TID251 - as above
 """The commit whose hash draws a share of the nightly tests."""
 CHANGED = os.environ.get("STEPLINE_CHANGED", "")  # noqa: TID251 - as above
-"""A file with the paths that a landing changes."""
+"""A file with the paths that a landing changes; without one, a landing changes what is not committed or merged."""
 BASE = os.environ.get("STEPLINE_BASE", "")  # noqa: TID251 - as above
 """The commit from which changes are counted."""
 SHARES = 16
@@ -280,36 +280,85 @@ PAGE = ("/web/",)
 DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
 """Sources whose change alone starts no stage."""
 
+APP = ("/stacks/", "/app.py", "/cdk.json", "/layers/")
 WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
+ERASURE = ("ingress/erase_user.py", "ingress/delete.py", "adapters/aws/", "log/")
+MODEL_SDK = ("adapters/anthropic/", "ports/model.py", "/requirements.lock")
+MCP = ("adapters/mcp/", "ports/mcp/", "tools/")
 NIGHTLY: Mapping[str, tuple[str, ...]] = {
-    **{
-        f"contract/test_documents.py::{name}": ("tools/documents/", "/exec_task/")
-        for name in (
-            "test_each_parameter_and_its_refusal",
-            "test_too_much_of_it_is_refused_for_every_kind",
-            "test_text_that_means_harm_is_text",
-            "test_a_picture_is_named_as_any_file_of_the_turn",
-            "test_without_a_list_of_sources_a_footnote_leads_to_its_source",
-        )
-    },
-    "contract/test_s3_vectors.py": ("adapters/s3_vectors/", "ports/memory_index.py"),
+    # Templates of stages that only these files ask for; a landing has the four that the others share.
+    "stacks/test_alarm.py": APP,
+    "stacks/test_bundle_layer.py": (*APP, "local/install/"),
+    "stacks/test_calls.py": (*APP, "/lambdas/", "adapters/aws/", "bootstrap/", "loop/", "ingress/"),
+    "stacks/test_cost.py": (*APP, "/bench/turn_cost.py", "/README.md"),
+    "stacks/test_image.py": (*APP, "/exec_task/"),
     "stacks/test_layer.py": ("/layers/", "/stacks/code.py"),
+    "stacks/test_memory.py": APP,
+    "stacks/test_page_stack.py": APP,
+    "stacks/test_review.py": APP,
+    "stacks/test_service_log.py": APP,
     "stacks/test_simulation.py": ("/bench/simulate/", "/bench/ordinary_turn.py", "/bench/turn_cost.py"),
+    "stacks/test_stack_pages.py::test_a_generated_page_is_what_the_source_says[cost]": (
+        *APP,
+        "/bench/turn_cost.py",
+        "/docs/build/cost.py",
+    ),
     "stacks/test_stack_pages.py::test_a_generated_page_is_what_the_source_says[scale]": (
         "/bench/simulate/",
         "/docs/build/scale.py",
     ),
-    "unit/adapters/docker/test_docker_containers.py::test_a_caller_that_is_killed_takes_its_program_with_it": (
-        "adapters/docker/",
+    "stacks/test_traced_stage.py": APP,
+    "stacks/test_way_back.py": APP,
+    # Moto beside memory: the same cases, at a hundred times the cost.
+    "contract/test_erased_user.py[moto]": ERASURE,
+    "contract/test_erasure.py[moto]": ERASURE,
+    "contract/test_limits_at_once.py[moto]": ("ports/tenancy/", "adapters/aws/"),
+    "contract/test_receipt_units.py[unheard]": ("inspection/", "ports/tracing/", "adapters/aws/"),
+    "contract/test_receipt_units.py[wait]": ("inspection/", "ports/tracing/", "adapters/aws/"),
+    "contract/test_workflow.py[moto]": ("bootstrap/in_process.py", "bundle/", "adapters/aws/"),
+    "contract/test_s3_vectors.py": ("adapters/s3_vectors/", "ports/memory_index.py"),
+    "contract/test_memory_index.py[s3_vectors]": ("adapters/s3_vectors/", "ports/memory_index.py"),
+    # The provider's SDK beside our own transport.
+    "contract/test_model_client.py[sdk]": MODEL_SDK,
+    "contract/test_model_transport.py[sdk]": MODEL_SDK,
+    # Containers and processes that wait longer than they work.
+    "contract/test_documents.py": ("tools/documents/", "/exec_task/"),
+    "contract/test_executor_cancel.py": ("adapters/process/", "adapters/docker/", "/exec_task/"),
+    "contract/test_mcp_server.py": MCP,
+    "contract/test_run_faults.py[docker]": ("adapters/docker/", "/exec_task/"),
+    "e2e/test_program.py[docker]": ("programs/", "loop/programs/", "adapters/docker/", "/exec_task/"),
+    "contract/test_task_container.py": ("adapters/aws/", "loop/programs/", "/exec_task/"),
+    "unit/adapters/docker/test_docker_containers.py": ("adapters/docker/", "/exec_task/"),
+    "unit/adapters/mcp/test_hostile_server.py": MCP,
+    "unit/loop/test_registry_server.py::test_a_call_that_the_server_cannot_take_is_an_error_that_the_model_reads": MCP,
+    "unit/loop/test_registry_server.py::test_a_server_that_nobody_here_wrote_is_listed_and_called_through_a_turn": MCP,
+    "handlers/test_snapshot.py::test_nothing_is_kept_beside_the_app": ("/lambdas/", "bootstrap/"),
+    "handlers/test_snapshot.py::test_only_a_stage_on_bedrock_loads_the_models_sdk": (
+        "/lambdas/",
+        "bootstrap/",
+        "adapters/",
     ),
-    "unit/loop/test_registry_server.py::test_a_call_that_the_server_cannot_take_is_an_error_that_the_model_reads": (
-        "adapters/mcp/",
+    "handlers/test_snapshot.py::test_only_a_step_of_a_stage_with_traces_loads_what_sends_them": (
+        "/lambdas/",
+        "bootstrap/",
+        "adapters/tracing/",
+    ),
+    "unit/local/install/test_requirement_lock.py": (
+        "local/install/",
+        "/requirements.lock",
+        "/pyproject.toml",
     ),
     "unit/local/install/test_wheel.py::test_a_wheel_carries_the_library_and_the_whole_app[sdist]": WHEEL_SOURCES,
     "unit/local/install/test_wheel.py::test_the_library_alone_says_what_its_command_line_takes[sdist]": WHEEL_SOURCES,
     "unit/local/install/test_wheel.py::test_an_installed_command_line_keeps_everything_in_the_users_folder": WHEEL_SOURCES,
+    # Requests of every kind against the whole description of the API.
+    "unit/api/test_openapi_conformance.py::test_no_request": ("api/", "ingress/", "model/wire/", "delivery/"),
+    "unit/api/test_openapi_workflow.py": ("api/", "ingress/", "model/wire/", "delivery/"),
 }
-"""Tests that need no stage and that a landing cannot afford, and the sources whose change runs them all the same."""
+"""Tests that need no stage and that a landing cannot afford, and the sources whose change runs them all the same.
+
+A row is what node ids begin with, or `FILE[word]`: the file's cases that have the word in their parameters.
+"""
 
 EMULATOR = re.compile(r"^(tests/)?contract/.*[\[-]emulator[\]-]")
 """A port's contract on the emulator, nightly: moto answers the same contract in each landing."""
@@ -327,6 +376,9 @@ PYTHON_SOURCES = (
     ),
 )
 """Sources whose change makes a landing run the unit tests on the newest Python."""
+TYPED = (LIBRARY, "bundles/", "lambdas/", "exec_task/")
+"""What is typed without the CDK, which takes three quarters of the time."""
+TYPED_SOURCES = ("/stacks/", "/app.py", "/docs/build/", "/requirements.lock", "/pyproject.toml")
 IAM_SOURCES = ("/stacks/access.py", "/tests/e2e/test_iam.py", "/tests/e2e/enforced.py")
 
 
@@ -373,11 +425,26 @@ def touches(changed: Iterable[str], sources: Sequence[str]) -> bool:
 def in_landing(test: str) -> bool:
     """Report whether every landing runs a test, by its node id."""
     name = test.removeprefix("tests/")
+    if row_of(test):
+        return False
     if name.startswith("e2e/"):
         file, _, called = name.removeprefix("e2e/").partition("::")
         listed = STAGE[file].landing if file in STAGE else ()
         return listed == ALL or called in listed or called.partition("[")[0] in listed
-    return not (name.startswith(tuple(NIGHTLY)) or EMULATOR.search(name))
+    return not EMULATOR.search(name)
+
+
+def row_of(test: str) -> str:
+    """Return the row of `NIGHTLY` that a test belongs to, "" if none."""
+    name = test.removeprefix("tests/")
+    return next((row for row in NIGHTLY if _holds(row, name)), "")
+
+
+def _holds(row: str, name: str) -> bool:
+    if "::" in row:
+        return name.startswith(row)
+    file, _, word = row.partition("[")
+    return name.startswith(f"{file}::") and word.rstrip("]") in name.partition("[")[2]
 
 
 def select(tests: Sequence[str], *, drawn_by: str = "", changed: Sequence[str] = ()) -> set[str]:
@@ -386,10 +453,13 @@ def select(tests: Sequence[str], *, drawn_by: str = "", changed: Sequence[str] =
     `drawn_by` is the commit whose share of the nightly tests is added; `changed` are paths from the root.
     """
     chosen = {test for test in tests if in_landing(test)}
+    rows = {test: row_of(test) for test in tests if test not in chosen}
+    drawn = list(NIGHTLY)[_share(drawn_by) :: SHARES] if drawn_by else []
+    chosen.update(test for test, row in rows.items() if row and (row in drawn or _concerns(test, changed)))
     costs = _durations()
-    others = {test: costs.get(test, UNKNOWN_S) for test in tests if test not in chosen}
+    others = {test: costs.get(test, UNKNOWN_S) for test, row in rows.items() if not row}
     if drawn_by:
-        chosen.update(deal(others, SHARES)[draw_number(drawn_by) % SHARES])
+        chosen.update(deal(others, SHARES)[_share(drawn_by)])
     spent = 0.0
     for test in sorted(others, key=lambda test: zlib.crc32((drawn_by + test).encode())):
         if test not in chosen and _concerns(test, changed) and spent + others[test] <= EXTRA_MAX_S:
@@ -398,15 +468,17 @@ def select(tests: Sequence[str], *, drawn_by: str = "", changed: Sequence[str] =
     return chosen
 
 
+def _share(drawn_by: str) -> int:
+    return draw_number(drawn_by) % SHARES
+
+
 def _concerns(test: str, changed: Sequence[str]) -> bool:
     path = test.partition("::")[0]
     if EMULATOR.search(test):
         return touches(changed, CONTRACT_SOURCES)
-    name = test.removeprefix("tests/")
-    named = [sources for prefix, sources in NIGHTLY.items() if name.startswith(prefix)]
-    if name.startswith("e2e/"):
-        named = [STAGE[path.removeprefix("tests/e2e/")].sources]
-    return path in changed or any(touches(changed, sources) for sources in named)
+    row = row_of(test)
+    sources = NIGHTLY[row] if row else STAGE[path.removeprefix("tests/e2e/")].sources
+    return path in changed or touches(changed, sources)
 
 
 def _durations() -> dict[str, float]:
@@ -417,7 +489,7 @@ def _durations() -> dict[str, float]:
 def pieces(*, drawn_by: str, changed: Sequence[str]) -> list[str]:
     """Return the pieces of nightly work that a landing runs: the drawn share, and those whose sources changed."""
     share = deal({name: piece.seconds for name, piece in PIECES.items()}, SHARES)
-    drawn = share[draw_number(drawn_by) % SHARES]
+    drawn = share[_share(drawn_by)]
     return [name for name, piece in PIECES.items() if name in drawn or touches(changed, piece.sources)]
 
 
@@ -430,6 +502,12 @@ def changes(base: str = "") -> list[str]:
     """Return the paths that a landing changes, from `base`, the branch's beginning, or the commits of one session."""
     base = base or _merge_base() or _older_commit()
     return _git("diff", "--name-only", base, "HEAD").split() if base else []
+
+
+def changes_here() -> list[str]:
+    """Return the paths in which this work tree differs from the branch's beginning, or from its last commit."""
+    changed = _git("diff", "--name-only", _merge_base() or "HEAD").split()
+    return [*changed, *_git("ls-files", "--others", "--exclude-standard").split()]
 
 
 def _merge_base() -> str:
@@ -457,20 +535,27 @@ def keep_durations(files: Iterable[str]) -> None:
 
 
 def changed_paths() -> list[str]:
-    """Return the paths in the file that STEPLINE_CHANGED names; none without it."""
-    return Path(CHANGED).read_text().split() if CHANGED else []
+    """Return the paths in the file that STEPLINE_CHANGED names; without it, those of the work tree."""
+    return Path(CHANGED).read_text().split() if CHANGED else changes_here()
+
+
+def types(*, drawn_by: str, changed: Sequence[str]) -> list[str]:
+    """Return the folders whose types a landing checks: all where the app changed, or one of the shares draws it."""
+    whole = touches(changed, TYPED_SOURCES) or (bool(drawn_by) and _share(drawn_by) == 0)
+    return [] if whole else [path.rstrip("/") for path in TYPED]
 
 
 def main(asked: str, *files: str) -> None:
-    """Print what `.ci/run` asks for: `changes`, `stage` (yes or no), `share`, or `pieces` (their commands).
+    """Print what `.ci/run` asks for: `changes`, `stage` (yes or no), `share`, `pieces` (their commands), `types` (folders).
 
     `durations FILE…` merges those of this run into the tracked file.
     """
     lines: dict[str, Callable[[], Iterable[str]]] = {
         "changes": lambda: changes(BASE),
         "stage": lambda: ["yes" if starts_stage(changed_paths()) else "no"],
-        "share": lambda: [f"{draw_number(DRAW) % SHARES + 1} of {SHARES}"],
+        "share": lambda: [f"{_share(DRAW) + 1} of {SHARES}"],
         "pieces": lambda: [PIECES[name].command for name in pieces(drawn_by=DRAW, changed=changed_paths())],
+        "types": lambda: types(drawn_by=DRAW, changed=changed_paths()),
     }
     if asked == "durations":
         keep_durations(files)

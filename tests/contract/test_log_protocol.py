@@ -117,7 +117,7 @@ def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(
     assert broken == {}
 
 
-@pytest.mark.parametrize("ablation", ROWS, ids=lambda ablation: ablation.rule)
+@pytest.mark.parametrize("ablation", share(ROWS, 3), ids=lambda ablation: ablation.rule)
 def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
     ablation.patch(monkeypatch)
     seen: set[str] = set()

@@ -15,6 +15,7 @@ from tests.repository.expression import ROOT, Expression, library_expressions
 from tests.repository.linear import WHOLE_CHARS, Case
 from tests.repository.reader import READERS
 from tests.support.budget import budget
+from tests.support.draw import share
 
 LONGEST_CHARS = budget(WHOLE_CHARS // 4, WHOLE_CHARS, nightly=WHOLE_CHARS)
 EXPRESSION_S = 10
@@ -44,7 +45,7 @@ def test_every_expression_reads_its_worst_text_in_linear_time():
     assert end_of([case for one in library_expressions() for case in cases_of(one)]) == ""
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", share(list(READERS), 4))
 def test_a_reader_reads_its_worst_text_in_linear_time(name):
     modules = READERS[name].modules
     sources = [

@@ -33,6 +33,10 @@ def functions(file):
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
+def roots(sources):
+    return [ROOT / (path[1:] if path.startswith("/") else tiers.LIBRARY + path) for path in sources]
+
+
 def test_every_file_on_the_stage_has_a_row_and_every_row_a_file():
     assert STAGE.keys() == {path.relative_to(E2E).as_posix() for path in E2E.rglob("test_*.py")}
 
@@ -45,12 +49,58 @@ def test_a_row_names_tests_of_its_file(file):
 
 @pytest.mark.parametrize("file", STAGE)
 def test_the_sources_of_a_row_exist(file):
-    roots = (path[1:] if path.startswith("/") else tiers.LIBRARY + path for path in STAGE[file].sources)
-    assert [path for path in roots if not (ROOT / path).exists()] == []
+    assert [path for path in roots(STAGE[file].sources) if not path.exists()] == []
 
 
-def test_the_tests_that_are_nightly_exist():
-    assert [path for path in tiers.NIGHTLY if not (ROOT / "tests" / path.partition("::")[0]).exists()] == []
+@pytest.mark.parametrize("row", tiers.NIGHTLY)
+def test_a_nightly_row_names_tests_that_exist(row):
+    file, _, named = row.partition("::")
+    path = ROOT / "tests" / file.partition("[")[0]
+    functions = [
+        node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
+    ]
+    assert any(name.startswith(named.partition("[")[0] or "test_") for name in functions)
+
+
+@pytest.mark.parametrize("row", tiers.NIGHTLY)
+def test_the_sources_of_a_nightly_row_exist(row):
+    assert [path for path in roots(tiers.NIGHTLY[row]) if not path.exists()] == []
+
+
+def test_a_row_of_a_file_and_a_word_holds_the_cases_that_have_it():
+    row = "contract/test_erasure.py[moto]"
+    assert tiers.row_of("tests/contract/test_erasure.py::test_a[moto-x]") == row
+    assert tiers.row_of("tests/contract/test_erasure.py::test_a[memory]") == ""
+
+
+def test_every_nightly_row_is_drawn_by_one_share():
+    tests = [row if "::" in row else row.replace("[", "::test_a[") for row in tiers.NIGHTLY]
+    tests = [test if "::" in test else f"{test}::test_a" for test in tests]
+    drawn = [test for drawn_by in HASHES for test in select(tests, drawn_by=drawn_by)]
+    assert sorted(drawn) == sorted(tests)
+
+
+def test_a_changed_source_adds_all_of_a_row():
+    tests = [f"tests/stacks/test_alarm.py::test_{i}" for i in range(100)]
+    assert select(tests) == set()
+    assert select(tests, changed=["stacks/alarm.py"]) == set(tests)
+
+
+def test_without_a_file_the_changes_are_those_of_the_work_tree(monkeypatch):
+    told = {"merge-base HEAD origin/HEAD": "", "rev-parse HEAD": "a", "diff --name-only HEAD": "README.md"}
+    told["ls-files --others --exclude-standard"] = "new.py"
+    monkeypatch.setattr(tiers, "_git", lambda *asked: told[" ".join(asked)])
+    assert tiers.changes_here() == ["README.md", "new.py"]
+
+
+def test_the_app_is_typed_where_it_changed_and_by_one_share():
+    changed = ["layers/runtime/python/stepline/settings.py"]
+    assert "stacks" not in tiers.types(drawn_by=HASHES[1], changed=changed)
+    assert tiers.types(drawn_by=HASHES[1], changed=changed)
+    assert [drawn_by for drawn_by in HASHES if not tiers.types(drawn_by=drawn_by, changed=changed)] == HASHES[
+        :1
+    ]
+    assert tiers.types(drawn_by=HASHES[1], changed=["stacks/alarm.py"]) == []
 
 
 def test_names_are_dealt_once_and_evenly():
