@@ -8,6 +8,9 @@ WORKERS ?= 3
 SUITES := tests/contract tests/handlers tests/security tests/stacks tests/unit tests/e2e/test_program.py
 TOOLS := .venv/.tools
 PAGE_PACKAGES := web/node_modules/.package-lock.json
+# What `make check` types, all where nothing is named, and the tests of pages that `make test` has, too.
+TYPED ?=
+PAGES ?= tests/unit/test_repository.py tests/unit/docs
 # `make test SMOKE=no` starts no stage.
 SMOKE ?= yes
 # What `make chat` does about the page beside its prompt.
@@ -48,8 +51,8 @@ check: $(TOOLS) $(PAGE_PACKAGES)  ## format, lint, import rules, types, pages, a
 	ruff format --check .
 	ruff check .
 	lint-imports
-	mypy
-	pytest -q tests/repository tests/unit/test_repository.py tests/unit/docs
+	mypy $(TYPED)
+	STEPLINE_TIER=landing pytest -q tests/repository $(PAGES)
 	@$(MAKE) --no-print-directory synth
 
 DURATIONS := --store-durations --durations-path tests/e2e/durations.json
