@@ -1,4 +1,4 @@
-"""Which test runs when.
+"""Which test runs when; `tests/tier_table.py` has the rows.
 
 `landing`: every `make test` and `.ci/run`. `nightly`: `make nightly`, and in one of `SHARES` landings, which the
 commit's hash draws. `soak`: what `tests/support/budget.py` gives to `make soak` alone.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import zlib
@@ -20,6 +19,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.draw import draw_number
+from tests.tier_table import (
+    ALL,
+    CONTRACT_SOURCES,
+    DOCS,
+    EMULATOR,
+    IAM_SOURCES,
+    LIBRARY,
+    NIGHTLY,
+    PAGE,
+    PYTHON_SOURCES,
+    STAGE,
+    TYPED,
+    TYPED_SOURCES,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 DURATIONS = ROOT / "tests/e2e/durations.json"
@@ -41,345 +54,6 @@ UNKNOWN_S = 10
 """Assumed duration of a test on the stage that has not run yet."""
 LANDING_HOURS = 4
 """Commits of one landing are not older than this, where no base is named."""
-
-
-class Capability(NamedTuple):
-    """A file of tests on the stage: those that a landing runs, and the sources whose change runs the whole file."""
-
-    landing: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-
-
-ALL = ("*",)
-LIBRARY = "layers/runtime/python/stepline/"
-
-STAGE: Mapping[str, Capability] = {
-    "test_approval.py": Capability(
-        ("test_a_stop_answers_for_the_person",),
-        ("loop/approvals/",),
-    ),
-    "test_bundle.py": Capability(
-        (
-            "test_its_hooks_its_tool_its_skill_and_its_document_answer",
-            "test_a_misspelt_one_is_refused_before_anything_is_deployed",
-            "test_the_logs_are_followed_while_a_turn_runs",
-        ),
-        ("bundle/", "loop/hooks/", "local/knowledge/"),
-    ),
-    "test_chat.py": Capability(ALL, ("local/terminal/",)),
-    "test_client.py": Capability(ALL, ("local/client/",)),
-    "test_context.py": Capability(
-        ("test_a_long_conversation_stays_within_a_small_context_and_its_third_turn_is_read_word_for_word",),
-        ("context/",),
-    ),
-    "test_deletion.py": Capability(
-        ("test_a_conversation_that_is_deleted_while_a_turn_runs_leaves_its_tombstone",),
-        ("ingress/delete.py", "ingress/erase_user.py", "ports/tenancy/"),
-    ),
-    "test_deploy.py": Capability(ALL, ("local/cloud/", "local/stage/")),
-    "test_document.py": Capability(
-        ("test_a_document_is_made_of_what_was_found_and_offered_with_its_sources[process-report.pdf]",),
-        ("tools/documents/", "/exec_task/executor/documents/"),
-    ),
-    "test_event.py": Capability(
-        (
-            "test_a_form_opens_a_turn_and_the_agent_reads_its_fields",
-            "test_what_cannot_be_an_event_is_refused_and_nothing_of_it_is_there",
-            "test_a_service_reaches_nobody_elses_conversation_and_none_that_is_not_there",
-        ),
-        ("model/wire/", "ingress/"),
-    ),
-    "test_execution.py": Capability(
-        (
-            "test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart[docker]",
-            "test_a_program_that_fails_is_told_of_and_not_repeated",
-            "test_a_worker_killed_while_a_program_runs_costs_the_program_and_no_more",
-        ),
-        ("programs/", "loop/programs/", "adapters/process/", "adapters/docker/", "/exec_task/"),
-    ),
-    "test_fanout.py": Capability(
-        ("test_a_worker_killed_between_two_actions_repeats_none",),
-        ("protocol/decision/", "loop/act.py"),
-    ),
-    "test_feedback_service.py": Capability(
-        ("test_feedback_is_heard_read_counted_and_withdrawn",),
-        ("ingress/feedback.py", "api/feedback_endpoints.py"),
-    ),
-    "test_generation.py": Capability(
-        (
-            "test_a_forbidden_beginning_costs_one_notice_and_one_retry",
-            "test_an_answer_cites_what_a_search_found_and_the_terminal_shows_the_link",
-        ),
-        ("protocol/",),
-    ),
-    "test_guard.py": Capability(
-        (
-            "test_a_preflight_of_a_foreign_page_is_refused_and_shares_nothing",
-            "test_a_foreign_name_for_this_machine_is_refused_before_anything_else",
-            "test_no_call_passes_without_the_key_of_the_stage",
-            "test_a_signed_address_is_enough_for_its_object_and_for_nothing_else",
-        ),
-        ("local/guard/",),
-    ),
-    "test_hosting.py": Capability(ALL, ("delivery/",)),
-    "test_http_service.py": Capability(
-        (
-            "test_the_description_that_is_served_is_the_one_of_the_pages",
-            "test_a_conversation_is_listed_under_both_addresses",
-            "test_turns_are_fetched_with_their_texts_in_both_forms",
-            "test_pages_of_events_meet_and_are_the_frames_that_a_socket_replays",
-            "test_a_new_title_is_heard_on_the_socket_and_found_in_the_list",
-            "test_what_was_read_is_told_to_every_device_and_never_becomes_less",
-            "test_the_request_of_every_round_is_the_one_that_was_on_the_wire",
-            "test_what_a_round_said_and_took_is_told",
-            "test_what_is_foreign_is_answered_like_what_is_not_there",
-            "test_an_expired_token_is_refused_and_an_address_outside_is_not_there",
-        ),
-        ("api/",),
-    ),
-    "test_iam.py": Capability((), ("/stacks/access.py",)),
-    "test_in_line.py": Capability(ALL, ("ingress/line_up.py", "delivery/stage_queue.py")),
-    "test_ingress.py": Capability(
-        (
-            "test_a_foreign_conversation_is_not_found_whatever_is_asked_of_it",
-            "test_a_bad_message_gets_one_error_with_a_code_and_the_socket_stays_usable[hello-bad_json]",
-            "test_a_message_in_fragments_arrives_whole",
-            "test_the_same_message_twice_is_one",
-        ),
-        ("ingress/",),
-    ),
-    "test_journal_turn.py": Capability(
-        ("test_a_turn_sees_what_it_asked_for_in_one_round_and_answers_in_the_last",),
-        ("context/journal/",),
-    ),
-    "test_kill.py": Capability((), ("log/journal.py", "log/fence.py")),
-    "test_knowledge.py": Capability(
-        ("test_a_person_sees_the_path_under_the_answer",),
-        ("local/knowledge/", "/bundles/docs/"),
-    ),
-    "test_limits.py": Capability(
-        ("test_the_kill_switch_ends_a_turn_that_runs_before_its_next_round",),
-        ("ports/tenancy/", "model/tenancy/"),
-    ),
-    "test_live.py": Capability(
-        (
-            "test_a_steer_cuts_the_stream_off_and_the_turn_comes_to_an_end",
-            "test_a_stop_ends_a_stream_at_once_and_keeps_what_was_shown",
-            "test_what_a_program_prints_is_seen_while_it_runs_and_by_a_device_that_comes_late[process]",
-            "test_a_stop_between_tools_leaves_the_rest_undone",
-            "test_a_steer_that_comes_to_no_turn_is_handed_back[Be brief.]",
-        ),
-        ("loop/steer.py", "model/wire/live_event.py"),
-    ),
-    "test_moving_in.py": Capability(("test_it_comes_in_with_its_files_and_goes_on",), ("log/importing/",)),
-    "test_new_bundle.py": Capability((), ("local/template/", "local/command/new.py")),
-    "test_posted_files.py": Capability(
-        (
-            "test_a_file_is_posted_judged_stored_and_told_of",
-            "test_a_file_that_is_refused_leaves_only_its_reasons",
-            "test_the_bucket_takes_no_byte_more_and_the_slot_stays_open",
-            "test_another_content_than_was_stated_is_refused",
-            "test_nobody_else_uploads_to_a_conversation_or_asks_for_its_uploads",
-        ),
-        ("preflight/", "adapters/upload/"),
-    ),
-    "test_program.py": Capability(ALL),
-    "test_project_history.py": Capability(ALL, ("timeline/workspace.py", "log/versions.py")),
-    "test_recovery.py": Capability(
-        (
-            "test_a_decide_worker_killed_in_mid_stream_costs_no_more_than_time",
-            "test_a_model_that_fails_once_still_answers_once[overloaded]",
-        ),
-        ("loop/sweep.py",),
-    ),
-    "test_remembering.py": Capability(
-        ("test_another_conversation_is_found_by_other_words_and_read",),
-        ("adapters/embedded/", "model/memory_row.py"),
-    ),
-    "test_restore.py": Capability((), ("local/cloud/",)),
-    "test_resume.py": Capability(
-        ("test_killing_the_client_in_mid_turn_and_resuming_yields_exactly_the_rest[<lambda>]",),
-        ("delivery/resume.py",),
-    ),
-    "test_send_events.py": Capability(("test_an_event_is_sent_from_a_shell_as_the_page_says",), ()),
-    "test_sent_file.py": Capability(
-        ("test_a_picture_from_the_command_line_is_in_the_request_and_the_inspector_shows_it",),
-        ("inspection/", "context/media.py"),
-    ),
-    "test_stage_killed.py": Capability((), ("local/stage/",)),
-    "test_storm.py": Capability((), ("delivery/",)),
-    "test_takeover.py": Capability(
-        ("test_two_messages_at_once_from_two_devices_are_both_answered",),
-        ("loop/sweep.py", "ingress/admit.py"),
-    ),
-    "test_task.py": Capability(
-        ("test_a_program_that_fails_in_a_task_is_told_of_in_the_same_words",),
-        ("loop/programs/", "/exec_task/"),
-    ),
-    "test_trace.py": Capability(
-        ("test_a_turn_whose_execution_is_lost_is_one_trace_without_a_text",),
-        ("loop/tracing/", "adapters/tracing/"),
-    ),
-    "test_turn.py": Capability(ALL, ()),
-    "test_turn_receipt.py": Capability(ALL, ("ports/tracing/", "inspection/")),
-    "test_up.py": Capability(
-        ("test_up_from_another_shell_leaves_a_running_turn_alone",),
-        ("local/stage/",),
-    ),
-    "page/test_page_access.py": Capability(
-        (
-            "test_axe_finds_nothing_serious_before_the_first_message_and_signed_out",
-            "test_a_page_at_320_pixels_and_at_twice_the_size_is_read_without_scrolling_sideways",
-        ),
-    ),
-    "page/test_page_approval.py": Capability(("test_an_edited_call_runs_with_other_parameters",)),
-    "page/test_page_bundle.py": Capability(ALL),
-    "page/test_page_deletion.py": Capability(
-        ("test_a_conversation_is_deleted_from_its_menu_and_another_tab_hears_of_it",)
-    ),
-    "page/test_page_foreign.py": Capability(
-        (
-            "test_the_policy_of_every_route_lets_nothing_in_that_is_not_the_pages_own[/]",
-            "test_the_frame_of_artifacts_may_have_styles_within_and_nothing_else",
-            "test_a_foreign_site_reads_and_writes_nothing_of_a_user_who_is_signed_in",
-        ),
-        ("/web/headers.json", "local/page/"),
-    ),
-    "page/test_page_hostile.py": Capability(
-        ("test_tags_handlers_and_links_in_an_answer_do_nothing_and_are_read_as_text",),
-    ),
-    "page/test_page_inspector.py": Capability(ALL, ("inspection/",)),
-    "page/test_page_keyboard.py": Capability(("test_a_turn_is_sent_added_to_redirected_and_stopped",)),
-    "page/test_page_limits.py": Capability(
-        ("test_what_is_left_stands_below_the_field_and_falls_with_a_turn",)
-    ),
-    "page/test_page_link.py": Capability(
-        ("test_a_connection_that_is_cut_in_mid_answer_changes_nothing_on_the_page",)
-    ),
-    "page/test_page_list.py": Capability(
-        ("test_a_search_finds_the_turn_in_which_something_was_said",),
-    ),
-    "page/test_page_live.py": Capability(
-        ("test_a_redirect_in_mid_answer_interrupts_the_model_and_brings_the_turn_to_its_end",)
-    ),
-    "page/test_page_said.py": Capability(("test_a_refused_file_and_a_turn_that_fails_are_alerts",)),
-    "page/test_page_sign_in.py": Capability(
-        ("test_a_reload_signs_in_again_without_asking_and_stays_where_it_was",),
-        ("local/stage/issuer/",),
-    ),
-    "page/test_page_turn.py": Capability(
-        ("test_what_the_answer_cites_is_shown_as_a_source",),
-    ),
-    "page/test_page_upload.py": Capability(
-        ("test_a_file_goes_up_is_judged_and_the_message_that_waited_for_it_is_read_with_it",)
-    ),
-}
-
-
-PAGE = ("/web/",)
-DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
-"""Sources whose change alone starts no stage."""
-
-APP = ("/stacks/", "/app.py", "/cdk.json", "/layers/")
-WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
-ERASURE = ("ingress/erase_user.py", "ingress/delete.py", "adapters/aws/", "log/")
-MODEL_SDK = ("adapters/anthropic/", "ports/model.py", "/requirements.lock")
-MCP = ("adapters/mcp/", "ports/mcp/", "tools/")
-NIGHTLY: Mapping[str, tuple[str, ...]] = {
-    # Templates of stages that only these files ask for; a landing has the four that the others share.
-    "stacks/test_alarm.py": APP,
-    "stacks/test_bundle_layer.py": (*APP, "local/install/"),
-    "stacks/test_calls.py": (*APP, "/lambdas/", "adapters/aws/", "bootstrap/", "loop/", "ingress/"),
-    "stacks/test_cost.py": (*APP, "/bench/turn_cost.py", "/README.md"),
-    "stacks/test_image.py": (*APP, "/exec_task/"),
-    "stacks/test_layer.py": ("/layers/", "/stacks/code.py"),
-    "stacks/test_memory.py": APP,
-    "stacks/test_page_stack.py": APP,
-    "stacks/test_review.py": APP,
-    "stacks/test_service_log.py": APP,
-    "stacks/test_simulation.py": ("/bench/simulate/", "/bench/ordinary_turn.py", "/bench/turn_cost.py"),
-    "stacks/test_stack_pages.py::test_a_generated_page_is_what_the_source_says[cost]": (
-        *APP,
-        "/bench/turn_cost.py",
-        "/docs/build/cost.py",
-    ),
-    "stacks/test_stack_pages.py::test_a_generated_page_is_what_the_source_says[scale]": (
-        "/bench/simulate/",
-        "/docs/build/scale.py",
-    ),
-    "stacks/test_traced_stage.py": APP,
-    "stacks/test_way_back.py": APP,
-    # Moto beside memory: the same cases, at a hundred times the cost.
-    "contract/test_erased_user.py[moto]": ERASURE,
-    "contract/test_erasure.py[moto]": ERASURE,
-    "contract/test_limits_at_once.py[moto]": ("ports/tenancy/", "adapters/aws/"),
-    "contract/test_receipt_units.py[unheard]": ("inspection/", "ports/tracing/", "adapters/aws/"),
-    "contract/test_receipt_units.py[wait]": ("inspection/", "ports/tracing/", "adapters/aws/"),
-    "contract/test_workflow.py[moto]": ("bootstrap/in_process.py", "bundle/", "adapters/aws/"),
-    "contract/test_s3_vectors.py": ("adapters/s3_vectors/", "ports/memory_index.py"),
-    "contract/test_memory_index.py[s3_vectors]": ("adapters/s3_vectors/", "ports/memory_index.py"),
-    # The provider's SDK beside our own transport.
-    "contract/test_model_client.py[sdk]": MODEL_SDK,
-    "contract/test_model_transport.py[sdk]": MODEL_SDK,
-    # Containers and processes that wait longer than they work.
-    "contract/test_documents.py": ("tools/documents/", "/exec_task/"),
-    "contract/test_executor_cancel.py": ("adapters/process/", "adapters/docker/", "/exec_task/"),
-    "contract/test_mcp_server.py": MCP,
-    "contract/test_run_faults.py[docker]": ("adapters/docker/", "/exec_task/"),
-    "e2e/test_program.py[docker]": ("programs/", "loop/programs/", "adapters/docker/", "/exec_task/"),
-    "contract/test_task_container.py": ("adapters/aws/", "loop/programs/", "/exec_task/"),
-    "unit/adapters/docker/test_docker_containers.py": ("adapters/docker/", "/exec_task/"),
-    "unit/adapters/mcp/test_hostile_server.py": MCP,
-    "unit/loop/test_registry_server.py::test_a_call_that_the_server_cannot_take_is_an_error_that_the_model_reads": MCP,
-    "unit/loop/test_registry_server.py::test_a_server_that_nobody_here_wrote_is_listed_and_called_through_a_turn": MCP,
-    "handlers/test_snapshot.py::test_nothing_is_kept_beside_the_app": ("/lambdas/", "bootstrap/"),
-    "handlers/test_snapshot.py::test_only_a_stage_on_bedrock_loads_the_models_sdk": (
-        "/lambdas/",
-        "bootstrap/",
-        "adapters/",
-    ),
-    "handlers/test_snapshot.py::test_only_a_step_of_a_stage_with_traces_loads_what_sends_them": (
-        "/lambdas/",
-        "bootstrap/",
-        "adapters/tracing/",
-    ),
-    "unit/local/install/test_requirement_lock.py": (
-        "local/install/",
-        "/requirements.lock",
-        "/pyproject.toml",
-    ),
-    "unit/local/install/test_wheel.py::test_a_wheel_carries_the_library_and_the_whole_app[sdist]": WHEEL_SOURCES,
-    "unit/local/install/test_wheel.py::test_the_library_alone_says_what_its_command_line_takes[sdist]": WHEEL_SOURCES,
-    "unit/local/install/test_wheel.py::test_an_installed_command_line_keeps_everything_in_the_users_folder": WHEEL_SOURCES,
-    # Requests of every kind against the whole description of the API.
-    "unit/api/test_openapi_conformance.py::test_no_request": ("api/", "ingress/", "model/wire/", "delivery/"),
-    "unit/api/test_openapi_workflow.py": ("api/", "ingress/", "model/wire/", "delivery/"),
-}
-"""Tests that need no stage and that a landing cannot afford, and the sources whose change runs them all the same.
-
-A row is what node ids begin with, or `FILE[word]`: the file's cases that have the word in their parameters.
-"""
-
-EMULATOR = re.compile(r"^(tests/)?contract/.*[\[-]emulator[\]-]")
-"""A port's contract on the emulator, nightly: moto answers the same contract in each landing."""
-CONTRACT_SOURCES = ("adapters/aws/",)
-
-PYTHON_SOURCES = (
-    *("/pyproject.toml", "/requirements.lock", "/requirements-local.lock", "/Makefile", "/.ci/"),
-    *(
-        "/exec_task/",
-        "/layers/deps/",
-        "/layers/mcp/",
-        "/layers/memory/",
-        "/layers/tracing/",
-        "local/install/",
-    ),
-)
-"""Sources whose change makes a landing run the unit tests on the newest Python."""
-TYPED = (LIBRARY, "bundles/", "lambdas/", "exec_task/")
-"""What is typed without the CDK, which takes three quarters of the time."""
-TYPED_SOURCES = ("/stacks/", "/app.py", "/docs/build/", "/requirements.lock", "/pyproject.toml")
-IAM_SOURCES = ("/stacks/access.py", "/tests/e2e/test_iam.py", "/tests/e2e/enforced.py")
 
 
 class Piece(NamedTuple):
