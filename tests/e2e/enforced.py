@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.request
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -223,8 +222,7 @@ class Scene:
 
     def _pace(self, *delays_ms: int) -> str:
         """Return a word; the model writes about it with these pauses between pieces, the last ones for good."""
-        request = urllib.request.Request(f"{self._deployed.model_url}/control/faults", method="DELETE")
-        urllib.request.urlopen(request, timeout=60).close()
+        self._stage.no_faults()
         word = a_word()
         for at, delay_ms in enumerate(delays_ms, start=1):
             count = 1 if at < len(delays_ms) else 50
