@@ -248,6 +248,14 @@ APP = ("/stacks/", "/app.py", "/cdk.json", "/layers/")
 WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
 ERASURE = ("ingress/erase_user.py", "ingress/delete.py", "adapters/aws/", "log/")
 MODEL_SDK = ("adapters/anthropic/", "ports/model.py", "/requirements.lock")
+SANDBOX = (
+    "/exec_task/",
+    "adapters/docker/",
+    "adapters/process/",
+    "adapters/sandbox/",
+    "adapters/aws/task.py",
+    "programs/",
+)
 MCP = ("adapters/mcp/", "ports/mcp/", "tools/")
 NIGHTLY: Mapping[str, tuple[str, ...]] = {
     # Templates of stages that only these files ask for; a landing has the four that the others share.
@@ -282,6 +290,11 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "contract/test_workflow.py[moto]": ("bootstrap/in_process.py", "bundle/", "adapters/aws/"),
     "contract/test_s3_vectors.py": ("adapters/s3_vectors/", "ports/memory_index.py"),
     "contract/test_memory_index.py[s3_vectors]": ("adapters/s3_vectors/", "ports/memory_index.py"),
+    # The walls of the other backends; each landing attacks the process.
+    **{
+        f"security/test_escape.py[{backend}]": SANDBOX
+        for backend in ("docker split", "docker combined", "fargate", "process, ENOSYS", "fargate, EPERM")
+    },
     # The provider's SDK beside our own transport.
     "contract/test_model_client.py[sdk]": MODEL_SDK,
     "contract/test_model_transport.py[sdk]": MODEL_SDK,
@@ -321,7 +334,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
 }
 """Tests that need no stage and that a landing cannot afford, and the sources whose change runs them all the same.
 
-A row is what node ids begin with, or `FILE[word]`: the file's cases that have the word in their parameters.
+A row is what node ids begin with, or `FILE[word]`: the file's cases that have the word as one of their parameters.
 """
 
 EMULATOR = re.compile(r"^(tests/)?contract/.*[\[-]emulator[\]-]")

@@ -118,7 +118,8 @@ def _holds(row: str, name: str) -> bool:
     if "::" in row:
         return name.startswith(row)
     file, _, word = row.partition("[")
-    return name.startswith(f"{file}::") and word.rstrip("]") in name.partition("[")[2]
+    cases = name.rstrip("]").partition("[")[2].split("-")
+    return name.startswith(f"{file}::") and (not word or word.rstrip("]") in cases)
 
 
 def select(tests: Sequence[str], *, drawn_by: str = "", changed: Sequence[str] = ()) -> set[str]:

@@ -16,10 +16,21 @@ from tests.repository.linear import WHOLE_CHARS, Case
 from tests.repository.reader import READERS
 from tests.support.budget import budget
 from tests.support.draw import share
+from tests.tiers import changed_paths, touches
 
 LONGEST_CHARS = budget(WHOLE_CHARS // 4, WHOLE_CHARS, nightly=WHOLE_CHARS)
 EXPRESSION_S = 10
 READER_S = 60
+
+
+def readers():
+    """Return a quarter of the readers, in turn, and those whose modules changed."""
+    drawn, changed = share(list(READERS), 4), changed_paths()
+    return [name for name, reader in READERS.items() if name in drawn or touches(changed, sources_of(reader))]
+
+
+def sources_of(reader):
+    return [module.removeprefix("stepline.").replace(".", "/") for module in reader.modules]
 
 
 def end_of(cases):
@@ -45,7 +56,7 @@ def test_every_expression_reads_its_worst_text_in_linear_time():
     assert end_of([case for one in library_expressions() for case in cases_of(one)]) == ""
 
 
-@pytest.mark.parametrize("name", share(list(READERS), 4))
+@pytest.mark.parametrize("name", readers())
 def test_a_reader_reads_its_worst_text_in_linear_time(name):
     modules = READERS[name].modules
     sources = [

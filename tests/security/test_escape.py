@@ -18,7 +18,6 @@ import pytest
 
 from tests.security.escape.single_attempt import SINGLE_ATTEMPTS, Secrets
 from tests.support.bundle_on_disk import bundle_on_disk
-from tests.support.draw import share
 from tests.support.temporary import open_parents
 
 from .escape.backend import (
@@ -45,9 +44,6 @@ BACKENDS = {
     "process, ENOSYS": refused_process_backend,
     "fargate, EPERM": refused_task_backend,
 }
-ALWAYS, *OTHERS = BACKENDS
-"""Each landing attacks the first, and one of the others in turn."""
-PLAYED = [ALWAYS, *share(OTHERS, len(OTHERS))]
 OWN_CHILD = """
 import os, signal
 child = os.fork()
@@ -86,7 +82,7 @@ class AttackedBackend:
         return self._outcomes[batch][name]
 
 
-@pytest.fixture(scope="module", params=PLAYED)
+@pytest.fixture(scope="module", params=BACKENDS)
 def attacked(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AttackedBackend]:

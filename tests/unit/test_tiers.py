@@ -70,7 +70,7 @@ def test_the_sources_of_a_nightly_row_exist(row):
 def test_a_row_of_a_file_and_a_word_holds_the_cases_that_have_it():
     row = "contract/test_erasure.py[moto]"
     assert tiers.row_of("tests/contract/test_erasure.py::test_a[moto-x]") == row
-    assert tiers.row_of("tests/contract/test_erasure.py::test_a[memory]") == ""
+    assert tiers.row_of("tests/contract/test_erasure.py::test_a[memory-motorway]") == ""
 
 
 def test_every_nightly_row_is_drawn_by_one_share():
@@ -87,9 +87,9 @@ def test_a_changed_source_adds_all_of_a_row():
 
 
 def test_without_a_file_the_changes_are_those_of_the_work_tree(monkeypatch):
-    told = {"merge-base HEAD origin/HEAD": "", "rev-parse HEAD": "a", "diff --name-only HEAD": "README.md"}
-    told["ls-files --others --exclude-standard"] = "new.py"
-    monkeypatch.setattr(tiers, "_git", lambda *asked: told[" ".join(asked)])
+    answers = {"merge-base HEAD origin/HEAD": "", "rev-parse HEAD": "a", "diff --name-only HEAD": "README.md"}
+    answers["ls-files --others --exclude-standard"] = "new.py"
+    monkeypatch.setattr(tiers, "_git", lambda *asked: answers[" ".join(asked)])
     assert tiers.changes_here() == ["README.md", "new.py"]
 
 
