@@ -52,7 +52,7 @@ check: $(TOOLS) $(PAGE_PACKAGES)  ## format, lint, import rules, types, pages, a
 	ruff check .
 	lint-imports
 	mypy $(TYPED)
-	STEPLINE_TIER=landing pytest -q tests/repository $(PAGES)
+	pytest -q tests/repository $(PAGES)
 	@$(MAKE) --no-print-directory synth
 
 DURATIONS := --store-durations --durations-path tests/e2e/durations.json
