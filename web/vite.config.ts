@@ -5,6 +5,12 @@ export default defineConfig({
   plugins: [preact({ devToolsEnabled: false })],
   // Nothing inline, whatever its size: the page's policy allows no inline script or style, and no data: address.
   build: { target: "es2023", assetsInlineLimit: 0, modulePreload: { polyfill: false }, sourcemap: false },
-  // One environment for all files of a process: a third of the time.
-  test: { include: ["tests/**/*.test.{ts,tsx}"], isolate: false },
+  test: {
+    include: ["tests/**/*.test.{ts,tsx}"],
+    // One environment for all files of a process: a third of the time.
+    isolate: false,
+    // These end a test that hangs. A busy machine may take the defaults' five seconds for any test.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
 });

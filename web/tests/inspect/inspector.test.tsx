@@ -5,12 +5,9 @@ import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { HttpApi } from "../../src/api/index.ts";
 import Inspector from "../../src/inspect/index.tsx";
+import { eventually } from "../eventually.ts";
 import { load, roundsOf } from "./load.ts";
 import { answering, type Recorded } from "./recorded.ts";
-
-/** Nothing here is slow by itself, but a busy machine may be. */
-const PATIENCE_MS = 60_000;
-vi.setConfig({ testTimeout: PATIENCE_MS });
 
 const stage = load("stage");
 const reduced = load("reduced");
@@ -72,7 +69,7 @@ async function open(data: Recorded, asked: Asked): Promise<void> {
 }
 
 async function settle(): Promise<void> {
-  await vi.waitFor(() => expect(host.textContent).not.toContain("Reading…"), { timeout: PATIENCE_MS });
+  await eventually(() => expect(host.textContent).not.toContain("Reading…"));
   await act(async () => undefined);
 }
 

