@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.free_port import free_port
+from tests.support.free_port import free_port
 
 PROGRAM = shutil.which("clamd")
 EICAR = b"X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.contract.free_port import free_port
+from tests.support.free_port import free_port
 
 PROGRAM = shutil.which("redis-server")
 PASSWORD = "not-for-logs"

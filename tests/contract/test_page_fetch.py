@@ -12,6 +12,7 @@ import pytest
 
 from stepline.adapters.web.page_fetch import FetchLimits, PageFetcher
 from stepline.errors import ToolError
+from tests.support.free_port import free_port
 from tests.support.web_server import SITE, WebServer, endless, open_guard, reply, web_server
 
 ARTICLE = """<!doctype html><html lang="en"><head><title>Herons of the lake</title>
@@ -28,6 +29,20 @@ LITTLE = FetchLimits(body_bytes=100_000)
 @pytest.fixture
 def server() -> Iterator[WebServer]:
     with web_server() as served:
+        yield served
+
+
+@pytest.fixture
+def inside() -> Iterator[WebServer]:
+    """Serve on loopback itself, where nothing from outside may lead."""
+    with web_server("127.0.0.1", free_port()) as served:
+        yield served
+
+
+@pytest.fixture
+def outside(inside: WebServer) -> Iterator[WebServer]:
+    """Serve on the public address, at the port of the server inside."""
+    with web_server(port=inside.port) as served:
         yield served
 
 
@@ -113,34 +128,31 @@ def test_a_redirect_is_followed_and_the_address_that_was_asked_stays(server):
         ("file:///etc/passwd", "url_refused"),
     ],
 )
-def test_a_redirect_to_where_nobody_may_go_is_refused(server, place, refused):
-    with web_server("127.0.0.1", server.port) as inside:
-        for host in ("127.0.0.1", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]"):
-            place = place.replace(f"//{host}/", f"//{host}:{server.port}/")
-        assert code(fetcher(server), server.redirects("/a", place)) == refused
-        assert inside.requests == []
-    assert len(server.requests) == 1
+def test_a_redirect_to_where_nobody_may_go_is_refused(outside, inside, place, refused):
+    for host in ("127.0.0.1", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]"):
+        place = place.replace(f"//{host}/", f"//{host}:{inside.port}/")
+    assert code(fetcher(outside), outside.redirects("/a", place)) == refused
+    assert inside.requests == []
+    assert len(outside.requests) == 1
 
 
-def test_a_name_is_looked_up_once_and_what_it_says_later_does_not_count(server):
+def test_a_name_is_looked_up_once_and_what_it_says_later_does_not_count(outside, inside):
     looks = [SITE, "127.0.0.1"]
-    with web_server("127.0.0.1", server.port) as inside:
-        inside.says("/a", "secret")
-        page = fetcher(server, rebinds_example=looks).fetch(
-            server.says("/a", ARTICLE).replace("site.", "rebinds.")
-        )
-        assert "forty-one pairs" in page.text
-        assert looks == ["127.0.0.1"]
-        assert inside.requests == []
+    inside.says("/a", "secret")
+    page = fetcher(outside, rebinds_example=looks).fetch(
+        outside.says("/a", ARTICLE).replace("site.", "rebinds.")
+    )
+    assert "forty-one pairs" in page.text
+    assert looks == ["127.0.0.1"]
+    assert inside.requests == []
 
 
-def test_a_name_that_leads_to_loopback_at_its_second_look_up_is_refused_there(server):
+def test_a_name_that_leads_to_loopback_at_its_second_look_up_is_refused_there(outside, inside):
     looks = [SITE, "127.0.0.1"]
-    with web_server("127.0.0.1", server.port) as inside:
-        place = server.redirects("/a", server.url("/a", host="rebinds.example")).replace("site.", "rebinds.")
-        assert code(fetcher(server, rebinds_example=looks), place) == "address_refused"
-        assert looks == []
-        assert inside.requests == []
+    place = outside.redirects("/a", outside.url("/a", host="rebinds.example")).replace("site.", "rebinds.")
+    assert code(fetcher(outside, rebinds_example=looks), place) == "address_refused"
+    assert looks == []
+    assert inside.requests == []
 
 
 def test_redirects_come_to_an_end(server):

@@ -10,6 +10,7 @@ import pytest
 
 from stepline.errors import DependencyError
 from stepline.local.stage.service import Service, claim_port, claimed_port, release_ports
+from tests.support.free_port import free_port
 
 ANSWER = """
 import http.server, os, signal, sys
@@ -48,7 +49,7 @@ print(Service("probe", pathlib.Path(sys.argv[1])).pid)
 
 @pytest.fixture
 def port(tmp_path):
-    return claim_port("probe", 0, tmp_path)
+    return claim_port("probe", free_port(), tmp_path)
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def port_apart(tmp_path):
     """A port that no stage has."""
     home = tmp_path / "apart"
     home.mkdir()
-    port = claim_port("probe", 0, home)
+    port = claim_port("probe", free_port(), home)
     release_ports(home)
     return port
 
@@ -206,7 +207,7 @@ def test_the_health_of_a_service_is_asked_without_a_proxy(service, port, monkeyp
 
 
 def test_a_service_keeps_its_port_while_it_is_free(tmp_path):
-    port = claim_port("probe", 0, tmp_path)
+    port = claim_port("probe", free_port(), tmp_path)
     assert claim_port("probe", 0, tmp_path) == port
     assert claimed_port("probe", tmp_path) == port
     with socket.socket() as taken:
@@ -216,7 +217,7 @@ def test_a_service_keeps_its_port_while_it_is_free(tmp_path):
 
 
 def test_two_services_never_share_a_port(tmp_path):
-    port = claim_port("one", 0, tmp_path)
+    port = claim_port("one", free_port(), tmp_path)
     assert claim_port("two", port, tmp_path) != port
 
 
