@@ -18,7 +18,7 @@ import pytest
 
 from tests.security.escape.single_attempt import SINGLE_ATTEMPTS, Secrets
 from tests.support.bundle_on_disk import bundle_on_disk
-from tests.support.temporary import open_parents
+from tests.support.temporary import open_folder
 
 from .escape.backend import (
     LIMITS,
@@ -83,21 +83,17 @@ class AttackedBackend:
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def attacked(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[AttackedBackend]:
+def attacked(request: pytest.FixtureRequest) -> Iterator[AttackedBackend]:
     """A backend with a secret in its environment, in files beside it and in its bundle, and a socket in use."""
-    folder = tmp_path_factory.mktemp("planted")
-    folder.chmod(0o755)
-    open_parents(folder)
-    for name, mode in (("everybody", 0o644), ("root", 0o600)):
-        (folder / name).write_text(SECRET)
-        (folder / name).chmod(mode)
     abstract = f"escape-{os.getpid()}"
     with (
+        open_folder() as folder,
         pytest.MonkeyPatch.context() as patch,
         socket.socket(socket.AF_UNIX) as listener,
     ):
+        for name, mode in (("everybody", 0o644), ("root", 0o600)):
+            (folder / name).write_text(SECRET)
+            (folder / name).chmod(mode)
         patch.setenv("STEPLINE_ESCAPE_SECRET", SECRET)
         listener.bind(f"\0{abstract}")
         listener.listen()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def open_parents(path: Path) -> None:
-    """Let every uid pass the folders of pytest above a temporary one; they are closed to others."""
-    for parent in path.parents:
-        if parent.name.startswith(("pytest-", "popen-")):
-            parent.chmod(0o755)
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """Make a temporary folder that every uid may enter.
+
+    It is not below pytest's own folder: each pytest that starts on the machine closes that one to other uids again.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder

@@ -12,7 +12,7 @@ import pytest
 
 from exec_task.executor import kernel, landlock, rules, seccomp
 from exec_task.executor.calls import NUMBERS
-from tests.support.temporary import open_parents
+from tests.support.temporary import open_folder
 from tests.unit.exec_task.executor.jailed import GID, PAYLOAD, UID, linux, run_jailed
 
 pytestmark = linux
@@ -381,33 +381,33 @@ found["asyncio"] = asyncio.run(talk())
     not os.access(EXEC_PYTHON, os.X_OK),
     reason="the executor's packages are not installed (.stepline/exec-env)",
 )
-def test_the_packages_of_data_work_in_it(tmp_path):
-    open_parents(tmp_path)
-    tmp_path.chmod(0o777)
-    done = run_jailed(
-        f"""
-os.environ.update(MPLCONFIGDIR={str(tmp_path)!r}, MPLBACKEND="Agg", HOME={str(tmp_path)!r})
+def test_the_packages_of_data_work_in_it():
+    with open_folder() as folder:
+        folder.chmod(0o777)
+        done = run_jailed(
+            f"""
+os.environ.update(MPLCONFIGDIR={str(folder)!r}, MPLBACKEND="Agg", HOME={str(folder)!r})
 import multiprocessing
 import numpy, pandas, matplotlib.pyplot as plot
 found["solve"] = float(numpy.linalg.solve(numpy.eye(200) * 2, numpy.ones(200)).sum())
 frame = pandas.DataFrame({{"a": range(1000), "b": ["x", "y"] * 500}})
 found["grouped"] = int(frame.groupby("b")["a"].sum()["x"])
-frame["a"].plot(); plot.savefig({str(tmp_path / "chart.png")!r})
+frame["a"].plot(); plot.savefig({str(folder / "chart.png")!r})
 with multiprocessing.get_context("fork").Pool(2) as pool:
     found["pool"] = pool.map(abs, [-1, -2])
 """,
-        python=str(EXEC_PYTHON),
-        own_pid_ns=True,
-        limits={
-            "timeout_s": 60,
-            "max_file_bytes": 1 << 24,
-            "memory_bytes": 4 << 30,
-            "processes": 512,
-            "open_files": 256,
-        },
-    )
-    assert done.found == {"solve": 100.0, "grouped": 249500, "pool": [1, 2]}, done.stderr
-    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+            python=str(EXEC_PYTHON),
+            own_pid_ns=True,
+            limits={
+                "timeout_s": 60,
+                "max_file_bytes": 1 << 24,
+                "memory_bytes": 4 << 30,
+                "processes": 512,
+                "open_files": 256,
+            },
+        )
+        assert done.found == {"solve": 100.0, "grouped": 249500, "pool": [1, 2]}, done.stderr
+        assert (folder / "chart.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_program_never_runs_as_root():

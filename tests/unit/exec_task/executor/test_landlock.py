@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from exec_task.executor import landlock
-from tests.support.temporary import open_parents
+from tests.support.temporary import open_folder
 from tests.unit.exec_task.executor.jailed import linux, run_jailed
 
 ABI = landlock.kernel_abi()
@@ -24,17 +24,16 @@ def attempt(name, call):
 
 
 @pytest.fixture
-def rooms(tmp_path):
+def rooms():
     """Three folders that every uid may use: one to read, one to write, one outside; each holds a file."""
-    for name in ("read", "write", "outside"):
-        room = tmp_path / name
-        room.mkdir()
-        (room / "file").write_text("text")
-        (room / "file").chmod(0o666)
-        room.chmod(0o777)
-    open_parents(tmp_path)
-    tmp_path.chmod(0o755)
-    return tmp_path
+    with open_folder() as folder:
+        for name in ("read", "write", "outside"):
+            room = folder / name
+            room.mkdir()
+            (room / "file").write_text("text")
+            (room / "file").chmod(0o666)
+            room.chmod(0o777)
+        yield folder
 
 
 def files(rooms, *, abi=None):
