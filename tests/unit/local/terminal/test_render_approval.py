@@ -14,9 +14,9 @@ def test_a_request_for_an_approval_shows_the_whole_call():
     params = {"to": "Hotel Post", "note": f"{'x' * 300}{EVIL}"}
     told = {"call_id": "tc_0123456789ab", "tool_id": "bank.pay", "params": params, "editable": True}
     lines = render_event(event("approval.requested", **told, code="", until="2026-01-02T03:04:05.678Z"))
-    assert lines[0] == "? may this run: bank.pay"
+    assert lines[0] == "? Allow bank.pay?"
     assert "x" * 300 in "".join(lines)
-    assert lines[-1] == "  approve, deny or edit tc_0123456789ab until 2026-01-02T03:04:05.678Z"
+    assert lines[-1] == "  approve, deny or edit tc_0123456789ab, expires 2026-01-02T03:04:05.678Z"
     assert all(line.isprintable() for line in lines)
 
 
@@ -26,7 +26,7 @@ def test_feedback_is_a_line_at_its_turn():
     assert line.startswith("☆ user on turn_1, not_ok: too long")
     assert line.isprintable()
     assert render_event(event("turn.feedback", origin="machine", reaction=None, withdrawn=True)) == [
-        "☆ machine on turn_1, withdrawn"
+        "☆ machine on turn_1, removed"
     ]
 
 
@@ -35,4 +35,4 @@ def test_the_answer_to_a_request_is_a_line():
     denied = event("approval.answered", **told, verdict="denied", text="Not\nnow.")
     edited = event("approval.answered", **told, verdict="edited", edited_call_id="tc_1", params={"sum": 5})
     assert render_event(denied) == ["· denied: bank.pay: Not now."]
-    assert render_event(edited) == ["· edited: bank.pay to sum=5"]
+    assert render_event(edited) == ["· edited: bank.pay runs with sum=5"]

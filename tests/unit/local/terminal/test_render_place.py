@@ -1,4 +1,4 @@
-"""A turn that waits in line, as people and programs at a terminal are told of it."""
+"""A queued turn, as a terminal shows it to people and programs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.unit.local.terminal.recorded_surface import RecordedSurface
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        (3, "… waiting to begin: at place 3 in line"),
-        (1, "… waiting to begin: next in line"),
-        (0, "… no longer in line"),
+        (3, "… queued at position 3"),
+        (1, "… queued: next to begin"),
+        (0, "… no longer queued"),
     ],
 )
-def test_a_turn_in_line_says_at_which_place(place, said):
+def test_a_queued_turn_is_shown_with_its_position(place, said):
     complained, paper = [], RecordedSurface(width=100)
     for view in (PlainView(lambda _: None, complained.append), RichView(paper)):
         view.show(Waiting(turn_id="turn_1", place=place))
@@ -26,6 +26,6 @@ def test_a_turn_in_line_says_at_which_place(place, said):
     assert said in paper.printed()
 
 
-def test_a_place_in_line_is_a_json_line_of_its_own():
+def test_a_position_in_the_queue_is_a_json_line_of_its_own():
     (line,) = render_effect(Waiting(turn_id="turn_1", place=2))
     assert line == {"frame": "waiting", "turn_id": "turn_1", "place": 2}

@@ -7,7 +7,6 @@ import json
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from stepline.events.types import TABLE
 from stepline.local.client.change import (
@@ -25,7 +24,12 @@ from stepline.local.client.change import (
 )
 from stepline.local.safe_text import clean, one_line
 from stepline.local.terminal.json_lines import render_effect, render_json
-from stepline.local.terminal.render import render_citation, render_event, render_footer, render_usage
+from stepline.local.terminal.render import (
+    render_citation,
+    render_event,
+    render_footer,
+    render_usage,
+)
 from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.traversal import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
@@ -62,79 +66,6 @@ def test_json_lines_are_printable_ascii_and_say_the_same(text):
     assert line.isascii()
     assert line.isprintable()
     assert json.loads(line) == {"text": text}
-
-
-def test_tools_plans_and_files_are_lines():
-    assert render_event(event("react.tool.call", tool_id="react.write", params={"path": "a.md", "n": 2})) == [
-        "→ react.write path=a.md n=2"
-    ]
-    result = event(
-        "react.tool.result", tool_id="react.read", status="ok", duration_ms=12, preview="two\nlines"
-    )
-    assert render_event(result) == ["✓ react.read, 12 ms"]
-    failed = event("react.tool.result", tool_id="react.read", status="error", duration_ms=1, code="not_found")
-    assert render_event(failed) == ["✗ react.read, 1 ms: not_found"]
-    plan = event("react.plan", steps=["one", "two", "three"], status={"1": "done", "2": "in_progress"})
-    assert render_event(plan) == ["  ✓ 1. one", "  … 2. two", "  □ 3. three"]
-    over = replace(plan, data={**plan.data, "current": False, "open": False})
-    assert render_event(over) == ["  ✂ no longer the plan, 1 of 3 done: one …"]
-    files = event("chat.files", items=[{"logical_path": "fi:turn_1.outputs/a.md"}])
-    assert render_event(files) == ["⎙ fi:turn_1.outputs/a.md"]
-
-
-def test_a_program_is_shown_by_its_size_its_first_line_and_its_start():
-    code = event("code_exec.code", language="python", text="\nimport pandas\nprint(1)\n")
-    assert render_event(code) == ["  3 lines of python: import pandas"]
-    assert render_event(event("code_exec.status", status="exec")) == ["  … running"]
-    assert render_event(event("code_exec.status", status="done")) == []
-    log = event("code_exec.log", text="\n".join(f"row {n}" for n in range(9)))
-    assert render_event(log) == [f"  row {n}" for n in range(4, 9)]
-
-
-def test_what_a_tool_says_on_its_way_is_a_line():
-    said = event("react.tool.event", type="rows", data={"count": 3})
-    assert render_event(said) == ['  rows: {"count": 3}']
-
-
-def test_a_compaction_is_a_line_when_it_begins_and_when_it_ends():
-    about = event("chat.compaction", step="context.compaction", before_tokens=81_000, after_tokens=40_000)
-    assert render_event(replace(about, status="started")) == ["… summing up what is older, to make room"]
-    assert render_event(replace(about, status="completed")) == [
-        "… summed up what is older: from 81000 to 40000 tokens"
-    ]
-    skipped = event("chat.compaction", reason=f"not_needed\n{EVIL}")
-    (line,) = render_event(replace(skipped, status="skipped"))
-    assert line.startswith("… nothing was summed up: not_needed")
-    assert line.isprintable()
-    silent = event("chat.compaction", reason="")
-    assert render_event(replace(silent, status="skipped")) == ["… nothing was summed up"]
-
-
-def test_what_there_is_to_say_of_an_end_is_below_the_answer():
-    assert render_footer(event("chat.complete", message="The answer\nis incomplete.")) == [
-        "The answer is incomplete."
-    ]
-    assert render_footer(event("chat.complete", answer="Hello.")) == []
-
-
-def test_a_wait_is_a_line_with_its_reason_and_its_end():
-    waiting = event("round.waiting", message=f"The provider is busy.{EVIL}", until="2026-01-02T03:04:05.678Z")
-    (line,) = render_event(waiting)
-    assert line.startswith("… The provider is busy.")
-    assert line.endswith("(2026-01-02T03:04:05.678Z)")
-    assert line.isprintable()
-
-
-def test_a_refusal_names_the_action_or_the_whole_decision():
-    one = event("react.tool.rejected", code="multi_action_bundle_duplicate", action_index=2)
-    assert render_event(one) == ["✗ action 2 was not run: multi_action_bundle_duplicate"]
-    whole = event("react.tool.rejected", code="no_json_candidate")
-    assert render_event(whole) == ["✗ the decision was not taken: no_json_candidate"]
-
-
-def test_what_a_search_found_is_a_line():
-    found = event("web_search.filtered_results", results=[{}, {}], queries=["a", "b"])
-    assert render_event(found) == ["  2 results for a, b"]
 
 
 CITATIONS = event(
@@ -293,9 +224,9 @@ def failed(**given):
     ("given", "said"),
     [
         ({}, ""),
-        ({"retryable": True}, "\nsent again, the message may be answered"),
-        ({"retryable": True, "retry_after_s": 20}, "\nsent again in 20 s, the message may be answered"),
-        ({"retry_after_s": 80_000}, "\nsent again in 23 h, the message may be answered"),
+        ({"retryable": True}, "\nYou can send the message again."),
+        ({"retryable": True, "retry_after_s": 20}, "\nYou can send the message again in 20 s."),
+        ({"retry_after_s": 80_000}, "\nYou can send the message again in 23 h."),
     ],
 )
 def test_a_turn_that_failed_says_whether_to_send_its_message_again(given, said):
@@ -314,7 +245,7 @@ def test_a_refusal_says_when_it_ends(wait_s, said):
     complained, paper = [], RecordedSurface(width=100)
     for view in (PlainView(lambda _: None, complained.append), RichView(paper)):
         view.show(Refused(frame=frame))
-    assert complained[0].splitlines()[1] == f"sent again in {said}, it may be taken"
+    assert complained[0].splitlines()[1] == f"You can send the message again in {said}."
     assert complained[0].splitlines()[1] in paper.printed()
 
 

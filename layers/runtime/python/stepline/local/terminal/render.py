@@ -31,19 +31,19 @@ def render_error(code: str, message: str, *, local: bool) -> str:
 
 
 def render_failure(ended: TurnEnded, *, local: bool) -> str:
-    """Return the error of a failed turn, and below it that the same message may be answered another time."""
+    """Return the error of a failed turn, and below it when its message can be sent again, if it can."""
     lines = [render_error(ended.code, ended.message, local=local)]
     if ended.retryable or ended.retry_after_s:
         wait = f" in {render_wait(ended.retry_after_s)}" if ended.retry_after_s else ""
-        lines.append(f"sent again{wait}, the message may be answered")
+        lines.append(f"You can send the message again{wait}.")
     return "\n".join(lines)
 
 
 def render_refusal(frame: ErrorFrame, *, local: bool) -> str:
-    """Return a refusal, and below it when the same message may be taken, if that is known."""
+    """Return a refusal, and below it when the same message can be sent again, if that is known."""
     said = render_error(frame.code, frame.message, local=local)
     wait_s = frame.retry_after_s
-    return f"{said}\nsent again in {render_wait(wait_s)}, it may be taken" if wait_s else said
+    return f"{said}\nYou can send the message again in {render_wait(wait_s)}." if wait_s else said
 
 
 def render_wait(wait_s: int) -> str:
@@ -52,6 +52,21 @@ def render_wait(wait_s: int) -> str:
         if wait_s <= until_s:
             return f"{math.ceil(wait_s / unit_s)} {unit}"
     return f"{math.ceil(wait_s / 86_400)} days"
+
+
+def render_duration(ms: float) -> str:
+    """Return a time that is over: `142 ms`, `5 s`, `3.2 s`, `2 min 5 s`."""
+    if ms < 1_000:
+        return f"{round(ms)} ms"
+    if ms < 59_950:
+        return f"{ms / 1_000:.1f}".removesuffix(".0") + " s"
+    minutes, seconds = divmod(round(ms / 1_000), 60)
+    return f"{minutes} min {seconds} s"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 line`, `2 lines`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def render_event(event: ClientEvent) -> list[str]:
@@ -98,28 +113,27 @@ def render_usage(usage: Mapping[str, Any]) -> str:
 
 
 def render_outcome(effect: Steered | HandedBack | PutOff | Waiting) -> str:
-    """Return the effect of a steer, why a message was handed back or waits, or where a turn is in line, on one line."""
+    """Return the effect of a steer, why a message was handed back or waits, or the position of a queued turn, on one line."""
     if isinstance(effect, Waiting):
-        return _PLACES.get(effect.place, f"… waiting to begin: at place {effect.place} in line")
+        return _PLACES.get(effect.place, f"… queued at position {effect.place}")
     if isinstance(effect, PutOff):
         frame = effect.frame
         return one_line(f"… {frame.code}: {frame.message} Sent again in {frame.retry_after_s} s.")
     if isinstance(effect, HandedBack):
         why = _HANDED_BACK.get(effect.reason, one_line(effect.reason))
         what = effect.text or ("stop" if effect.kind == STEER else effect.kind)
-        return f"↩ not heard, {why}: {one_line(what)}"
+        return f"↩ not read, {why}: {one_line(what)}"
     if not effect.finalize_rounds:
         return "■ stopped"
-    return (
-        f"■ interrupted: {one_line(effect.text)} (at most {effect.finalize_rounds} rounds to come to an end)"
-    )
+    left = counted(effect.finalize_rounds, "round")
+    return f"■ interrupted: {one_line(effect.text)} (at most {left} to finish)"
 
 
-_PLACES: Final[Mapping[int, str]] = {0: "… no longer in line", 1: "… waiting to begin: next in line"}
+_PLACES: Final[Mapping[int, str]] = {0: "… no longer queued", 1: "… queued: next to begin"}
 _HANDED_BACK: Final[Mapping[str, str]] = {
-    "nothing_to_steer": "nothing is running",
-    "turn_closed": "the answer was there before",
-    "stopped": "the turn was stopped before",
+    "nothing_to_steer": "no turn is running",
+    "turn_closed": "the turn had ended",
+    "stopped": "the turn was stopped first",
 }
 
 
@@ -137,20 +151,41 @@ def _call(event: ClientEvent) -> list[str]:
 
 
 def _result(event: ClientEvent) -> list[str]:
+    """Return how a call ended; one that never ran, or of which that is not known, has no duration."""
     data = event.data
-    ok = data.get("status") == "ok"
-    why = "" if ok else f": {one_line(str(data.get('code') or data.get('status')))}"
-    return [f"{'✓' if ok else '✗'} {_tool(event)}, {one_line(str(data.get('duration_ms', 0)))} ms{why}"]
+    status, code = data.get("status"), one_line(str(data.get("code") or ""))
+    if status == "unverified":
+        return [f"? {_tool(event)} may have run, or in part; it is not run again"]
+    if status != "ok" and data.get("executed") is False:
+        return [f"✗ {_tool(event)} was not run: {_NOT_RUN.get(code, code)}"]
+    lasted = data.get("duration_ms")
+    lasted = render_duration(lasted) if isinstance(lasted, int | float) else "0 ms"
+    return [
+        f"✓ {_tool(event)}, {lasted}"
+        if status == "ok"
+        else f"✗ {_tool(event)}, {lasted}: {code or one_line(str(status))}"
+    ]
+
+
+_NOT_RUN: Final[Mapping[str, str]] = {
+    "steered": "you interrupted the turn first",
+    "denied": "you denied it",
+    "approval_expired": "the approval expired",
+    "cancelled": "you interrupted the turn first",
+}
 
 
 def _rejected(event: ClientEvent) -> list[str]:
-    return [render_rejection(event.data.get("action_index"), event.data.get("code"))]
+    """Return that the model's reply, or one action in it, was not usable; the code is for the model, which reads it next."""
+    index = event.data.get("action_index")
+    if isinstance(index, int) and index:
+        return [f"… action {index} of the model's reply was not usable and did not run"]
+    return ["… the model's reply was not usable; it is asked again"]
 
 
 def render_rejection(index: object, code: object) -> str:
-    """Return the name of the refused item: one action of several, or the whole decision."""
-    what = f"action {index} was not run" if isinstance(index, int) and index else "the decision was not taken"
-    return f"✗ {what}: {one_line(str(code))}"
+    """Return the name of a refused action, with the code of its refusal, for `stepline log`."""
+    return f"✗ action {index} was not run: {one_line(str(code))}"
 
 
 def _decision(event: ClientEvent) -> list[str]:
@@ -165,28 +200,29 @@ def render_thinking(event: ClientEvent) -> str:
 
 
 def _plan(event: ClientEvent) -> list[str]:
-    """Return a plan, one step per line; a superseded plan is one line, before its successor."""
+    """Return a plan, one step per line; a replaced plan is one line, before its successor."""
     steps, found = _list(event, "steps"), event.data.get("status")
     status = [str(found.get(str(n))) if isinstance(found, Mapping) else "" for n in range(1, len(steps) + 1)]
     if event.data.get("current") is False:
         first = one_line(str(steps[0]), 80) if steps else ""
-        return [f"  ✂ no longer the plan, {status.count('done')} of {len(steps)} done: {first} …"]
+        done = f"{status.count('done')} of {counted(len(steps), 'step')}"
+        return [f"  ✂ replaced, {done} done: {first} …"]
     marks: Mapping[str, str] = {str(name): mark for name, mark in MARKS.items()}
     rows = enumerate(zip(status, steps, strict=True), 1)
     return [f"  {marks.get(state, '□')} {n}. {one_line(str(step))}" for n, (state, step) in rows]
 
 
 def _restarted(_: ClientEvent) -> list[str]:
-    return ["… this round begins again"]
+    return ["… this round starts over"]
 
 
 def _waiting(event: ClientEvent) -> list[str]:
-    told, until = (one_line(str(event.data.get(name) or "")) for name in ("message", "until"))
-    return [f"… {told} ({until})"]
+    why, until = (one_line(str(event.data.get(name) or "")) for name in ("message", "until"))
+    return [f"… {why} ({until})"]
 
 
 def _step(event: ClientEvent) -> list[str]:
-    return ["… the answer waits for what came in since"] if event.step == "deferred" else []
+    return ["… the agent reads your newer messages before it answers"] if event.step == "deferred" else []
 
 
 def _files(event: ClientEvent) -> list[str]:
@@ -196,7 +232,8 @@ def _files(event: ClientEvent) -> list[str]:
 def _program(event: ClientEvent) -> list[str]:
     lines = str(event.data.get("text", "")).splitlines()
     first = next((line for line in lines if line.strip()), "")
-    return [f"  {len(lines)} lines of {one_line(str(event.data.get('language')))}: {one_line(first, 80)}"]
+    size = f"{counted(len(lines), 'line')} of {one_line(str(event.data.get('language')))}"
+    return [f"  {size}: {one_line(first, 80)}"]
 
 
 def _log(event: ClientEvent) -> list[str]:
@@ -208,14 +245,14 @@ def _status(event: ClientEvent) -> list[str]:
     return ["  … running"] if event.data.get("status") == "exec" else []
 
 
-def _told(event: ClientEvent) -> list[str]:
+def _emitted(event: ClientEvent) -> list[str]:
     said = json.dumps(event.data.get("data", {}), ensure_ascii=False)
     return [f"  {one_line(str(event.data.get('type')))}: {one_line(said, 100)}"]
 
 
 def _found(event: ClientEvent) -> list[str]:
     queries = ", ".join(map(str, _list(event, "queries")))
-    return [f"  {len(_list(event, 'results'))} results for {one_line(queries, 100)}".rstrip()]
+    return [f"  {counted(len(_list(event, 'results')), 'result')} for {one_line(queries, 100)}".rstrip()]
 
 
 def _pages(event: ClientEvent) -> list[str]:
@@ -225,18 +262,18 @@ def _pages(event: ClientEvent) -> list[str]:
         for row in rows
         if "sid" not in row
     ]
-    return [f"  {len(rows) - len(refused)} of {len(rows)} pages read", *refused]
+    return [f"  {len(rows) - len(refused)} of {counted(len(rows), 'page')} read", *refused]
 
 
 def _asked(event: ClientEvent) -> list[str]:
-    """Return a request for an approval: the call as a whole, because nobody can allow what is cut off."""
+    """Return a request for an approval with the whole call: a person has to see all that they allow."""
     data = event.data
     params = json.dumps(data.get("params", {}), ensure_ascii=False, indent=2)
     whole = [*params.splitlines(), *str(data.get("code") or "").splitlines()]
     ways = "approve, deny or edit" if data.get("editable") else "approve or deny"
-    until = f" until {one_line(str(data.get('until')))}" if data.get("until") else ""
+    until = f", expires {one_line(str(data.get('until')))}" if data.get("until") else ""
     return [
-        f"? may this run: {_tool(event)}",
+        f"? Allow {_tool(event)}?",
         *(f"  {clean(line)}" for line in whole),
         f"  {ways} {one_line(str(data.get('call_id')))}{until}",
     ]
@@ -245,13 +282,17 @@ def _asked(event: ClientEvent) -> list[str]:
 def _settled(event: ClientEvent) -> list[str]:
     data = event.data
     said = f": {one_line(str(data.get('text')))}" if data.get("text") else ""
-    edited = f" to {_params(data.get('params'))}" if data.get("edited_call_id") else ""
-    return [f"· {one_line(str(data.get('verdict')))}: {_tool(event)}{edited}{said}"]
+    edited = f" runs with {_params(data.get('params'))}" if data.get("edited_call_id") else ""
+    verdict = one_line(str(data.get("verdict")))
+    return [f"· {_VERDICTS.get(verdict, verdict)}: {_tool(event)}{edited}{said}"]
+
+
+_VERDICTS: Final[Mapping[str, str]] = {"withdrawn": "cancelled, you interrupted the turn first"}
 
 
 def _rated(event: ClientEvent) -> list[str]:
     data = event.data
-    word = "withdrawn" if data.get("withdrawn") else one_line(str(data.get("reaction") or "said"))
+    word = "removed" if data.get("withdrawn") else one_line(str(data.get("reaction") or "said"))
     said = f": {one_line(str(data.get('text')))}" if data.get("text") else ""
     return [f"☆ {one_line(str(data.get('origin')))} on {one_line(event.turn_id)}, {word}{said}"]
 
@@ -259,12 +300,12 @@ def _rated(event: ClientEvent) -> list[str]:
 def _compaction(event: ClientEvent) -> list[str]:
     data = event.data
     if event.status == "started":
-        return ["… summing up what is older, to make room"]
+        return ["… summarizing earlier turns, to make room"]
     if event.status != "completed":
         reason = one_line(str(data.get("reason") or ""))
-        return [f"… nothing was summed up: {reason}" if reason else "… nothing was summed up"]
+        return [f"… nothing was summarized: {reason}" if reason else "… nothing was summarized"]
     before, left = (one_line(str(data.get(name, 0))) for name in ("before_tokens", "after_tokens"))
-    return [f"… summed up what is older: from {before} to {left} tokens"]
+    return [f"… summarized earlier turns: from {before} to {left} tokens"]
 
 
 def _nothing(_: ClientEvent) -> list[str]:
@@ -281,7 +322,7 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "approval.requested": _asked,
     "approval.answered": _settled,
     "chat.files": _files,
-    "react.tool.event": _told,
+    "react.tool.event": _emitted,
     "web_search.filtered_results": _found,
     "web_fetch.results": _pages,
     "code_exec.code": _program,
