@@ -281,7 +281,7 @@ class Talk:
         self.home = home
         self._gateway = gateway
 
-    def run(self, *lines, conversation=""):
+    def run(self, *lines, conversation="", **given):
         view = PlainView(self.said.append, self.noted.append)
         chat = Chat(
             opener(self._gateway),
@@ -290,6 +290,7 @@ class Talk:
             open_uploader=no_uploader,
             user="ann",
             home=self.home,
+            **given,
         )
         return chat.run(conversation)
 
@@ -338,6 +339,28 @@ def test_a_conversation_that_is_gone_is_replaced_by_a_new_one(talk):
     assert load_bookmark(talk.home, "ann").conversation != "gone"
 
 
+SHOP = {"": "shop", "docs": "bundles.docs"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes_on"),
+    [
+        ({"agents": {"": "bundles.default"}}, {"agents": SHOP}, False),
+        ({"agents": SHOP, "bundle": "docs"}, {"agents": SHOP}, True),
+        ({"agents": SHOP, "bundle": "docs"}, {"agents": {"": "shop"}}, False),
+        ({"agents": SHOP}, {"agents": SHOP}, True),
+        ({"agents": SHOP}, {"agents": SHOP, "bundle": "docs"}, False),
+        ({}, {}, True),
+        ({"agents": SHOP}, {}, True),
+    ],
+)
+def test_a_chat_goes_on_only_where_a_bundle_of_this_stage_answers(talk, first, second, goes_on):
+    talk.run("one", **first)
+    before = load_bookmark(talk.home, "ann").conversation
+    talk.run("two", **second)
+    assert (load_bookmark(talk.home, "ann").conversation == before) is goes_on
+
+
 def test_another_user_does_not_get_the_conversation(talk):
     save_bookmark(talk.home, Bookmark(user="bob", conversation="his", cursor=9))
     talk.run("one")
@@ -358,7 +381,16 @@ def test_ctrl_c_leaves_and_says_how_to_come_back(talk):
     assert talk.run(*[]) == 0
     view = PlainView(talk.said.append, talk.noted.append)
     chat = Chat(
-        opener(talk._gateway), view, Pipe(lines()), open_uploader=no_uploader, user="ann", home=talk.home
+        opener(talk._gateway),
+        view,
+        Pipe(lines()),
+        open_uploader=no_uploader,
+        user="ann",
+        home=talk.home,
+        command="bin/stepline chat --user ann",
     )
     assert chat.run() == INTERRUPTED
-    assert "--conversation" in talk.noted[-1]
+    conversation = load_bookmark(talk.home, "ann").conversation
+    assert (
+        talk.noted[-1] == f"left; come back with: bin/stepline chat --user ann --conversation {conversation}"
+    )

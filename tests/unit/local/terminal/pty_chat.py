@@ -17,7 +17,7 @@ import pyte
 COLUMNS, ROWS = 100, 60
 PATIENCE_S = 60
 """So long nothing may come: a busy machine is slow, and only a bug is slower."""
-READY = "/help lists what can be typed"
+READY = "/help lists the commands"
 ODD = "👩\u200d👩\u200d👧\u200d👦 é\u0301\u00a0\u202f| tab\there \u0644\u0627"
 LINES = [f"{number:02} \t{ODD} end" for number in range(40)]
 """Forty lines of what gets lost on the way: joined emoji, combining marks, odd spaces, tabs, another direction."""

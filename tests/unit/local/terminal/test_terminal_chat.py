@@ -19,7 +19,7 @@ from stepline.local.client.change import (
 from stepline.local.client.http_api import HttpApi
 from stepline.local.client.session import Session
 from stepline.local.client.uploader import LONG_TEXT, Uploader
-from stepline.local.terminal.chat import HELP, INTERRUPTED, LATER, Chat
+from stepline.local.terminal.chat import Chat
 from stepline.local.terminal.keyboard import Key, Pipe
 from stepline.local.terminal.output import JsonView
 from stepline.local.terminal.turn_view import PlainView, RichView
@@ -51,7 +51,7 @@ class TypedInput:
     def __exit__(self, *_exc):
         """Nothing was changed."""
 
-    def line(self):
+    def line(self, _wait_s=None):
         return self.lines.pop(0) if self.lines else Key.END
 
     def typed(self):
@@ -95,7 +95,7 @@ def test_a_steer_interrupts_and_says_so(talk):
     here = talk(TypedInput("go", meanwhile=["/steer  be short "]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("steer", "be short")]
-    assert here.written == ["■ interrupted: be short (at most 2 rounds to come to an end)", "\nso far"]
+    assert here.written == ["■ interrupted: be short (at most 2 rounds to finish)", "\nso far"]
 
 
 @pytest.mark.parametrize("stop", ["/stop", Key.INTERRUPT])
@@ -109,7 +109,7 @@ def test_a_stop_ends_the_turn_and_what_was_not_heard_comes_back_to_the_prompt(ta
         ("stop", ""),
     ]
     assert here.written[:2] == ["■ stopped", "\nso far"]
-    assert here.written[2] == "↩ not heard, the turn was stopped before: and this"
+    assert here.written[2] == "↩ not read, the turn was stopped first: and this"
     assert here.person.given_back == ["and this\n//path is odd"]
 
 
@@ -117,7 +117,15 @@ def test_at_the_prompt_there_is_nothing_to_stop(talk):
     here = talk(TypedInput("/stop", Key.INTERRUPT, "go", meanwhile=["", "", "more"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("stop", ""), ("prompt", "go"), ("followup", "more")]
-    assert here.written == ["↩ not heard, nothing is running: stop", "\nall heard"]
+    assert here.written == ["↩ not read, no turn is running: stop", "\nall heard"]
+
+
+def test_a_steer_without_a_turn_says_so_and_leaves_the_prompt_empty(talk):
+    here = talk(TypedInput("go", "/steer be short", meanwhile=["", "more"]))
+    here.chat.run()
+    assert here.agent.heard[-1] == ("steer", "be short")
+    assert here.written[-1] == "↩ not read, no turn is running: be short"
+    assert here.person.given_back == []
 
 
 def test_feedback_is_about_the_turn_that_has_ended_and_a_word_that_is_none_is_not_sent(talk):
@@ -132,7 +140,7 @@ def test_feedback_is_about_the_turn_that_has_ended_and_a_word_that_is_none_is_no
     ]
     assert "☆ user on turn_1, not_ok: too long" in here.written
     assert [note for note in here.noted if note.startswith("error: ")] == [
-        "error: bad_message a reaction is ok, not_ok, neutral, or none"
+        "error: bad_message: a reaction is ok, not_ok, neutral, or none"
     ]
 
 
@@ -140,12 +148,14 @@ def test_a_command_that_cannot_be_done_is_explained_and_not_sent(talk):
     here = talk(TypedInput("/steer ", "/hlep", "go", meanwhile=["/steer", "/new", "/tmp/a is odd", "more"]))
     here.chat.run()
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
-    assert here.noted.count(HELP) == 2
-    assert here.noted.count(LATER) == 1
-    assert [note for note in here.noted if "is no command" in note] == [
-        "/hlep is no command, and was not sent; /help lists them, and //hlep sends it as a message",
-        "/tmp/a is no command, and was not sent; /help lists them, and //tmp/a sends it as a message",
+    assert [note for note in here.noted if note.startswith("error: ")] == [
+        "error: usage: /steer needs an argument: /steer TEXT",
+        "error: usage: /hlep is not a command and was not sent: /help lists the commands, //hlep sends it as a message",
+        "error: usage: /steer needs an argument: /steer TEXT",
+        "error: usage: /new works between two turns; /stop ends this one",
+        "error: usage: /tmp/a is not a command and was not sent: /help lists the commands, //tmp/a sends it as a message",
     ]
+    assert here.person.given_back == []
 
 
 def test_text_is_said_as_it_was_typed_and_blank_lines_are_not(talk):
@@ -183,13 +193,13 @@ def test_a_message_that_is_refused_comes_back(talk):
         if request["action"] == "send"
         else []
     )
-    assert here.chat.run() == 1
+    here.chat.run()
     assert here.person.given_back == ["//go"]
 
 
 def test_a_second_ctrl_c_leaves_a_turn_that_goes_on(talk):
     here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt]))
-    assert here.chat.run() == INTERRUPTED
+    assert here.chat.run() == 0
     assert "--conversation" in here.noted[-2]
 
 
@@ -205,7 +215,7 @@ def test_who_leaves_while_the_agent_works_leaves_once_everything_said_has_arrive
 def test_what_may_not_have_arrived_is_named_when_a_chat_is_left(talk):
     here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt, "unread"]))
     here.far.script = lambda _: []
-    assert here.chat.run() == INTERRUPTED
+    assert here.chat.run() == 0
     assert here.noted[-2:] == ["perhaps not sent: go", "not sent: unread"]
 
 
@@ -301,7 +311,7 @@ def test_a_file_that_is_refused_is_said_with_its_code_and_comes_with_nothing(tal
     folder, open_uploader = files
     here = talk(TypedInput(f"/attach {folder}/{name}", "so?"), patience=0, open_uploader=open_uploader)
     assert here.chat.run() == 0
-    assert any(note.startswith(f"error: {code} ") for note in here.noted)
+    assert any(note.startswith(f"error: {code}: ") for note in here.noted)
     assert here.agent.uploads == [[]]
 
 

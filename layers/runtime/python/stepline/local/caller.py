@@ -6,8 +6,8 @@ import os
 import shlex
 import socket
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,6 +36,8 @@ class Caller:
     `home` stores the last conversation. `token` makes a token for each connection. `api_url` is the HTTP API's; if
     `renews`, it exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage. `bundle` is
     the one that every message names, "" for none. `page_url` is the origin of the chat page, "" if that is not known.
+    `agents` are the modules of this stage's bundles by their names, the default's by "", empty if they are not known.
+    `options` name this caller on a command line.
     """
 
     url: str
@@ -47,6 +49,8 @@ class Caller:
     local: bool = False
     bundle: str = ""
     page_url: str = ""
+    agents: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
 
 def find_stage() -> LocalStage:
@@ -83,7 +87,8 @@ def find_caller(
     """
     if stage:
         found = _find_deployed(stage, user, token=token, token_command=token_command)
-        return replace(found, bundle=bundle)
+        options = ("--stage", stage, *(("--token-command", token_command) if token_command else ()))
+        return replace(found, bundle=bundle, options=(*options, *(("--user", user) if user else ())))
     from stepline.local.stage.lifecycle import mint
 
     local, name = find_stage(), name_user(user)
@@ -96,6 +101,8 @@ def find_caller(
         local=True,
         bundle=bundle,
         page_url=local.page_url,
+        agents={"": local.bundle, **local.bundles},
+        options=("--user", user) if user else (),
     )
 
 

@@ -23,12 +23,17 @@ WITHDRAWN: Final = "none"
 
 
 class Bookmark(Value):
-    """The conversation a user was last in, the last event shown, and the bundle that it was begun with."""
+    """The conversation a user was last in, and the last event shown.
+
+    `bundle` is the name that it was begun with, "" for the stage's default, and `agent` that bundle's module, "" if it is not
+    known.
+    """
 
     user: str
     conversation: str
     cursor: int = 0
     bundle: str = ""
+    agent: str = ""
 
 
 def new_conversation() -> str:

@@ -1,9 +1,13 @@
-"""The name under which whoever sits at this machine talks to the agent."""
+"""Names on this machine: the user's, and the command's as their shell finds it."""
 
 from __future__ import annotations
 
 import getpass
+import os
 import re
+import shutil
+import sys
+from pathlib import Path
 
 
 def name_user(given: str) -> str:
@@ -18,3 +22,20 @@ def name_user(given: str) -> str:
     ):  # a user id without an account, as in a container; the error of Python 3.12 and of 3.13
         return "me"
     return re.sub(r"[^A-Za-z0-9_-]", "-", account).lstrip("_-")[:64] or "me"
+
+
+def own_command() -> list[str]:
+    """Return the words that run this command in the user's shell: `stepline` where its environment is active, else a path.
+
+    `make` adds the environment to the PATH of the commands that it runs, not to the shell's.
+    """
+    here = os.environ  # noqa: TID251 - the shell's own variables, no settings of ours
+    script = Path(sys.prefix) / "bin/stepline"
+    found = shutil.which("stepline")
+    ours = found is not None and script.exists() and Path(found).samefile(script)
+    if ours and ("MAKELEVEL" not in here or here.get("VIRTUAL_ENV") == sys.prefix):
+        return ["stepline"]
+    if not script.exists():
+        return [sys.executable, "-m", "stepline"]
+    folder = Path.cwd()
+    return [str(script.relative_to(folder) if script.is_relative_to(folder) else script)]

@@ -6,11 +6,13 @@ Parsing of typed lines into messages and slash commands is pure.
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -31,6 +33,7 @@ from stepline.local.conversation import (
 )
 from stepline.local.terminal.keyboard import Key, Keyboard, Pipe, Typed
 from stepline.local.terminal.output import JsonView, make_plain_view
+from stepline.local.terminal.render import render_error
 from stepline.local.terminal.turn_view import RichView, View
 from stepline.model.base import Value
 from stepline.model.file.attachment import TEXT_MAX_CHARS
@@ -40,28 +43,30 @@ if TYPE_CHECKING:
     from stepline.local.client.uploader import Uploader
 
 Verb: TypeAlias = Literal[
-    "say", "steer", "stop", "approve", "deny", "edit", "attach", "feedback", "new", "help", "quit", "unknown"
+    "say", "steer", "stop", "approve", "deny", "edit", "attach", "feedback", "new", "help", "quit", "usage"
 ]
 
 NEW: Final = "/new"
 ABOUT: Final[Mapping[str, str]] = {
-    "/steer TEXT": "interrupt what the agent is doing, and let it come to an end by this text",
-    "/stop": "end the turn; what was shown of an answer stays",
-    "/approve": "let the call run about which you are asked",
-    "/deny WORDS": "do not let it run, and say why, or nothing",
-    "/edit JSON": "let it run with other parameters",
-    "/attach FILE": "upload a file, which comes with your next message",
-    "/feedback REACTION WORDS": "say what you think of the last answer: ok, not_ok, neutral, or none to take it back",
-    NEW: "begin another conversation",
-    "/quit": "leave; a turn that runs goes on",
-    "/help": "print this",
+    "/steer TEXT": "interrupt the agent; it finishes as TEXT says",
+    "/stop": "end the turn; the answer so far stays",
+    "/approve": "allow the call that waits for you",
+    "/deny [REASON]": "refuse it; the agent reads the reason",
+    "/edit JSON": "allow it with these parameters instead",
+    "/attach FILE": "upload a file for your next message",
+    "/feedback REACTION [TEXT]": "rate the last answer: ok, not_ok, neutral or none",
+    NEW: "start a new conversation",
+    "/quit": "leave; a running turn goes on",
+    "/help": "print this list",
     "//TEXT": "send /TEXT as a message",
 }
 HELP: Final = "\n".join(
     [
-        "A line is a message; while the agent works, it is heard with what the agent does next.",
-        *(f"  {command:12} {does}" for command, does in ABOUT.items()),
-        "Alt-Enter begins a new line. Ctrl-C clears the line; on an empty one it ends the turn, and leaves if pressed again.",
+        "Each line you type is a message. While the agent works, it reads the message",
+        "before its next step.",
+        *(f"  {command:{max(map(len, ABOUT))}}  {does}" for command, does in ABOUT.items()),
+        "Alt-Enter starts a new line. Ctrl-C clears the line. On an empty line, Ctrl-C",
+        "ends the turn, and a second Ctrl-C leaves the chat.",
     ]
 )
 _ALONE: Final[Mapping[str, Verb]] = {
@@ -82,7 +87,7 @@ _WITH_TEXT: Final[Mapping[str, Verb]] = {
 
 
 class Command(Value):
-    """A parsed line. `text` is the message or the steer's text, or the unknown command."""
+    """A parsed line. `text` is the message or the steer's text; of verb `usage`, why the line is no command."""
 
     verb: Verb
     text: str = ""
@@ -97,10 +102,12 @@ def parse_line(line: str) -> Command:
         return Command(verb="say", text=line)
     if line.startswith("//"):
         return Command(verb="say", text=line[1:])
-    if line.strip() in ("/steer", "/edit", "/attach", "/feedback"):
-        return Command(verb="help")
-    verb = _ALONE.get(line.strip())
-    return Command(verb=verb) if verb else Command(verb="unknown", text=line.split(maxsplit=1)[0])
+    if verb := _ALONE.get(line.strip()):
+        return Command(verb=verb)
+    if line.strip() in _WITH_TEXT:
+        wanted = next(usage for usage in ABOUT if usage.startswith(f"{line.strip()} "))
+        return Command(verb="usage", text=f"{line.strip()} needs an argument: {wanted}")
+    return Command(verb="usage", text=UNKNOWN.format(line.split(maxsplit=1)[0]))
 
 
 def render_message(text: str) -> str:
@@ -111,10 +118,13 @@ def render_message(text: str) -> str:
 INTERRUPTED = 130
 """A shell's exit code for a command ended by Ctrl-C."""
 
-HINT: Final = "/help lists what can be typed"
-LATER: Final = "/new is for the time between two turns; /stop ends this one"
+HINT: Final = "/help lists the commands"
+USAGE: Final = "usage"
+LATER: Final = "/new works between two turns; /stop ends this one"
+UNKNOWN: Final = "{0} is not a command and was not sent: /help lists the commands, /{0} sends it as a message"
 
-UNKNOWN: Final = "{0} is no command, and was not sent; /help lists them, and /{0} sends it as a message"
+NOTHING_TO_STEER: Final = "nothing_to_steer"
+"""Why a steer is handed back that came between two turns; its text is no message, and does not come back."""
 
 OF_FILES: Final = frozenset({"attachment_rejected", "upload_expired", "upload_missing"})
 """Refusals of a message by its files, which do not come back with its text."""
@@ -141,18 +151,21 @@ class Chat:
         user: str,
         home: Path,
         bundle: str = "",
+        agents: Mapping[str, str] = MappingProxyType({}),
+        command: str = "stepline chat",
     ) -> None:
         """Chat as `user`: read from `keyboard`, show on `view`, save the place in `home`.
 
-        Files go through the uploader of their conversation. A new conversation has this `bundle`, and so has the last one, if it is continued.
+        Files go through the uploader of their conversation. A new conversation has this `bundle`, and so has the last one, if it
+        is continued; `agents` are the modules of the stage's bundles by name, if they are known. `command` begins such a chat.
         """
         self._open_session = open_session
         self._open_uploader = open_uploader
         self._view = view
         self._keyboard = keyboard
         self._home = home
-        self._place = Bookmark(user=user, conversation="", bundle=bundle)
-        self._bundle = bundle
+        self._place = Bookmark(user=user, conversation="", bundle=bundle, agent=agents.get(bundle, ""))
+        self._bundle, self._agents, self._command = bundle, agents, command
         self._completed = True
         self._own: set[str] = set()
         self._unconfirmed: dict[str, str] = {}
@@ -162,7 +175,7 @@ class Chat:
         self._here = self._leaving = False
 
     def run(self, conversation: str = "") -> int:
-        """Send each line as a message; return the exit code for the last turn."""
+        """Send each line as a message; return the exit code: that of the last turn, and 0 for a user who has left a prompt."""
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the prompt keeps it back until here
             known = self._choose(conversation)
@@ -170,15 +183,15 @@ class Chat:
                 known = self._begin()
         except KeyboardInterrupt:
             self._say_where()
-            return INTERRUPTED
+            return 0 if self._keyboard.commands else INTERRUPTED
         except Left:
             self._say_where()
         finally:
             self._name_unsent()
-        return 0 if self._completed else 1
+        return 0 if self._completed or self._keyboard.commands else 1
 
     def _say_where(self) -> None:
-        self._view.say(f"left; come back with: stepline chat --conversation {self._place.conversation}")
+        self._view.say(f"left; come back with: {self._command} --conversation {self._place.conversation}")
 
     def _name_unsent(self) -> None:
         """Report messages that did not, or perhaps not, arrive, so that nothing is lost silently."""
@@ -191,7 +204,7 @@ class Chat:
     def _choose(self, conversation: str) -> Known:
         """Enter the requested conversation, else the last one, else a new one."""
         last = load_bookmark(self._home, self._place.user)
-        if last is not None and not conversation and self._bundle not in ("", last.bundle):
+        if last is not None and not conversation and not self._goes_on_in(last):
             return self._begin()
         if last is not None and conversation in ("", last.conversation):
             self._place = last
@@ -201,8 +214,18 @@ class Chat:
             return "named"
         return self._begin()
 
+    def _goes_on_in(self, last: Bookmark) -> bool:
+        """Return True unless another bundle than the requested one, or than one of this stage, answers in that conversation."""
+        if self._bundle not in ("", last.bundle):
+            return False
+        return not (last.agent and self._agents) or self._agents.get(last.bundle) == last.agent
+
     def _begin(self) -> Known:
-        self._place = replace(self._place, conversation=new_conversation(), cursor=0, bundle=self._bundle)
+        name = self._bundle
+        agent = self._agents.get(name, "")
+        self._place = replace(
+            self._place, conversation=new_conversation(), cursor=0, bundle=name, agent=agent
+        )
         return "new"
 
     def _talk(self, known: Known) -> bool:
@@ -258,7 +281,7 @@ class Chat:
             elif piece is Key.END:
                 self._leaving = True
             elif (command := self._read(piece)) and command.verb == "new":
-                self._view.say(LATER)
+                self._complain(USAGE, LATER)
             elif command and command.verb == "attach":
                 self._attach(command.text)
             elif command and command.verb != "quit":
@@ -278,8 +301,8 @@ class Chat:
             case "help":
                 self._view.say(HELP)
                 return None
-            case "unknown":
-                self._view.say(UNKNOWN.format(command.text))
+            case "usage":
+                self._complain(USAGE, command.text)
                 return None
             case "quit":
                 self._leaving = True
@@ -300,7 +323,7 @@ class Chat:
                 case _:
                     message_id = self._tell(session, command.text)
         except (InputError, LimitError) as error:
-            self._view.say(f"error: {error.reason} {error}")
+            self._complain(error.reason, str(error))
             if command.verb == "say":
                 self._returned.append(render_message(command.text))
             return ""
@@ -321,6 +344,9 @@ class Chat:
         self._sent[message_id], self._attached = (whole, self._attached), {}
         return message_id
 
+    def _complain(self, code: str, message: str) -> None:
+        self._view.say(render_error(code, message, local=False))
+
     def _take_back(self, message_id: str, text: str) -> None:
         """Give back what was typed of a message, with its files; `text` if it was none."""
         said, files = self._sent.pop(message_id, (text, {}))
@@ -333,7 +359,7 @@ class Chat:
         try:
             upload = self._open_uploader(self._place.conversation).upload_file(path)
         except SteplineError as error:
-            self._view.say(f"error: {error.reason} {error}")
+            self._complain(error.reason, str(error))
             return
         self._attached[upload] = f"/attach {name}"
         self._view.say(f"{path.name} comes with your next message")
@@ -358,7 +384,9 @@ class Chat:
         def show(effect: Effect) -> None:
             self._view.show(effect)
             match effect:
-                case HandedBack(message_id=message_id) if message_id in self._own:
+                case HandedBack(message_id=message_id, reason=reason) if (
+                    message_id in self._own and reason != NOTHING_TO_STEER
+                ):
                     self._take_back(message_id, effect.text)
                 case Acknowledged(frame=frame):
                     self._unconfirmed.pop(frame.message_id, None)
@@ -390,6 +418,7 @@ def rate(session: Session, said: str) -> str:
 def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int:
     """Chat on an interactive terminal, or with one message per line; return the exit code."""
     from stepline.local.caller import sessions, upload_to
+    from stepline.local.own_name import own_command
 
     def talk(view: View, keyboard: Keyboard) -> int:
         chat = Chat(
@@ -400,6 +429,8 @@ def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int
             user=caller.user,
             home=caller.home,
             bundle=caller.bundle,
+            agents=caller.agents,
+            command=shlex.join([*own_command(), "chat", *caller.options]),
         )
         return chat.run(conversation)
 
