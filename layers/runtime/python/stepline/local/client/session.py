@@ -177,7 +177,8 @@ class Session:
     `whole` is true once all effects of that state have been yielded. `listening` is true once this connection
     has asked for events. With a `credential` that renews, the connection outlives the token it was opened
     with; without one, it is replaced when the token has expired. Every message names the user's `timezone`,
-    if there is one and the server knows it, and the `bundle`, if one is given.
+    if there is one and the server knows it, and the `bundle`, if one is given. `on_connection` is called with False when the
+    connection is lost, and with True when there is one again.
     """
 
     def __init__(
@@ -194,6 +195,8 @@ class Session:
     ) -> None:
         self.state = state
         self.listening, self.whole = False, True
+        self.on_connection: Callable[[bool], None] = lambda _: None
+        self._expired = False
         self._pace = pace or Pace()
         self._clock = clock
         self._link = Link(dial, clock, self._pace, uniform)
@@ -230,7 +233,7 @@ class Session:
             if self._link.broken:
                 self._mend()
                 self._ask(ping)
-            match self._receive():
+            match self._receive(self._pace.tick_s):
                 case PongFrame(n=n):
                     self.state = replace(self.state, cursor=n)
                     self.listen()
@@ -301,15 +304,19 @@ class Session:
         while True:
             if meanwhile:
                 meanwhile()
-            yield from self._do_what_is_due()
-            frame = self._receive()
-            if frame is None or self._has_dropped_zone(frame):
-                continue
-            self.state, effects = fold_frame(self.state, frame)
-            for left, effect in zip(reversed(range(len(effects))), effects, strict=True):
-                self.whole = not left
-                if told := self._note(effect):
-                    yield told
+            yield from self.step(self._pace.tick_s)
+
+    def step(self, wait_s: float = 0.0) -> Iterator[Effect]:
+        """Do what is due, receive one frame, at most so long, and yield its effects. Raises as `effects` does."""
+        yield from self._do_what_is_due()
+        frame = self._receive(wait_s)
+        if frame is None or self._has_dropped_zone(frame):
+            return
+        self.state, effects = fold_frame(self.state, frame)
+        for left, effect in zip(reversed(range(len(effects))), effects, strict=True):
+            self.whole = not left
+            if noted := self._note(effect):
+                yield noted
 
     def _tell(self, said: Said, message_id: str = "") -> str:
         message_id = message_id or f"m_{secrets.token_hex(8)}"
@@ -371,7 +378,7 @@ class Session:
     def _note_refusal(self, frame: ErrorFrame) -> Effect | None:
         if frame.code in EXPIRED and self._trusted:
             self._trusted = False
-            self._link.broken = True
+            self._link.broken = self._expired = True
             return None
         if frame.message_id in self.state.unacked and self._may_be_taken(frame):
             self._outbox.refuse(frame)
@@ -475,16 +482,22 @@ class Session:
     def _ask(self, request: dict[str, Any]) -> None:
         self._link.send(encode_request(request))
 
-    def _receive(self) -> Frame | None:
-        """Return the next frame, or None if there was none within a tick."""
-        text = None if self._link.broken else self._link.receive()
+    def _receive(self, wait_s: float) -> Frame | None:
+        """Return the next frame, or None if there was none within this time."""
+        text = None if self._link.broken else self._link.receive(wait_s)
         frame = None if text is None else read_frame(text)
         if frame:
             self._note_answer(frame)
         return frame
 
     def _mend(self) -> None:
+        """Connect again; a connection that was given up for a fresh token was not lost."""
+        expired, self._expired = self._expired, False
+        if not expired:
+            self.on_connection(False)
         self._link.reopen()
+        if not expired:
+            self.on_connection(True)
         self._greet()
 
     def _greet(self) -> None:
@@ -558,7 +571,11 @@ class Link:
             except DependencyError:
                 continue
             return
-        raise DependencyError("the connection broke and does not come back", code="socket_unreachable")
+        self._breaks = 0  # a caller may try again
+        raise DependencyError(
+            f"the connection was lost, and {len(self._pace.reconnect_delays_s)} tries to restore it failed",
+            code="socket_unreachable",
+        )
 
     def close(self) -> None:
         """Close the connection."""
@@ -571,10 +588,10 @@ class Link:
         except ConnectionClosed:
             self.broken = True
 
-    def receive(self) -> str | bytes | None:
-        """Return the next frame, or None if there was none within a tick."""
+    def receive(self, wait_s: float) -> str | bytes | None:
+        """Return the next frame, or None if there was none within this time."""
         try:
-            text = self._open_connection().recv(timeout=self._pace.tick_s)
+            text = self._open_connection().recv(timeout=wait_s)
         except TimeoutError:
             return None
         except ConnectionClosed:

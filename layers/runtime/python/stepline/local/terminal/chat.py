@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from msgspec.structs import replace
 from rich.console import Console
 
-from stepline.errors import InputError, LimitError, SteplineError
+from stepline.errors import DependencyError, InputError, LimitError, SteplineError
 from stepline.local.client.change import Acknowledged, Effect, HandedBack, Refused, Synced
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
@@ -122,6 +122,11 @@ HINT: Final = "/help lists the commands"
 USAGE: Final = "usage"
 LATER: Final = "/new works between two turns; /stop ends this one"
 UNKNOWN: Final = "{0} is not a command and was not sent: /help lists the commands, /{0} sends it as a message"
+
+LOST: Final = "connection lost, reconnecting… Events are not lost: they are shown once it is back."
+CONNECTED: Final = "connected again"
+LOOK_S: Final = 0.25
+"""The time between two looks at the connection while the prompt is empty: a break is reported within it."""
 
 NOTHING_TO_STEER: Final = "nothing_to_steer"
 """Why a steer is handed back that came between two turns; its text is no message, and does not come back."""
@@ -233,6 +238,7 @@ class Chat:
         self._here = False
         state = ClientState(conversation=self._place.conversation, cursor=self._place.cursor)
         with self._open_session(state) as session:
+            session.on_connection = lambda connected: self._view.say(CONNECTED if connected else LOST)
             effects = session.effects(lambda: self._hear(session))
             if known != "new" and not self._catch_up(session, effects, known):
                 return False
@@ -240,7 +246,7 @@ class Chat:
             self._view.say(f"conversation {session.state.conversation}, {_standing(session.state)}")
             if self._keyboard.commands:
                 self._view.say(HINT)
-            while not self._leaving and (line := self._keyboard.line()) is not Key.END:
+            while not self._leaving and (line := self._next(session, effects)) is not Key.END:
                 command = self._read(line)
                 if command and command.verb == "new":
                     return False
@@ -249,6 +255,27 @@ class Chat:
                 elif command and command.verb != "quit":
                     self._turn(session, effects, command)
         return True
+
+    def _next(self, session: Session, effects: Iterator[Effect]) -> Typed | None:
+        """Return the next piece of input; until there is one, show what happens in the conversation."""
+        show = self._show(session)
+        while (piece := self._keyboard.line(LOOK_S)) is None:
+            try:
+                for effect in session.step():
+                    show(effect)
+            except DependencyError as error:
+                self._complain(error.reason, f"{error}; your next message tries again")
+                return self._keyboard.line()
+            if session.state.open and not session.state.approval:
+                self._follow(session, effects, show)
+        return piece
+
+    def _follow(self, session: Session, effects: Iterator[Effect], show: Callable[[Effect], None]) -> None:
+        """Show a turn that another client has begun, to its end."""
+        session.listen()
+        with self._view, self._keyboard:
+            watch(session, effects, show)
+        self._give_back()
 
     def _catch_up(self, session: Session, effects: Iterator[Effect], known: Known) -> bool:
         """Show missed events and a running turn; return False if the conversation no longer exists."""
@@ -289,9 +316,9 @@ class Chat:
         if self._leaving and not session.state.unacked:
             raise Left
 
-    def _read(self, piece: Typed) -> Command | None:
+    def _read(self, piece: Typed | None) -> Command | None:
         """Return the command for a piece of input, None if there is nothing to do."""
-        if isinstance(piece, Key) or not piece.strip():
+        if piece is None or isinstance(piece, Key) or not piece.strip():
             return None
         if not self._keyboard.commands:
             return Command(verb="new") if piece.strip() == NEW else Command(verb="say", text=piece)

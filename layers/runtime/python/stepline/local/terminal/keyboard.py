@@ -32,8 +32,8 @@ class Keyboard(Protocol):
 
     def __exit__(self, *_exc: object) -> None: ...
 
-    def line(self) -> Typed:
-        """Wait for the next piece of input."""
+    def line(self, wait_s: float | None = None) -> Typed | None:
+        """Return the next piece of input; None if there is none within this time, without a time never."""
         ...
 
     def typed(self) -> list[Typed]:
@@ -61,7 +61,7 @@ class Pipe:
     def __exit__(self, *_exc: object) -> None:
         """Do nothing: there is nothing to restore."""
 
-    def line(self) -> Typed:
+    def line(self, wait_s: float | None = None) -> Typed:
         line = next(self._lines, None)
         return Key.END if line is None else line.removesuffix("\n")
 

@@ -147,9 +147,8 @@ class Prompt:
     def draft(self) -> str:
         return self._buffer.text
 
-    def line(self) -> Typed:
-        self._ready.acquire()
-        return self._take()
+    def line(self, wait_s: float | None = None) -> Typed | None:
+        return self._take() if self._ready.acquire(timeout=wait_s) else None
 
     def typed(self) -> list[Typed]:
         taken = []

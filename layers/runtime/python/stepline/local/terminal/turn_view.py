@@ -143,13 +143,16 @@ class RichView:
         self._ended: set[str] = set()
         self._footer: list[str] = []
         self._cut = ""
+        self._in_turn = False
 
     def __enter__(self) -> Self:
+        self._in_turn = True
         self._surface.show(self._content())
         return self
 
     def __exit__(self, *_exc: object) -> None:
         """Remove the panel, and with it streamed text that was not recorded."""
+        self._in_turn = False
         self._surface.show(None)
         self._forget()
 
@@ -174,7 +177,7 @@ class RichView:
                 self._print(Text(render_refusal(frame, local=self._local), style="bold red"))
             case _:
                 pass
-        self._surface.show(self._content())
+        self._surface.show(self._content() if self._in_turn or self._lanes else None)
 
     def say(self, text: str) -> None:
         self._print(Text(clean(text), style="dim"))
