@@ -3,6 +3,9 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +37,20 @@ def test_a_second_start_finds_the_first(home, name):
     assert STARTS[name](home, said) == url
     assert Service(name, home).pid == pid
     assert len(said) == 1
+
+
+def test_another_name_of_the_same_interpreter_starts_no_service_anew(home):
+    """`python -m stepline` and `stepline`, whose first line names `python3`, are one stage."""
+    names = (str(Path(sys.prefix) / "bin" / name) for name in ("python", "python3"))
+    starts = f"from {start_page.__module__} import start_page; start_page(Path({str(home)!r}), print)"
+    said = [
+        subprocess.run(
+            [name, "-c", f"from pathlib import Path; {starts}"], capture_output=True, text=True, check=True
+        ).stdout
+        for name in names
+    ]
+    assert said[0].startswith("starting the chat page")
+    assert said[1] == ""
 
 
 @pytest.mark.parametrize("name", COMPANIONS)

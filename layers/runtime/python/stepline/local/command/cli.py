@@ -124,6 +124,8 @@ def status(as_json: bool) -> None:
             click.echo(f"{'bundle':10} {found.stage.bundle}")
             for name, module in found.stage.bundles.items():
                 click.echo(f"{'':10} {module}, as {name}")
+            if found.stage.exec_mode:
+                click.echo(f"{'programs':10} mode {found.stage.exec_mode}")
         click.echo(f"{'socket':10} {found.stage.socket_url if found.stage else 'nothing is deployed'}")
         if found.stage and found.stage.page_url:
             click.echo(f"{'address':10} {found.stage.page_url}/")

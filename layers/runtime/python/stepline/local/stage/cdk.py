@@ -9,7 +9,6 @@ import hashlib
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from stepline.errors import DependencyError
 from stepline.local.stage.deployed import (
     ACCOUNT,
     NAME,
+    PYTHON,
     REGION,
     REPOSITORY,
     LocalStage,
@@ -45,8 +45,6 @@ INPUTS: Final = (
 )
 _INPUTS_FILE: Final = "deployed.json"
 CDK: Final = REPOSITORY / "node_modules/.bin/cdk"
-# `python` and `python3` are one interpreter; it has one name here, or each command would deploy again.
-PYTHON: Final = str(Path(sys.prefix) / "bin/python")
 
 
 def deploy(

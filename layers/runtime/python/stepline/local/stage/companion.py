@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from stepline.local.own_name import name_user
-from stepline.local.stage.deployed import build_environment, tool_environment
+from stepline.local.stage.deployed import PYTHON, build_environment, tool_environment
 from stepline.local.stage.emulator import Progress
 from stepline.local.stage.fingerprint import Fingerprint
 from stepline.local.stage.service import LOOPBACK, Service, claim_port, claimed_port
@@ -96,7 +95,7 @@ def _keep(
     digest = _digest(code)
 
     def command(port: int) -> list[str]:
-        return [sys.executable, "-m", *module, "--port", str(port)]
+        return [PYTHON, "-m", *module, "--port", str(port)]
 
     def inputs(port: int) -> dict[str, str]:
         return {"command": " ".join(command(port)), "code": digest}

@@ -24,9 +24,13 @@ REPOSITORY: Final = find_app(HOME)
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
 NAME: Final = "local"
+_LINK: Final = Path(sys.prefix) / "bin/python"
+PYTHON: Final = str(_LINK if _LINK.exists() else Path(sys.executable))
+"""This interpreter by one name: `stepline` runs it as `python3`, `python -m stepline` as `python`."""
+
 _FUNCTION_PATH: Final = os.pathsep.join(
     [
-        str(Path(sys.executable).parent),
+        str(Path(PYTHON).parent),
         *("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),
         *("/opt/homebrew/bin", "/snap/bin"),
     ]
@@ -44,7 +48,10 @@ _KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 class LocalStage(Value):
-    """The local stage as deployed by `stepline up`, with its addresses. `home` is the folder of its keys."""
+    """The local stage as deployed by `stepline up`, with its addresses.
+
+    `home` is the folder of its keys, `exec_mode` the mode in which programs run.
+    """
 
     endpoint: str
     issuer_url: str
@@ -59,6 +66,7 @@ class LocalStage(Value):
     page_url: str = ""
     bundle: str = "bundles.default"
     bundles: Mapping[str, str] = {}
+    exec_mode: str = ""
     home: str = str(HOME)
 
 

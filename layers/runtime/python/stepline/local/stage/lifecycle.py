@@ -133,7 +133,9 @@ def up(
             known=known,
             progress=progress,
         )
-        stage = replace(stage, bundle=agent.module, bundles=dict(agent.further))
+        stage = replace(
+            stage, bundle=agent.module, bundles=dict(agent.further), exec_mode=programs["exec_mode"]
+        )
         if stage != known:
             emulator.keep()
         recover(stage, emulator.started_at - RESTART, progress)
