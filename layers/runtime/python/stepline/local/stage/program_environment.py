@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Final, get_args
 
+from msgspec.structs import replace
+
 from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.local.install.package import make_environment
 from stepline.local.stage.deployed import HOME, REPOSITORY, install_environment, make_home, path_to
@@ -47,11 +49,12 @@ raise SystemExit(ctypes.get_errno() if libc.unshare({flags}) else 0)
 
 
 class Backend(Value):
-    """A mode, and the reason why it cannot be used, or ""."""
+    """A mode, and the reason why it cannot be used, or "". `failed` is true if its image was tried to be built just now."""
 
     mode: ExecMode
     obstacle: str = ""
     remedy: str = ""
+    failed: bool = False
 
 
 def prepare(home: Path, progress: Progress) -> dict[str, str]:
@@ -82,6 +85,8 @@ def prepare(home: Path, progress: Progress) -> dict[str, str]:
         progress(f"the agent cannot run programs here: {docker.obstacle}; {process.obstacle}")
         return _settings()
     mode: ExecMode = "process" if docker.obstacle else "docker"
+    if docker.failed:
+        progress(f"programs run in mode {mode}: {docker.obstacle} ({docker.remedy})")
     return _settings(mode, image=image, python=python, tasks=not _as_tasks(docker).obstacle)
 
 
@@ -191,8 +196,7 @@ def _prepare_docker(home: Path, progress: Progress, *, demanded: bool) -> tuple[
     except DependencyError as error:
         if error.reason == "local_image":
             failed.write_text(image)
-            progress(str(error))
-            return _not_built(home), ""
+            return replace(_not_built(home), obstacle=str(error), failed=True), ""
         return Backend(mode="docker", obstacle=f"no Docker ({error})", remedy="start a Docker daemon"), ""
     failed.unlink(missing_ok=True)
     return Backend(mode="docker"), image
@@ -212,7 +216,7 @@ def _not_built(home: Path) -> Backend:
     return Backend(
         mode="docker",
         obstacle="its image could not be built",
-        remedy=f"see {home / 'image.log'}, then `make image`; STEPLINE_EXEC_BASE names another base",
+        remedy=f"see {home / 'image.log'}, then `make image`; STEPLINE_EXEC_BASE names another base image",
     )
 
 
@@ -258,7 +262,8 @@ def main(arguments: list[str]) -> int:
                 progress("usage: python -m stepline.local.stage.program_environment [image | clean]")
                 return 2
     except SteplineError as error:
-        progress(f"error: {error}")
+        where = f" (see {home / 'image.log'})" if error.reason == "local_image" else ""
+        progress(f"error: {error.reason}: {error}{where}")
         return 1
     return 0
 

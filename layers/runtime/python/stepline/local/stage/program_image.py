@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import subprocess
 import sys
 import tarfile
@@ -62,7 +63,7 @@ def find_daemon() -> str:
 
 
 def build_image(image: str, home: Path, progress: Progress) -> None:
-    """Build the image; other images stay, since other stages may use them.
+    """Build the image; other images stay, since other stages may use them. Docker's output goes to `image.log` in `home`.
 
     Raises DependencyError `local_image`.
     """
@@ -78,8 +79,27 @@ def build_image(image: str, home: Path, progress: Progress) -> None:
             check=False,
         )
     if done.returncode:
-        raise DependencyError(f"docker build failed: {_last(log.read_text())} ({log})", code="local_image")
+        output = log.read_text()
+        if _UNPULLED.search(output):
+            base = find_base(REPOSITORY)
+            raise DependencyError(
+                f"Docker does not have the base image {base} and cannot pull it", code="local_image"
+            )
+        raise DependencyError(f"docker build failed: {_last(output)}", code="local_image")
 
+
+def find_base(root: Path) -> str:
+    """Return the image that ours is built from: the one that the environment names, else the Dockerfile's."""
+    named = re.search(r"^ARG BASE=(\S+)", (root / DOCKERFILE).read_text(), re.MULTILINE)
+    return install_environment().get(BASE_VARIABLE) or (named[1] if named else "")
+
+
+_UNPULLED: Final = re.compile(
+    r"^(?:ERROR: |Error response from daemon: )?(?:failed to solve: .*failed to resolve source metadata"
+    r"|pull access denied|manifest (?:unknown|for )|Get \"?https?://[^ ]+/v2/)",
+    re.MULTILINE,
+)
+"""The words of both of Docker's builders for an image that a registry does not give."""
 
 _EXTENDED: Final = """\
 FROM {image}{packages}
