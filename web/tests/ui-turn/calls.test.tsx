@@ -18,6 +18,12 @@ test.each([
   expect(textOf(card(shown, tool))).toContain(words);
 });
 
+test.each(["skipped", "unverified"] as const)("a call that is %s has no duration", (state) => {
+  const ended = call("mail.send", { state, code: "steered", durationMs: 0 });
+  const shown = new Shown({ thread: thread([turn("Hello", [round(0, "I send it.", { calls: [ended] })])]) });
+  expect(textOf(shown.one(".call .num"))).toBe("");
+});
+
 test("parameters are words; what was left out is told by its size", () => {
   const shown = show("tools");
   expect(textOf(card(shown, "react.write"))).toContain("content112 characters");

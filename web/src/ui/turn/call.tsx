@@ -27,6 +27,8 @@ export function StatePill({ state }: { state: Call["state"] }) {
 }
 
 export function CallTime({ call }: { call: Call }) {
+  // A call that did not run took no time, and of one that may have run the time is unknown.
+  if (call.state === "skipped" || call.state === "unverified") return null;
   if (call.state === "running" && call.startedAt !== null) return <Elapsed from={call.startedAt} />;
   return <>{call.durationMs === null ? "" : formatMs(call.durationMs)}</>;
 }
