@@ -539,6 +539,6 @@ export class Session {
 
 /** Return the error frame for a turn that has been silent for too long. */
 function silent(conversation: string): ErrorFrame {
-  const message = "the turn has said nothing for longer than one may take; it is not waited for any more";
+  const message = "the turn has sent nothing for longer than a turn may take";
   return errorFrame({ code: "turn_silent", message, conversation });
 }

@@ -209,8 +209,8 @@ def test_what_a_bundle_prepares_with_the_secrets_of_its_deployment_is_not_tried_
     [
         ("shpo", {"shop": GOOD}, "bundle_not_found", "there is no module shpo; looked in {folder}, and among"),
         ("bundles.shpo", {"bundles.shop": GOOD}, "bundle_not_found", "there is no module bundles.shpo; looked"),
-        ("./shop", {"shop": GOOD}, "bundle_not_found", "'./shop' is no module's name"),
-        ("stepline.shop", {}, "bundle_invalid", "stepline is a package of the runtime's own"),
+        ("./shop", {"shop": GOOD}, "bundle_not_found", "'./shop' is not the name of a module"),
+        ("stepline.shop", {}, "bundle_invalid", "stepline is a package of the runtime"),
         ("shop", {"shop": "WORKFLOW = 1\n"}, "bundle_invalid", "shop has no WORKFLOW"),
         ("shop", {"shop": METHOD}, "bundle_not_deployable", "write it as a @staticmethod def knowledge_space_fn(query, limit)"),
         ("shop", {"shop": PROCESS}, "bundle_not_deployable", "shop cannot be deployed: Shop.process is overridden"),

@@ -216,7 +216,7 @@ def test_what_may_not_have_arrived_is_named_when_a_chat_is_left(talk):
     here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt, "unread"]))
     here.far.script = lambda _: []
     assert here.chat.run() == 0
-    assert here.noted[-2:] == ["perhaps not sent: go", "not sent: unread"]
+    assert here.noted[-2:] == ["may not have been sent: go", "not sent: unread"]
 
 
 def test_what_is_typed_when_there_is_no_connection_to_be_had_is_named(talk):
@@ -292,7 +292,7 @@ def test_a_file_that_is_attached_comes_with_the_next_message_and_with_no_later_o
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "see this"), ("prompt", "and now?")]
     assert [len(uploads) for uploads in here.agent.uploads] == [1, 0]
-    assert "a.csv comes with your next message" in here.noted
+    assert "a.csv goes with your next message" in here.noted
 
 
 def test_a_file_can_be_attached_while_the_agent_works(talk, files):

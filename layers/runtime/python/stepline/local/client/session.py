@@ -164,7 +164,7 @@ def no_answer(conversation: str, message_id: str = "") -> ErrorFrame:
 
 def silent(conversation: str) -> ErrorFrame:
     """Return the error frame for a turn that has been silent for too long."""
-    text = "the turn has said nothing for longer than one may take; it is not waited for any more"
+    text = "the turn has sent nothing for longer than a turn may take"
     return ErrorFrame(code="turn_silent", message=text, conversation=conversation)
 
 

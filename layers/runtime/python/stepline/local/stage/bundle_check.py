@@ -43,7 +43,7 @@ _MET: Final = "Would make no changes"
 _REMEDIES: Final = {
     "bundle_not_found": "Run it in the folder that contains the package; the name of bundles/shop is bundles.shop.",
     "bundle_invalid": "See docs/how-to/write-a-bundle.md#the-workflow.",
-    "bundle_failed": "Mend the line that is named; functions load the package with no variable of your shell.",
+    "bundle_failed": "Fix the line that is named: functions load the package with no variable of your shell.",
     "tools_module_not_found": "Name the module in `tools_module` as Python imports it, with the package before it.",
     "tools_module_invalid": "Put `TOOLS = (Tool(spec=…, run=…),)` into the module.",
     "tool_id_taken": "Give one of the tools another `tool_id`.",
@@ -70,7 +70,7 @@ def examine(module: str, folder: Path) -> Report:
         from stepline.bundle.workflow import load_workflow
 
         workflow = load_workflow(module)
-    except BaseException as error:  # noqa: BLE001 - whatever a bundle raises is told
+    except BaseException as error:  # noqa: BLE001 - whatever a bundle raises is reported
         return Report(problems=(_told(error, folder),))
     problems = [
         *_parts(workflow, folder),
@@ -131,9 +131,9 @@ def _check_tool(spec: ToolSpec) -> Iterator[Problem]:
         return Problem(code=code, message=f"{spec.tool_id!s:.80}: {said}", remedy=remedy)
 
     if not TOOL_ID.fullmatch(spec.tool_id):
-        yield wrong("tool_invalid", "its id is none", "Write `<alias>.<name>`: letters, digits and _.")
+        yield wrong("tool_invalid", "its id is not valid", "Write `<alias>.<name>`: letters, digits and _.")
     if spec.effect not in get_args(Effect):
-        said = f"its effect {spec.effect!r:.40} is none"
+        said = f"its effect {spec.effect!r:.40} is not valid"
         yield wrong(
             "tool_invalid", said, f"It is one of {', '.join(get_args(Effect))}: docs/how-to/add-a-tool.md."
         )
@@ -147,10 +147,14 @@ def _check_tool(spec: ToolSpec) -> Iterator[Problem]:
     if flaws:
         return
     if missing := [key for key in spec.key_order if key not in spec.documented]:
-        yield wrong("tool_schema_invalid", f"`key_order` names {missing[0]!r}, no parameter", "Leave it out.")
+        yield wrong(
+            "tool_schema_invalid",
+            f"`key_order` names {missing[0]!r}, which is not a parameter",
+            "Leave it out.",
+        )
     for example in spec.examples:
         for flaw in spec.validate(example)[:1]:
-            yield wrong("tool_example_invalid", f"an example breaks the schema: {flaw}", "Mend the example.")
+            yield wrong("tool_example_invalid", f"an example breaks the schema: {flaw}", "Fix the example.")
 
 
 def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
@@ -160,7 +164,7 @@ def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
 
     schema = spec.schema
     if schema.get("type") != "object" or schema.get("additionalProperties") is not False:
-        yield "its schema is no closed object (`type: object`, `additionalProperties: false`)"
+        yield "its schema is not a closed object (`type: object`, `additionalProperties: false`)"
         return
     properties = schema.get("properties", {})
     named = [
@@ -170,7 +174,7 @@ def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
             if not _says(rule)
         ),
         *(
-            f"`required` names `{name}`, no parameter"
+            f"`required` names `{name}`, which is not a parameter"
             for name in schema.get("required", ())
             if name not in properties
         ),
@@ -182,7 +186,7 @@ def _schema_flaws(spec: ToolSpec) -> Iterator[str]:
         spec.validate({})
         render_card(spec)
     except fastjsonschema.JsonSchemaDefinitionException as error:
-        yield f"its schema is none: {error}"
+        yield f"its schema is not valid: {error}"
     except (KeyError, TypeError, AttributeError) as error:
         yield f"its card cannot be written, for lack of {error}"
 
@@ -222,7 +226,7 @@ def _imports(folder: Path, modules: Sequence[str]) -> Iterator[Problem]:
         elif not _is_there(one.name, folder):
             yield Problem(
                 code="import_missing",
-                message=f"{one.name} is not installed, and no module of the bundle",
+                message=f"{one.name} is neither installed nor a module of the bundle",
                 where=where,
                 remedy="Install it where `stepline` is installed, and name it in the bundle's requirements.txt.",
             )

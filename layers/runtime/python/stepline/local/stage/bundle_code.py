@@ -125,7 +125,7 @@ def checkout_bundles(project: Path, progress: Progress) -> dict[str, str]:
         try:
             build_bundle(module, REPOSITORY, lambda _: None)
         except SteplineError as error:
-            progress(f"warn: there is no bundle {name} on this stage: {error.reason} {error}")
+            progress(f"warn: {error.reason}: this stage has no bundle {name}: {error}")
         else:
             there[name] = module
     return there
@@ -136,11 +136,11 @@ def _find(module: str, project: Path) -> Path | None:
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         raise InputError(
-            f"{module[:80]!r} is no module's name; the one of the folder bundles/shop is bundles.shop",
+            f"{module[:80]!r} is not the name of a module: that of the folder bundles/shop is bundles.shop",
             code="bundle_not_found",
         )
     if parts[0] in _TAKEN:
-        raise InputError(f"{parts[0]} is a package of the runtime's own", code="bundle_invalid")
+        raise InputError(f"{parts[0]} is a package of the runtime", code="bundle_invalid")
     package = project / parts[0]
     if parts[0] == _SHARED:
         beside_ours = project.resolve() != REPOSITORY and _holds(package, parts[1:])

@@ -225,11 +225,9 @@ def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
                 )
     counts += _sweep(stage, {})
     if taken := counts["taken_over"] + counts["started"]:
-        progress(f"took over {taken} {'turn' if taken == 1 else 'turns'} that had stood still")
+        progress(f"took over {taken} {'turn' if taken == 1 else 'turns'} that had stopped")
     if counts["failed"]:
-        progress(
-            "a turn that stands still cannot be taken over now; the sweeper comes again in a few minutes"
-        )
+        progress("a stopped turn cannot be taken over yet; the sweeper tries again in a few minutes")
 
 
 def _sweep(stage: LocalStage, event: dict[str, object]) -> Counter[str]:

@@ -230,7 +230,7 @@ def _asked() -> ExecMode | None:
     if not word:
         return None
     if word not in _MODES:
-        raise InputError(f"{MODE_VARIABLE} is none of {', '.join(_MODES)}", code="bad_setting")
+        raise InputError(f"{MODE_VARIABLE} must be one of {', '.join(_MODES)}", code="bad_setting")
     return _MODES[word]
 
 

@@ -187,7 +187,7 @@ def _stages() -> Iterator[set[Path]]:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "r+", errors="surrogateescape") as file:
         if os.fstat(fd).st_uid != os.getuid():
-            raise DependencyError(f"{path} belongs to somebody else", code="local_service")
+            raise DependencyError(f"{path} belongs to another user", code="local_service")
         fcntl.flock(file, fcntl.LOCK_EX)
         stages = {Path(line) for line in file.read().splitlines()}
         stages = {stage for stage in stages if (stage / _PORTS).exists()}

@@ -202,7 +202,7 @@ class Chat:
         """Report messages that did not, or perhaps not, arrive, so that nothing is lost silently."""
         waiting = [piece for piece in self._keyboard.typed() if isinstance(piece, str)]
         for text in filter(None, self._unconfirmed.values()):
-            self._view.say(f"perhaps not sent: {text}")
+            self._view.say(f"may not have been sent: {text}")
         for text in filter(None, [*waiting, *self._returned, self._keyboard.draft, *self._attached.values()]):
             self._view.say(f"not sent: {text}")
 
@@ -285,9 +285,7 @@ class Chat:
             found = watch(session, effects, self._show(session))
         self._give_back()
         if found is None and session.state.cursor:
-            self._view.say(
-                f"conversation {session.state.conversation} is not here any more; a new one begins"
-            )
+            self._view.say(f"conversation {session.state.conversation} no longer exists; a new one begins")
             return False
         return True
 
@@ -389,7 +387,7 @@ class Chat:
             self._complain(error.reason, str(error))
             return
         self._attached[upload] = f"/attach {name}"
-        self._view.say(f"{path.name} comes with your next message")
+        self._view.say(f"{path.name} goes with your next message")
 
     def _answer(self, session: Session, verdict: Literal["approve", "deny", "edit"], text: str) -> str:
         """Answer the request that waits. Raises InputError `approval_not_pending`, `bad_json`."""

@@ -199,7 +199,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         site = self.site
         user = subject_of(asked.get("id_token_hint", ""), site.url, site.home)
         if not user:
-            words = "A sign-out needs the token of whoever signs out; the chat page has it."
+            words = "A sign-out needs the user's token, which the chat page has."
             self._refuse(HTTPStatus.BAD_REQUEST, "Nobody is signed out", words)
             return
         session = self._session()
