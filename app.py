@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -14,6 +15,7 @@ from stacks.page_files import PageFiles, read_page
 from stacks.stage import Stage
 from stepline.bundle.deployable import load_deployable
 from stepline.errors import InputError, SteplineError
+from stepline.local.install.package import link_same
 from stepline.local.install.requirement_lock import check_size, find_requirements, lock_requirements
 
 ROOT = Path(__file__).resolve().parent
@@ -58,7 +60,10 @@ def _check(bundle: str) -> None:
 
 
 def _code(stage: Stage, compiler: Path | None) -> Code:
-    """Return the functions' code; end the synthesis if the packages of its bundles cannot be a layer of it."""
+    """Return the functions' code; end the synthesis if the packages of its bundles cannot be a layer of it.
+
+    What its layers and this environment have in common is stored once.
+    """
     files = find_requirements(ROOT, stage.modules)
     try:
         packages = lock_requirements(files, ROOT / ".stepline/packages", root=ROOT, version=stage.python)
@@ -72,6 +77,8 @@ def _code(stage: Stage, compiler: Path | None) -> Code:
             requirements=tuple(file.relative_to(ROOT).as_posix() for file in files),
         )
         check_size(*code.bundle_bytes(), files)
+        for folder in (*code.layers[1:], *code.acting):
+            link_same(folder / "python", Path(sysconfig.get_path("purelib")))
     except SteplineError as error:
         sys.exit(f"error: {error.reason}: {error}")
     return code

@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.install.package import make_environment, pip_configuration, translate
+from stepline.local.install.package import link_same, make_environment, pip_configuration, translate
 from stepline.local.stage.deployed import REPOSITORY
 
 USER, ALL = "requirements-local.lock", "requirements.lock"
@@ -91,6 +91,20 @@ def test_an_environment_is_made_once_and_a_lock_that_fails_leaves_it_as_it_was(t
     lock.write_text("")
     assert make() == python
     assert said == ["slow", "slow"]
+
+
+def test_a_file_that_two_environments_share_is_stored_once(tmp_path):
+    ours, fresh = tmp_path / "ours", tmp_path / "fresh"
+    for folder, other in ((ours, "1.0"), (fresh, "2.0")):
+        (folder / "numpy").mkdir(parents=True)
+        (folder / "numpy/core.so").write_bytes(b"same" * 1000)
+        (folder / "numpy/version.py").write_text(other)
+    (fresh / "only.py").write_text("here")
+    for _ in range(2):
+        link_same(fresh, ours)
+    assert (fresh / "numpy/core.so").samefile(ours / "numpy/core.so")
+    assert (fresh / "numpy/version.py").read_text() == "2.0"
+    assert sorted(path.name for path in fresh.rglob("*")) == ["core.so", "numpy", "only.py", "version.py"]
 
 
 @pytest.mark.usefixtures("installs")

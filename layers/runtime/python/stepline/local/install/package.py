@@ -7,11 +7,13 @@ the standard library and uv only, since `make` runs it before anything else is i
 from __future__ import annotations
 
 import ast
+import filecmp
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -45,9 +47,9 @@ def make_environment(
 ) -> Path:
     """Create an environment from a lock file unless it exists; return its interpreter.
 
-    `say` is called if it takes time. The environment has no pip and no tests of packages. Only the modules in
-    `preload` are compiled, by importing them once: compiling all would take more time and space than the rest
-    of the installation.
+    `say` is called if it takes time. The environment has no pip, and no tests and C sources of packages; files that this interpreter's
+    own environment has, too, are stored once. Only the modules in `preload` are compiled, by importing them once: compiling
+    all would take more time and space than the rest of the installation.
 
     Raises:
         DependencyError: `local_install`.
@@ -65,9 +67,13 @@ def make_environment(
     install(python, "--no-build", *from_lock(lock))
     for path in list(fresh.glob("lib/*/site-packages/*/**/tests")):
         shutil.rmtree(path, ignore_errors=True)
+    for path in fresh.glob("lib/*/site-packages/*/**/*.[ch]"):  # sources of what is compiled
+        path.unlink()
     if preload:
         with tempfile.TemporaryDirectory() as scratch:
             _run([str(python), "-c", f"import {', '.join(preload)}"], MPLCONFIGDIR=scratch)
+    for packages in fresh.glob("lib/*/site-packages"):
+        link_same(packages, Path(sysconfig.get_path("purelib")))
     (fresh / STAMP).write_text(wanted)
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
@@ -75,6 +81,20 @@ def make_environment(
     fresh.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
     return folder / "bin/python"
+
+
+def link_same(folder: Path, other: Path) -> None:
+    """Replace each file of a folder that is the same in another one by a link to it, if their file system has links."""
+    for path in folder.rglob("*"):
+        twin, link = other / path.relative_to(folder), path.with_name(f"{path.name}.link")
+        if not (path.is_file() and twin.is_file()) or path.is_symlink() or path.samefile(twin):
+            continue
+        if filecmp.cmp(path, twin, shallow=False):
+            try:
+                link.hardlink_to(twin)
+            except OSError:
+                return
+            link.replace(path)
 
 
 def install(python: Path, *what: str) -> None:
