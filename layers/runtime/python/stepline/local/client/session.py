@@ -3,7 +3,6 @@
 It feeds the fold, reconnects and resumes by itself, and sends a message again under the same id until the
 server has answered it. `Catchup` schedules resumes, `Outbox` schedules unanswered messages. All due times are
 checked between frames; the session starts no thread.
-
 """
 
 from __future__ import annotations
@@ -177,8 +176,7 @@ class Session:
     `whole` is true once all effects of that state have been yielded. `listening` is true once this connection
     has asked for events. With a `credential` that renews, the connection outlives the token it was opened
     with; without one, it is replaced when the token has expired. Every message names the user's `timezone`,
-    if there is one and the server knows it, and the `bundle`, if one is given. `on_connection` is called with False when the
-    connection is lost, and with True when there is one again.
+    if there is one and the server knows it, and the `bundle`, if one is given. `on_connection` gets False for a lost connection, then True.
     """
 
     def __init__(
@@ -196,7 +194,6 @@ class Session:
         self.state = state
         self.listening, self.whole = False, True
         self.on_connection: Callable[[bool], None] = lambda _: None
-        self._expired = False
         self._pace = pace or Pace()
         self._clock = clock
         self._link = Link(dial, clock, self._pace, uniform)
@@ -204,7 +201,7 @@ class Session:
         self._catchup = Catchup(clock, self._pace, state.cursor)
         self._timezone, self._bundle = timezone, bundle
         self._credential = credential if credential and credential.renews else None
-        self._renewing = self._trusted = False
+        self._renewing = self._trusted = self._expired = False
         self._renew_due_s = 0.0
         self._watch_due_s: float | None = None
         self._known = state.cursor > 0
@@ -572,10 +569,7 @@ class Link:
                 continue
             return
         self._breaks = 0  # a caller may try again
-        raise DependencyError(
-            f"the connection was lost, and {len(self._pace.reconnect_delays_s)} tries to restore it failed",
-            code="socket_unreachable",
-        )
+        raise DependencyError("the connection was lost and cannot be restored", code="socket_unreachable")
 
     def close(self) -> None:
         """Close the connection."""
