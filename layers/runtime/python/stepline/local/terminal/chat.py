@@ -123,7 +123,7 @@ USAGE: Final = "usage"
 LATER: Final = "/new works between two turns; /stop ends this one"
 UNKNOWN: Final = "{0} is not a command and was not sent: /help lists the commands, /{0} sends it as a message"
 
-LOST: Final = "connection lost, reconnecting… Events are not lost: they are shown once it is back."
+LOST: Final = "connection lost, reconnecting… Events are kept and shown once it is back."
 CONNECTED: Final = "connected again"
 LOOK_S: Final = 0.25
 """The time between two looks at the connection while the prompt is empty: a break is reported within it."""
