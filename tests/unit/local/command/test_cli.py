@@ -10,6 +10,7 @@ import sys
 from types import SimpleNamespace
 
 import click
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -233,12 +234,14 @@ def test_the_pages_address_is_printed_and_nothing_is_opened_from_a_pipe():
     assert json.loads(CliRunner().invoke(main, ["page", "--json"]).stdout) == {"page": f"{PAGE}/"}
 
 
-def test_the_status_names_the_pages_address(stage_with_page, monkeypatch):
-    found = lifecycle.Status(services={"page": True}, stage=stage_with_page)
+def test_the_status_names_the_pages_address_and_the_mode_of_programs(stage_with_page, monkeypatch):
+    stage = msgspec.structs.replace(stage_with_page, exec_mode="process")
+    found = lifecycle.Status(services={"page": True}, stage=stage)
     monkeypatch.setattr(lifecycle, "status", lambda: found)
     lines = CliRunner().invoke(main, ["status"]).stdout.splitlines()
     assert f"{'page':10} running" in lines
     assert f"{'address':10} {PAGE}/" in lines
+    assert f"{'programs':10} mode process" in lines
 
 
 def test_a_given_user_is_taken_as_given():
