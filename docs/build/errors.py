@@ -415,7 +415,7 @@ LOCAL = {
     "gateway": "the gateway answered in words of its own: a function behind it failed",
     "local_exec": "programs cannot run here in the mode that was asked for; the message says what stands in the way",
     "local_install": "packages of the local stage or of a bundle could not be installed or found; the last lines follow",
-    "local_image": "the image of programs could not be built; its last line follows",
+    "local_image": "the image of programs could not be built, and why: its base image is missing, or the last line of the build",
     "local_deploy": "the deployment on the emulator failed; its last lines follow",
     "local_service": "a service of the local stage did not start, its last lines follow; or had to be killed",
     "page_build": "the chat page could not be built, the last lines of what failed follow; or this installation came without it",
