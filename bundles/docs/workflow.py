@@ -10,4 +10,11 @@ from stepline import BaseWorkflow, Knowledge
 class DocsWorkflow(BaseWorkflow):
     """Answers from the documents that `knowledge.yaml` names, and cites them."""
 
-    knowledge = Knowledge(Path(__file__).parent)
+    knowledge = Knowledge(
+        Path(__file__).parent,
+        requests=(
+            "What does the cost page say about idle cost?",
+            "What does the glossary say about a batch?",
+            "Look up full-width forms of a citation.",
+        ),
+    )

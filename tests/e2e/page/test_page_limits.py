@@ -25,10 +25,27 @@ def limit(chat):
     admin.put(path, {})
 
 
+@pytest.fixture
+def priced(chat):
+    """Let the next answer be that of a model with a price."""
+    chat.stage.fault(kind="slow_tokens", match=BRIEF, model="claude-opus-5-5", token_delay_ms=1)
+
+
 def left_of(chat):
     return chat.page.locator(".dock .left")
 
 
+def test_a_receipt_of_the_scripted_model_says_its_name_and_no_dollars(chat):
+    chat.take_turn(BRIEF)
+    line = chat.page.locator(".receipt-line")
+    expect(line).to_contain_text("weighted · scripted")
+    line.click()
+    expect(chat.page.locator(".receipt .costs").get_by_role("row").filter(has_text="agent")).to_contain_text(
+        "free"
+    )
+
+
+@pytest.mark.usefixtures("priced")
 def test_a_receipt_says_dollars_by_role_and_model_and_what_ran_for_the_turn(chat):
     chat.take_turn(BRIEF)
     line = chat.page.locator(".receipt-line")
@@ -41,6 +58,7 @@ def test_a_receipt_says_dollars_by_role_and_model_and_what_ran_for_the_turn(chat
     assert find_serious(chat.page) == []
 
 
+@pytest.mark.usefixtures("priced")
 def test_the_menu_has_the_sum_of_the_conversation(chat):
     chat.take_turn(BRIEF)
     chat.page.get_by_role("button", name="More").click()
@@ -52,6 +70,7 @@ def test_nothing_is_said_of_what_is_left_where_there_is_no_limit(chat):
     expect(left_of(chat)).to_have_count(0)
 
 
+@pytest.mark.usefixtures("priced")
 def test_what_is_left_stands_below_the_field_and_falls_with_a_turn(chat, limit):
     limit(usd_day=1)
     chat.page.reload()

@@ -137,6 +137,13 @@ def test_every_tool_documents_the_order_of_its_parameters(spec):
         assert list(example) == [name for name in spec.documented if name in example]
 
 
+def test_a_card_has_each_request_of_a_user_before_the_example_that_answers_it():
+    card = render_card(replace(ECHO, requests=("Say A.",), examples=({"text": "A"}, {"text": "B"})))
+    said = [line for line in card.split("\n") if line.startswith(("request: ", "example: "))]
+    assert [line.partition(": ")[0] for line in said] == ["request", "example", "example"]
+    assert said[0] == "request: Say A."
+
+
 def test_the_place_of_any_parameter_has_a_word():
     names = tuple("abcdefghijk")
     spec = replace(ECHO, key_order=names)

@@ -280,6 +280,7 @@ function Numbers({ figures, usd }: { figures: Figures; usd: string }) {
 /** Return dollars to the hundredth of a cent, and whether that is all; a dash where no price is known. */
 function dollars(usd: number | null, priced: boolean): string {
   if (usd === null || (usd === 0 && !priced)) return w.unpriced;
+  if (usd === 0) return w.free;
   const said = usd.toFixed(4);
   return priced ? said : w.partly(said);
 }

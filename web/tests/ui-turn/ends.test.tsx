@@ -3,9 +3,9 @@ import { act } from "preact/test-utils";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Turn } from "../../src/thread/thread.ts";
 import { sayUsd } from "../../src/ui/turn/costs.tsx";
-import { segments } from "../../src/ui/turn/receipt.tsx";
+import { receiptLine, segments } from "../../src/ui/turn/receipt.tsx";
 import { traceBars } from "../../src/ui/turn/trace.tsx";
-import { at } from "../gallery/build.ts";
+import { at, receipt } from "../gallery/build.ts";
 import { type Shown, show, textOf } from "./shown.tsx";
 
 const pressed = (shown: Shown, name: string) => shown.button(name).getAttribute("aria-pressed");
@@ -124,6 +124,11 @@ test("a receipt names no dollars where no price is known, and says so of a part"
   expect(textOf(show("receipt-open").one(".receipt-line"))).not.toContain("$");
   expect(sayUsd(0.5, false)).toBe("at least $0.50");
   expect(sayUsd(0, false)).toBe("");
+});
+
+test("a turn that cost nothing names its model in place of dollars", () => {
+  expect(sayUsd(0, true)).toBe("free");
+  expect(receiptLine(receipt({ usd: 0, priced: true, model: "scripted" }))).toMatch(/ weighted · scripted$/);
 });
 
 test("a receipt says what the cache lost, and which numbers are estimates", () => {

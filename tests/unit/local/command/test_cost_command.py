@@ -63,6 +63,13 @@ def test_with_json_each_turn_is_a_line_and_the_last_is_the_sum(run):
     assert total == {name: value for name, value in RECEIPTS.items() if name != "turns"}
 
 
+def test_a_model_that_costs_nothing_is_named_and_has_no_dollars():
+    free = {**TURN, "lines": [{**CALLS, "model": "scripted", "usd": 0.0}], "usd": 0.0}
+    head, line, *_ = render_cost({**RECEIPTS, "turns": [free]})
+    assert head == "turn_1  models free, AWS $0.000053"
+    assert line == "  solver.main scripted: 3 calls, 1,200 in, 30,000 cached, 450 out: free"
+
+
 def test_a_call_without_a_known_price_is_told_as_such():
     unknown = {**TURN, "lines": [{**CALLS, "priced": False, "usd": 0.0, "estimated": True}], "priced": False}
     head, line, *_ = render_cost({**RECEIPTS, "turns": [unknown]})

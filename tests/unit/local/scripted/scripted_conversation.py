@@ -12,19 +12,21 @@ from stepline.adapters.anthropic.call import plan_call, plan_roles
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.bootstrap.memory_wiring import in_memory
+from stepline.ingress.approval_answer import Answer, answer_request
 from stepline.local.scripted.fault import spoil_prefix
 from stepline.local.scripted.messages_request import parse_prompt
 from stepline.local.scripted.policy import answer_prompt
 from stepline.loop.programs.make_outcome import claim_run
-from stepline.model.entry import Closed, Decided, Resulted
+from stepline.model.entry import ApprovalRequested, Closed, Decided, Resulted
 from stepline.model.program.execution import CollectedFile, Run
 from stepline.settings import Settings
-from tests.support.conversation import LANE, Conversation
+from tests.support.conversation import LANE, USER, Conversation
 from tests.support.files import pdf, picture
 
 ROLE = plan_roles("anthropic", {})["*"]
 DRAWN = '{"ok": true, "ret": {"pages": 1}}\n'
 TABLE = "| month | total |\n|---|---:|\n| 2026-01 | 12.50 |\n"
+CSV = b"month,total\n2026-01,12.50\n2026-02,13.50\n"
 
 
 class ScriptedClient:
@@ -62,13 +64,25 @@ class ScriptedConversation(Conversation):
             self.say(text)
 
     def say(self, text, *followups):
-        """Send messages, the first of which opens a turn; let the turn run to its end and return its answer."""
+        """Send messages, the first of which opens a turn; let the turn run to its end and return its answer.
+
+        A call that waits for a person is approved.
+        """
         for one in (text, *followups):
             self.hear(text=one)
         self.run()
+        while self.state.parked:
+            self._approve()
+            self.run()
         closed = self.entries(Closed)[-1]
         assert closed.outcome == "completed", closed
         return closed.answer
+
+    def _approve(self):
+        asked = self.entries(ApprovalRequested)[-1]
+        self.messages += 1
+        said = {"message_id": f"m{self.messages}", "user": USER}
+        answer_request(self.ports, LANE, Answer(call_id=asked.action.call_id, verdict="approved", **said))
 
     def hear(self, **event):
         """Let something come in: a message, or an event of a `kind`."""
@@ -117,7 +131,7 @@ class ScriptedConversation(Conversation):
     def _ran(self, job):
         files = []
         for promised in job.request.contract:
-            made = {"png": picture(), "pdf": pdf(2)}
+            made = {"png": picture(), "pdf": pdf(2), "csv": CSV}
             body = made.get(promised.filename.rpartition(".")[2]) or promised.filename.encode()
             sha256 = hashlib.sha256(body).hexdigest()
             (job.spool / sha256).write_bytes(body)

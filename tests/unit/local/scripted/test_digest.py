@@ -79,7 +79,7 @@ def test_without_a_staged_content_there_is_nothing_to_see():
         ("Write a file note.md with grey herons and read it back.", "grey herons"),
         ("Compute the monthly totals of sales.csv and draw a chart.", "I see no file"),
         ("What did I say before?", "Hello there"),
-        ("Hello there.", "That is beyond my rules"),
+        ("Hello there.", "I have no rule for `Hello there.`"),
     ],
 )
 def test_what_it_understands_in_a_timeline_it_understands_in_a_journal(request_: str, said: str):

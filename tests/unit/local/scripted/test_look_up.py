@@ -3,24 +3,12 @@
 import pytest
 
 from bundles.docs import WORKFLOW
-from stepline.local.knowledge.build_index import build_index
 from stepline.model.entry import Closed, Resulted
 from stepline.tools.context import Shelved
 from tests.unit.docs.source import DOCS
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
 ASKED = "What does the cost page say about idle cost?"
-
-
-@pytest.fixture(scope="module")
-def documents(tmp_path_factory):
-    """An index outside the checkout: below `bundles` it would give the image of programs another name."""
-    folder = tmp_path_factory.mktemp("docs")
-    written = (WORKFLOW.knowledge.folder / "knowledge.yaml").read_text()
-    (folder / "knowledge.yaml").write_text(written.replace("../..", str(DOCS.parent)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WORKFLOW.knowledge, "folder", folder)
-        yield build_index(folder, lambda _: None)
 
 
 @pytest.fixture

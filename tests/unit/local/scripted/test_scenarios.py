@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepline.local.scripted import scenarios, script
 from stepline.local.scripted.policy import LAST_ROUND
-from stepline.local.scripted.scenarios import SCENARIOS
+from stepline.local.scripted.scenarios import SCENARIOS, find
 from stepline.local.scripted.speech import WHO_I_AM
 from stepline.model.entry import Closed, Decided
 from stepline.model.file.attachment import Attachment
@@ -38,6 +38,11 @@ ROUNDS = {
     script.write: [["write"], ["read"]],
     script.read: [["read"]],
     script.look_closely: [["plan"], ["write"]],
+    script.chart: [["write"], ["execute_code_python"]],
+    script.in_euros: [],  # there are no totals
+    script.best_month: [],
+    script.steps: [["plan"], *[["write"]] * 8],
+    script.approvals: [],
     script.write_sales: [["write"]],
     script.monthly_totals: [["pull"], ["execute_code_python"]],
     script.search: [["web_search"]],
@@ -70,7 +75,7 @@ def test_every_row_runs_through_the_loop(row, mode):
     assert chat.notices() == refused.get(row.script, [])
     assert set(chat.statuses()) == {"ok"}
     assert answer.endswith(f"*{WHO_I_AM}*")
-    assert ("beyond my rules" in answer) == (row is SCENARIOS[-1])
+    assert ("I have no rule" in answer) == (row is SCENARIOS[-1])
 
 
 def test_a_project_is_taken_over_patched_searched_and_run():
@@ -83,11 +88,11 @@ def test_a_project_is_taken_over_patched_searched_and_run():
 
 
 @every_row
-def test_an_example_picks_its_row_and_what_is_suggested_behind_it_is_no_blind_alley(row):
+def test_an_example_picks_its_row_and_three_suggestions_have_rows_too(row):
     suggested = ScriptedConversation(row.example).entries(Closed)[-1].followups
-    picked = [next(one for one in SCENARIOS if one.pattern.match(text)) for text in (row.example, *suggested)]
+    picked = [find(text)[0] for text in (row.example, *suggested)]
     assert picked[0] is row
-    assert len(picked) == 3
+    assert len(picked) == 4
     assert SCENARIOS[-1] not in picked[1:]
 
 

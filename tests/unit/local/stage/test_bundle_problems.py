@@ -223,6 +223,7 @@ def test_what_a_bundle_may_not_import_is_what_the_import_rules_say():
         ({"schema": schema(required=["nam"])}, "tool_schema_invalid"),
         ({"key_order": ("nam",)}, "tool_schema_invalid"),
         ({"examples": ({"name": 1},)}, "tool_example_invalid"),
+        ({"requests": ("What is a lamp?",)}, "tool_example_invalid"),
     ],
     ids=str,
 )

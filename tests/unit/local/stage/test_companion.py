@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepline.local.stage.companion import COMPANIONS, model_variables, start_issuer, start_page
+from stepline.local.stage.companion import COMPANIONS, choose_model, model_variables, start_issuer, start_page
 from stepline.local.stage.service import LOOPBACK, Service, claimed_port, release_ports
 
 STARTS = {
@@ -72,6 +72,12 @@ def test_a_service_leaves_its_port_to_whoever_took_it_while_it_was_gone(home, na
         taker.bind((LOOPBACK, claimed_port(name, home)))
         taker.listen()
         assert STARTS[name](home, []) != url
+
+
+def test_a_stage_asks_the_scripted_model_by_its_name_and_a_real_one_by_the_default(home, monkeypatch):
+    assert choose_model(model_variables(home, [].append)) == {"model_roles": '{"*": "scripted"}'}
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+    assert choose_model(model_variables(home, [].append)) == {}
 
 
 def test_an_issuer_of_another_page_starts_anew_at_its_port(home):

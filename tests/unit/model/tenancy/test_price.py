@@ -22,6 +22,7 @@ MANY = 1_000_000
         ("claude-haiku-5-5", Usage(input_tokens=100_001), NOW, 0.0500005),
         ("global.anthropic.claude-sonnet-5-5", Usage(input_tokens=1), NOW, None),
         ("gpt-6", Usage(input_tokens=1), NOW, None),
+        ("scripted", Usage(input_tokens=MANY, output_tokens=MANY, cache_write_1h_tokens=MANY), NOW, 0.0),
     ],
 )
 def test_the_price_of_a_call_is_that_of_its_model_and_its_day(model, usage, at, usd) -> None:

@@ -20,6 +20,7 @@ export function Total({ page, conversation, open }: { page: Page; conversation: 
       shown = false;
     };
   }, [page, conversation, open]);
-  const said = cost && sayUsd(cost.usd + cost.awsUsd, cost.priced);
+  const usd = cost ? cost.usd + cost.awsUsd : 0;
+  const said = cost && usd > 0 && sayUsd(usd, cost.priced);
   return said ? <p>{shell.menu.cost(said)}</p> : null;
 }

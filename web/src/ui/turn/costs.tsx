@@ -10,7 +10,7 @@ import { useDesk } from "./desk.ts";
 
 /** Return dollars, and whether that is all of it; "" where no price is known. */
 export function sayUsd(usd: number, priced: boolean): string {
-  if (priced) return formatUsd(usd);
+  if (priced) return usd > 0 ? formatUsd(usd) : say.free;
   return usd > 0 ? say.atLeast(formatUsd(usd)) : "";
 }
 

@@ -87,15 +87,16 @@ export function cachedPercent({ read, written, plain }: TokenStack): number | nu
   return input === 0 ? null : Math.round((read / input) * 100);
 }
 
-/** The one line of a receipt: `3.2 s · 2 rounds · 9.5k weighted · $0.0284`. */
+/** The one line of a receipt: `3.2 s · 2 rounds · 9.5k weighted · $0.0284`, or the model in place of $0. */
 export function receiptLine(receipt: Total): string {
   const estimated = receipt.usage?.estimated ? `${say.about} ` : "";
-  const usd = receipt.usage && sayUsd(receipt.usd, receipt.priced);
+  const isFree = receipt.priced && receipt.usd === 0;
+  const cost = receipt.usage && (isFree ? receipt.model : sayUsd(receipt.usd, receipt.priced));
   return [
     formatMs(receipt.elapsedMs),
     say.rounds(receipt.rounds),
     receipt.usage && `${estimated}${say.weighted(receipt.weightedTokens)}`,
-    usd && `${estimated}${usd}`,
+    cost && (isFree ? cost : `${estimated}${cost}`),
   ]
     .filter(Boolean)
     .join(" · ");

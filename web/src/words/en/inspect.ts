@@ -263,6 +263,7 @@ const costs = {
   all: "All turns",
   about: (value: string) => `about ${value}`,
   unpriced: "–",
+  free: "free",
   partly: (usd: string) => `${usd} or more`,
   prices: (date: string) => `Prices as of ${date}.`,
   none: "Nothing was asked of a model yet.",

@@ -223,6 +223,7 @@ export const say = {
   noUsage: "not counted",
   atLeast: (usd: string) => `at least ${usd}`,
   noPrice: "no price",
+  free: "free",
   costs: "Cost in dollars",
   costOf: "What",
   costHowMuch: "how much",

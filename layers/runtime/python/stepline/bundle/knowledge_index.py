@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -72,12 +72,14 @@ _TEXT: Final = "SELECT substr(text, ? + 1, ?) FROM document WHERE id = ?"
 class Knowledge:
     """The documents of a bundle: `knowledge = Knowledge(Path(__file__).parent)` on its workflow.
 
-    `folder` is the one that `stepline knowledge build` was given.
+    `folder` is the one that `stepline knowledge build` was given. `requests` are questions that the documents answer; users may
+    be offered them.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, requests: Iterable[str] = ()) -> None:
         """Take the place of the index; nothing is opened."""
         self.folder = folder
+        self.requests = tuple(requests)
 
     def search(self, query: str, limit: int = 5, root: str = "") -> list[dict[str, Any]]:
         """Return documents that have any word of the query, best first, each with its best section.

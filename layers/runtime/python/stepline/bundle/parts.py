@@ -37,13 +37,15 @@ class Parts:
     """Tools and skills by module name, the bundle's package, the functions of a knowledge space, and the hooks.
 
     `on_load` runs once in a process before the first agent is made of them. Without `search` the agent has no
-    `react.search_knowledge`, without `read` there are no paths `ks:`. The functions of the `resolvers` are plain ones.
+    `react.search_knowledge`, without `read` there are no paths `ks:`. `requests` are questions that the search answers. The
+    functions of the `resolvers` are plain ones.
     """
 
     tools_module: str = ""
     skills_module: str = ""
     bundle: str = ""
     search: KnowledgeSearch | None = None
+    requests: tuple[str, ...] = ()
     read: KnowledgeRead | None = None
     on_load: LoadHook | None = None
     hooks: Hooks = NO_HOOKS
@@ -53,7 +55,7 @@ class Parts:
     def tools(self) -> tuple[Tool, ...]:
         """The bundle's own tools. Raises the errors of `load_tools`."""
         own = load_tools(self.tools_module) if self.tools_module else ()
-        return own if self.search is None else (*own, knowledge_tool(self.search))
+        return own if self.search is None else (*own, knowledge_tool(self.search, self.requests))
 
     @property
     def servers(self) -> Sequence[Any]:

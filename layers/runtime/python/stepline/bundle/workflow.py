@@ -165,6 +165,7 @@ class BaseWorkflow:
             skills_module=cls.skills_module if skills_module is None else skills_module,
             bundle=bundle_of(cls),
             search=blocking(knowledge_space_fn or cls._search(), events),
+            requests=() if knowledge_space_fn else cls._requests(),
             read=blocking(knowledge_read_fn or cls._read(), events),
             on_load=cls.on_bundle_load,
             hooks=cls._hooks(events),
@@ -187,6 +188,7 @@ class BaseWorkflow:
             skills_module=cls.skills_module,
             bundle=bundle_of(cls),
             search=blocking(cls._search()),
+            requests=cls._requests(),
             read=blocking(cls._read()),
             on_load=cls.on_bundle_load,
             hooks=cls._hooks(),
@@ -216,6 +218,10 @@ class BaseWorkflow:
     @classmethod
     def _search(cls) -> KnowledgeFunction | None:
         return cls.knowledge_space_fn or (cls.knowledge.search if cls.knowledge else None)
+
+    @classmethod
+    def _requests(cls) -> tuple[str, ...]:
+        return cls.knowledge.requests if cls.knowledge and not cls.knowledge_space_fn else ()
 
     @classmethod
     def _read(cls) -> KnowledgeFunction | None:

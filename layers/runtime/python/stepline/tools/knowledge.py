@@ -11,6 +11,7 @@ import binascii
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace as replace_fields
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -96,8 +97,11 @@ SEARCH: Final = ToolSpec(
 )
 
 
-def knowledge_tool(search: KnowledgeSearch) -> Tool:
-    """Return the tool that searches with a bundle's function."""
+def knowledge_tool(search: KnowledgeSearch, requests: Iterable[str] = ()) -> Tool:
+    """Return the tool that searches with a bundle's function; `requests` are questions that its documents answer."""
+    asked = tuple(requests)
+    examples = tuple({"query": request} for request in asked) or SEARCH.examples
+    spec = replace_fields(SEARCH, requests=asked, examples=examples)
     rooted = _takes_root(search)
 
     def run(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -113,7 +117,7 @@ def knowledge_tool(search: KnowledgeSearch) -> Tool:
         )
         return ToolOutput(blocks=(result,), ret=rows, sources=cited)
 
-    return Tool(spec=SEARCH, run=run)
+    return Tool(spec=spec, run=run)
 
 
 def knowledge_shelf(read: KnowledgeRead) -> Shelf:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, Final, Literal
 
 from stepline.model.decision import ApprovalRule
@@ -30,7 +31,8 @@ class ToolSpec:
     all that a call can depend on: `parameters`, `outside` of the conversation, or the `conversation`. `outputs`
     names the files that a valid call will write, as the call does: two actions of a round never write the
     same one. A tool that is `cancellable` checks `ToolContext.cancel` while it works, and ends early when the
-    user steers. `card` is its text in the catalogue, if that is not made from the schema. `approval` says when a call
+    user steers. `requests` are sentences of users, on one line each, which the first of the `examples` answer, one each; users may be offered
+    them. `card` is its text in the catalogue, if that is not made from the schema. `approval` says when a call
     needs a person, unless the deployment or the bundle does; without one it needs none.
     """
 
@@ -42,6 +44,7 @@ class ToolSpec:
     read_only: bool
     key_order: tuple[str, ...] = ()
     examples: tuple[Mapping[str, Any], ...] = ()
+    requests: tuple[str, ...] = ()
     in_react: bool = True
     in_exec: bool = False
     runs_code: bool = False
@@ -162,14 +165,16 @@ def _of_programs(specs: Sequence[ToolSpec]) -> list[str]:
 
 
 def render_card(spec: ToolSpec) -> str:
-    """Return one tool's card: purpose, parameters, order, returns, examples."""
+    """Return one tool's card: purpose, parameters, order, returns, and each request with the example that answers it."""
     if spec.card:
         return spec.card
     lines = [f"## {spec.tool_id}", spec.purpose, "params:", *_parameter_lines(spec.schema, indent="  ")]
     if spec.key_order:
         lines.append(f"order: write {', '.join(spec.key_order)} first, in this order")
     lines.append(f"returns: {spec.returns}")
-    lines += [f"example: {_json({'tool_id': spec.tool_id, 'params': example})}" for example in spec.examples]
+    for request, example in zip_longest(spec.requests[: len(spec.examples)], spec.examples):
+        lines += [f"request: {request}"] if request else []
+        lines.append(f"example: {_json({'tool_id': spec.tool_id, 'params': example})}")
     return "\n".join(lines)
 
 

@@ -8,14 +8,14 @@ request.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from stepline.local.scripted.digest import MARK, parse_digest
 from stepline.local.scripted.messages_request import Prompt
-from stepline.local.scripted.reading import Call, Message, TurnView, View, parse_view
+from stepline.local.scripted.reading import Call, Message, Roster, TurnView, View, parse_roster, parse_view
 from stepline.local.scripted.result_text import report, report_plan
-from stepline.local.scripted.scenarios import pick
+from stepline.local.scripted.scenarios import pick, suggest
 from stepline.local.scripted.script import Remark, Round, Script
 from stepline.local.scripted.speech import (
     NOT_AN_AI,
@@ -63,7 +63,7 @@ def summarise(text: str) -> str:
         "## Progress",
         f"- Done: {len(said)} of the newest messages are listed above; their results stand at the paths.",
         "## Critical Context",
-        f"- {NOT_AN_AI} This summary lists words of the conversation, and understands none.",
+        f"- {NOT_AN_AI}. This summary lists words of the conversation, and understands none.",
     ]
     return "\n".join(lines)
 
@@ -84,8 +84,8 @@ _ANSWERS: Final[dict[str, Callable[[str], str]]] = {
 
 
 PROTOCOL_MARK: Final = "ReactDecisionOutV2"
+ALL: Final = Roster()
 LAST_ROUND: Final = "This was the last round of the turn, so I stop here."
-_ROSTER: Final = re.compile(r"^\[TOOLS\] \d+ available: (?P<names>.+)$", re.MULTILINE)
 _SEVERAL: Final = re.compile(r"\bseveral\s+(?:actions|decisions)\b", re.IGNORECASE)
 
 
@@ -95,28 +95,27 @@ def answer_prompt(prompt: Prompt) -> str:
         return answer
     if PROTOCOL_MARK not in f"{prompt.system}\n{prompt.newest_message}":
         return f"{WHO_I_AM}\n\nYou wrote: “{quote(prompt.newest_message)}”"
-    roster = _ROSTER.search(prompt.system)
-    tools = roster["names"].split(", ") if roster else None
     text = prompt.newest_message
     view = parse_digest(text, prompt.system) if text.startswith(MARK) else parse_view(text)
-    return answer_view(view, tools, several=bool(_SEVERAL.search(prompt.system)))
+    return answer_view(view, parse_roster(prompt.system), several=bool(_SEVERAL.search(prompt.system)))
 
 
-def answer_view(view: View, tools: Collection[str] | None = None, *, several: bool = False) -> str:
+def answer_view(view: View, roster: Roster = ALL, *, several: bool = False) -> str:
     """Return the next round of a turn: the first one not yet done, or the answer to all messages of the turn."""
     turn, left = view.current, list(view.current.calls)
     heard = [message for message in turn.messages if message.reactive]
     told = [Remark(text=_report_event(message)) for message in turn.messages if message.kind == "event"]
-    if view.finalize or (heard and heard[-1].kind == "steer"):
-        return _end(turn, [Remark(text=_report_steer(heard)), *told])
     asked = [one.text for one in heard if one.kind != "steer" and (one.text or one.kind != "event")]
+    chips = suggest(asked[-1] if asked else "", view, roster)
+    if view.finalize or (heard and heard[-1].kind == "steer"):
+        return _end(turn, [Remark(text=_report_steer(heard)), *told], chips)
     for n, text in enumerate(asked or ([] if told else [""]), 1):
-        remarks, following = play(pick(text, view), left, view)
+        remarks, following = play(pick(text, view, roster), left, view)
         told += remarks
         if following is None:
             continue
         tool = following.calls[0].tool
-        if tools is not None and tool not in tools:
+        if not roster.has([tool]):
             told.append(Remark(text=f"I cannot do that here: there is no tool `{tool}`."))
         elif view.last_round:
             told.append(Remark(text=LAST_ROUND))
@@ -124,10 +123,10 @@ def answer_view(view: View, tools: Collection[str] | None = None, *, several: bo
             return render_calls(following.calls[:1])
         elif following.beside and n == len(asked):
             plans = [Remark(text=report_plan(call)) for call in following.calls]
-            return _end(turn, told + plans, calls=following.calls)
+            return _end(turn, told + plans, chips, calls=following.calls)
         else:
             return render_calls(following.calls)
-    return _end(turn, told)
+    return _end(turn, told, chips)
 
 
 def play(script: Script, left: list[Call], view: View) -> tuple[list[Remark], Round | None]:
@@ -163,7 +162,9 @@ def _take(tool: str, left: list[Call]) -> Call | None:
     return call
 
 
-def _end(turn: TurnView, told: Sequence[Remark], *, calls: Sequence[Saying] = ()) -> str:
+def _end(
+    turn: TurnView, told: Sequence[Remark], chips: Sequence[str], *, calls: Sequence[Saying] = ()
+) -> str:
     """Return the round that completes a turn."""
     return render_answer(
         "\n\n".join([*dict.fromkeys(one.text for one in told if one.text), f"*{WHO_I_AM}*"]),
@@ -171,6 +172,7 @@ def _end(turn: TurnView, told: Sequence[Remark], *, calls: Sequence[Saying] = ()
         calls=calls,
         asked="; ".join(message.text for message in turn.messages if message.text) or "none stated",
         files=tuple(dict.fromkeys(path for call in turn.calls for path in call.files)),
+        suggestions=chips,
     )
 
 

@@ -1,4 +1,4 @@
-"""Parse a rendered timeline: the only module of the server that knows the format.
+"""Parse a rendered timeline and a catalogue of tools: the only module of the server that knows the formats.
 
 A line of structure begins in the first column, data is indented; so no text of a user or a file is ever taken
 for a header. Unknown sections are ignored.
@@ -6,14 +6,16 @@ for a header. Unknown sections are ignored.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
 from stepline.model.base import Value
+from stepline.programs.outcome import TITLE as PREVIEW
 
 _TURN: Final = re.compile(r"^TURN (?P<id>\S+) \(started at")
 _ANNOUNCE: Final = re.compile(r"ANNOUNCE\b.{0,8}Iteration \d+\s*/\s*\d+")
@@ -40,6 +42,8 @@ _OTHER_HEADER: Final = re.compile(
 _EVENT: Final = re.compile(r"^\[EXTERNAL EVENT: (?P<kind>[a-z][a-z0-9_-]*)\]$")
 _FILE: Final = re.compile(r"^\[USER ATTACHMENT\] .* \| (?P<path>fi:.+)$")
 _PAYLOAD: Final = "payload: "
+_ROSTER: Final = re.compile(r"^\[TOOLS\] \d+ available: (?P<names>.+)$", re.MULTILINE)
+_CARD, _REQUEST, _EXAMPLE = "## ", "request: ", "example: "
 
 Kind = Literal["user", "followup", "steer", "event"]
 _MESSAGES: Final[dict[str, Kind]] = {
@@ -108,6 +112,25 @@ class TurnView(Value):
     codes: tuple[tuple[str, str], ...] = ()
 
 
+class Request(Value):
+    """A sentence that a user may say, from the card of a tool, and the parameters that answer it."""
+
+    text: str
+    tool: str
+    params: dict[str, Any]
+
+
+class Roster(Value):
+    """The tools of a request and the requests on their cards; without `tools` it is not known which there are."""
+
+    tools: frozenset[str] | None = None
+    requests: tuple[Request, ...] = ()
+
+    def has(self, tools: Iterable[str]) -> bool:
+        """Return True if all of these tools can be called."""
+        return self.tools is None or self.tools.issuperset(tools)
+
+
 class View(Value):
     """A parsed prompt. The last turn is the current one.
 
@@ -137,10 +160,11 @@ class View(Value):
         return self.attachments + tuple(p for turn in self.turns for call in turn.calls for p in call.files)
 
     def text_at(self, path: str) -> str:
-        """Return the newest data shown at a path, in any turn."""
+        """Return the newest data shown at a path, in any turn; of a program's file without the head of its preview."""
         blocks = [block for turn in self.turns for call in turn.calls for block in call.blocks]
         codes = [code for turn in self.turns for code in turn.codes]
-        return next((text for at, text in reversed(blocks + codes) if at == path), "")
+        found = next((text for at, text in reversed(blocks + codes) if at == path), "")
+        return found.partition("\n\n")[2] if found.startswith(PREVIEW) else found
 
 
 class _Section(Value):
@@ -151,6 +175,22 @@ class _Section(Value):
     def text(self) -> str:
         """The data, without its indentation."""
         return _data(self.lines)
+
+
+def parse_roster(system: str) -> Roster:
+    """Parse the catalogue of tools in the instructions."""
+    found = _ROSTER.search(system)
+    if found is None:
+        return Roster()
+    tools, tool = frozenset(found["names"].split(", ")), ""
+    requests: list[Request] = []
+    for line, following in pairwise([*system[found.end() :].split("\n"), ""]):
+        if line.startswith(_CARD):
+            tool = line.removeprefix(_CARD)
+        elif tool in tools and line.startswith(_REQUEST) and following.startswith(_EXAMPLE):
+            params = json.loads(following.removeprefix(_EXAMPLE))["params"]
+            requests.append(Request(text=line.removeprefix(_REQUEST), tool=tool, params=params))
+    return Roster(tools=tools, requests=tuple(requests))
 
 
 def parse_view(text: str) -> View:

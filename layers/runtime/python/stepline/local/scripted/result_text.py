@@ -22,6 +22,8 @@ MEMSEARCH: Final = "react.memsearch"
 LOOK_UP: Final = "react.search_knowledge"
 EXEC: Final = "exec_tools.execute_code_python"
 RENDER: Final = "rendering_tools.write_"
+SILENT: Final = frozenset({PULL, LOOK_UP, READ})
+"""Tools whose results are reported by the script that calls them, or not at all."""
 LOG_LINES: Final = 20
 
 _WORD: Final = re.compile(r"^Word: (?P<word>\S+)$", re.MULTILINE)
@@ -36,7 +38,6 @@ def report(saying: Saying, call: Call, view: View) -> str:
         return report_run(call)
     if not call.done and saying.tool != READ:  # a read that shows nothing names its path
         return f"`{saying.tool}` did not succeed: {quote(call.result)}."
-    told = ""
     match saying.tool:
         case "react.plan":
             told = report_plan(saying)
@@ -53,7 +54,21 @@ def report(saying: Saying, call: Call, view: View) -> str:
             told = report_search(saying.params["queries"][0], call)
         case "react.memsearch":
             told = report_memory(saying.params["query"], call)
+        case tool:
+            told = "" if tool in SILENT else report_facts(tool, call)
     return told
+
+
+def report_facts(tool: str, call: Call) -> str:
+    """Return the facts of a result of a bundle's tool, or the beginning of its text."""
+    try:
+        facts: Any = json.loads(call.report)
+    except ValueError:  # a text, or truncated JSON
+        facts = None
+    if not isinstance(facts, dict):
+        return f"`{tool}` says: “{plain(call.content or call.report)}”"
+    rows = [f"- {plain(str(name))}: {plain(str(value))}" for name, value in facts.items() if name != "status"]
+    return "\n".join([f"`{tool}` says:", "", *rows])
 
 
 def report_plan(saying: Saying) -> str:
@@ -63,9 +78,7 @@ def report_plan(saying: Saying) -> str:
 
 def report_read(path: str, call: Call, view: View) -> str:
     """Return the word that a file names, or the start of its text; of a picture or a PDF its size."""
-    # Content that is already visible is not shown again; the status names its place.
-    places = (at for at in call.paths if not at.endswith((".result", ".notice", ".call")))
-    text = call.content or next((seen for at in places if (seen := view.text_at(at))), "")
+    text = text_read(call, view)
     if attached := _ATTACHED.search(call.result):
         return f"I see `{path}`: {attached['extent']}."
     if call.failed or not text:
@@ -74,6 +87,13 @@ def report_read(path: str, call: Call, view: View) -> str:
     if word:
         return f"I read `{path}` back: the word in it is **{word['word']}**."
     return f"`{path}` says: “{quote(text, limit_chars=400)}”"
+
+
+def text_read(call: Call, view: View) -> str:
+    """Return the text that a read showed."""
+    # Content that is already visible is not shown again; the status names its place.
+    places = (at for at in call.paths if not at.endswith((".result", ".notice", ".call")))
+    return call.content or next((seen for at in places if (seen := view.text_at(at))), "")
 
 
 def report_found(pattern: str, call: Call) -> str:

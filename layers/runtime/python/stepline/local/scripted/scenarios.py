@@ -1,57 +1,118 @@
-"""The table of requests that the scripted model understands.
+"""The table of requests that the scripted model understands, and the suggestions that it makes of them.
 
 A message picks the first row whose pattern matches its beginning; the last row matches everything. To support
-another request, write a script and add a row. Source: docs/reference/scripted-model.md.
+another request, write a script and add a row. A suggestion is the text of a row, or a request on the card of a
+tool. Source: docs/reference/scripted-model.md.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from stepline.local.scripted import script
-from stepline.local.scripted.reading import View
+from stepline.local.scripted.reading import Request, Roster, View
+from stepline.local.scripted.result_text import (
+    CHECKOUT,
+    EXEC,
+    LOOK_UP,
+    MEMSEARCH,
+    PATCH,
+    PLAN,
+    PULL,
+    READ,
+    RENDER,
+    RG,
+    SEARCH,
+    WRITE,
+)
 from stepline.local.scripted.script import Asked, Remark, Script
-from stepline.local.scripted.speech import quote
+from stepline.local.scripted.speech import plain, quote
 
 _LEAD: Final = r"\A(?:(?:please|now|then|and)\s+)*"
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
 
 
+SUGGESTIONS: Final = 3
+QUOTE_CHARS: Final = 160
+PLAN_AND_FILE: Final = (
+    "Make a plan with three steps, write it to a file with the word kumquat in it and read it back."
+)
+CHART: Final = f"Write a CSV of sales over six months to {script.SALES}, sum it up by month and draw a chart."
+IN_EUROS: Final = "Give the totals in euros, too."
+BEST_MONTH: Final = "Which month sold most?"
+SEARCHED: Final = "Search for prompt caching and tell me what you find."
+APPROVAL: Final = "Show me how an approval works."
+STEPS: Final = "Take eight steps, so that I can add something, redirect you or stop you."
+RECALL: Final = "What did I say before?"
+TOUR: Final = {
+    "A plan and a file": PLAN_AND_FILE,
+    "A program and a chart": CHART,
+    "A search with sources": SEARCHED,
+    "An approval": APPROVAL,
+    "Add, redirect, stop": STEPS,
+}
+"""The requests that a person is offered first, by their labels."""
+
+
 class Scenario(NamedTuple):
-    """One row: an example request, the pattern that picks the row, and the script that answers."""
+    """One row: an example request, the pattern that picks the row, and the script that answers.
+
+    Without a pattern the example is the whole request. `tools` are those that the script needs, and `file` is the name of a file that it reads. `then` are requests that
+    follow it.
+    """
 
     example: str
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[str] | None
     script: Callable[[Asked], Script]
+    tools: tuple[str, ...] = ()
+    then: tuple[str, ...] = ()
+    file: str = ""
+
+    def match(self, text: str) -> dict[str, str] | None:
+        """Return the groups of the pattern in a message that picks the row, None for another message."""
+        if self.pattern is None:
+            return {} if _fold(text) == _fold(self.example) else None
+        found = self.pattern.match(text.strip())
+        return found.groupdict(default="") if found else None
 
 
 def anything_else(asked: Asked) -> Script:
-    """Repeat the request, and list the supported ones."""
-    known = " · ".join(f"*{row.example}*" for row in SCENARIOS[:-1])
-    yield Remark(text=f"You wrote: “{quote(asked.text)}”\n\nThat is beyond my rules. What I do know: {known}")
+    """Say that there is no rule for the request."""
+    said = (
+        f"`{plain(quote(asked.text, limit_chars=QUOTE_CHARS))}`" if asked.text else "a message without words"
+    )
+    yield Remark(text=f"I have no rule for {said}; choose one of the suggestions below.")
 
 
 SCENARIOS: Final = (
     Scenario(
-        "Make a plan with three steps, write it to a file with the word tulip in it and read it back.",
+        PLAN_AND_FILE,
         re.compile(
             rf"{_LEAD}make a plan with (?P<steps>\w+) steps, write it to a file"
             r"(?: with the word (?P<word>\S+) in it)? and read it back",
             _FLAGS,
         ),
         script.plan_and_file,
+        tools=(PLAN, WRITE, READ),
+        then=("Read plan.md.", RECALL),
     ),
     Scenario(
         "Make a plan with three steps.",
         re.compile(rf"{_LEAD}make a plan with (?P<steps>\w+) steps", _FLAGS),
         script.plan,
+        tools=(PLAN,),
+        then=("Make two plans with two steps each, in one round.", RECALL),
     ),
     Scenario(
         "Make two plans with two steps each, in one round.",
         re.compile(rf"{_LEAD}make two plans with (?P<steps>\w+) steps each, in one round", _FLAGS),
         script.two_plans,
+        tools=(PLAN,),
+        then=("Make a plan with three steps.", RECALL),
     ),
     Scenario(
         "Write a file lake.md with the word reed in it, read note.md and make two plans with three steps each, "
@@ -62,6 +123,7 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.write_read_and_plan,
+        tools=(WRITE, READ, PLAN),
     ),
     Scenario(
         "Read note.md and then write a file lake.md with the word reed in it, in one round.",
@@ -70,6 +132,7 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.read_and_write,
+        tools=(READ, WRITE),
     ),
     Scenario(
         "Write a file note.md with grey herons and read it back.",
@@ -79,11 +142,13 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.write,
+        tools=(WRITE, READ),
     ),
     Scenario(
         "Read note.md.",
         re.compile(rf"{_LEAD}read (?P<path>[^\s.:]+[.:]\S+)", _FLAGS),
         script.read,
+        tools=(READ,),
     ),
     Scenario(
         "Look closely at chart.png and sales.csv with the skill public.research.",
@@ -93,25 +158,72 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.look_closely,
+        tools=(PLAN, WRITE),
+    ),
+    Scenario(
+        CHART,
+        None,
+        script.chart,
+        tools=(WRITE, EXEC),
+        then=(IN_EUROS, BEST_MONTH),
+    ),
+    Scenario(
+        IN_EUROS,
+        None,
+        script.in_euros,
+        tools=(EXEC, PULL),
+        then=(BEST_MONTH, f"Read {script.EUROS}."),
+        file=script.TOTALS,
+    ),
+    Scenario(
+        BEST_MONTH,
+        None,
+        script.best_month,
+        tools=(READ,),
+        then=(IN_EUROS, f"Read {script.TOTALS}."),
+        file=script.TOTALS,
+    ),
+    Scenario(
+        STEPS,
+        None,
+        script.steps,
+        tools=(PLAN, WRITE),
+        then=(f"Read {script.STEPS}.", RECALL),
+    ),
+    Scenario(
+        APPROVAL,
+        None,
+        script.approvals,
+        then=("Write a file letter.md with kind regards.", RECALL),
     ),
     Scenario(
         "Write a CSV of sales over six months to sales.csv.",
         re.compile(rf"{_LEAD}write a csv of sales\b.*? over (?P<months>\w+) months to (?P<name>\S+)", _FLAGS),
         script.write_sales,
+        tools=(WRITE,),
+        then=("Compute the monthly totals of sales.csv and draw a chart.", "Read sales.csv."),
     ),
     Scenario(
         "Compute the monthly totals of sales.csv and draw a chart.",
         re.compile(rf"{_LEAD}compute the monthly totals of (?P<path>\S+) and draw a chart", _FLAGS),
         script.monthly_totals,
+        tools=(EXEC,),
+        then=(IN_EUROS, BEST_MONTH),
     ),
     Scenario(
-        "Search for prompt caching and tell me what you find.",
+        SEARCHED,
         re.compile(
             rf"{_LEAD}search for (?P<query>[^.!?]+?) and "
             r"(?:tell me what you find|write what you find to a file (?P<name>\S+))",
             _FLAGS,
         ),
         script.search,
+        tools=(SEARCH,),
+        then=(
+            "Search for prompt caching and write what you find to a file caching.md.",
+            "Search for prompt caching and make a document report.pdf of what you find.",
+            "Read caching.md.",
+        ),
     ),
     Scenario(
         "Search for prompt caching and make a document report.pdf of what you find.",
@@ -120,6 +232,8 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.document,
+        tools=(SEARCH, f"{RENDER}pdf"),
+        then=("Read report.pdf.", RECALL),
     ),
     Scenario(
         "Search for grey herons and for prompt caching and write a file lake.md with the word reed in it, in one round.",
@@ -129,6 +243,7 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.search_and_write,
+        tools=(SEARCH, WRITE),
     ),
     Scenario(
         "Check out the project, apply this patch to files/birds.py, search it for crane and run files/main.py:\n"
@@ -139,6 +254,7 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.work_on_project,
+        tools=(CHECKOUT, PATCH, RG, EXEC),
     ),
     Scenario(
         "What did we say about grey herons?",
@@ -147,6 +263,7 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.remember,
+        tools=(MEMSEARCH,),
     ),
     Scenario(
         "What does the cost page say about idle cost?",
@@ -155,8 +272,9 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.look_up,
+        tools=(LOOK_UP, READ),
     ),
-    Scenario("What did I say before?", re.compile(rf"{_LEAD}what did i say", _FLAGS), script.recall),
+    Scenario(RECALL, re.compile(rf"{_LEAD}what did i say", _FLAGS), script.recall),
     Scenario(
         "Run this program:\n```python\nopen('outputs/done.txt', 'w').write('done')\n```",
         re.compile(
@@ -165,13 +283,66 @@ SCENARIOS: Final = (
             _FLAGS,
         ),
         script.given_program,
+        tools=(EXEC,),
     ),
     Scenario("Hello there.", re.compile(""), anything_else),
 )
 
 
-def pick(text: str, view: View) -> Script:
-    """Return the script of the first row that matches a message, ready to start."""
-    said = text.strip()
-    row, found = next((row, found) for row in SCENARIOS if (found := row.pattern.match(said)))
-    return row.script(Asked(text=said, words=found.groupdict(default=""), view=view))
+def find(text: str) -> tuple[Scenario, dict[str, str]]:
+    """Return the first row that a message picks, and the groups of its pattern."""
+    return next((row, words) for row in SCENARIOS if (words := row.match(text)) is not None)
+
+
+def find_request(text: str, roster: Roster) -> Request | None:
+    """Return the request on a tool's card that a message is."""
+    said = _fold(text)
+    return next((one for one in roster.requests if _fold(one.text) == said), None)
+
+
+def pick(text: str, view: View, roster: Roster) -> Script:
+    """Return the script that answers a message, ready to start."""
+    row, words = find(text)
+    asked = Asked(text=text.strip(), words=words, view=view)
+    request = find_request(text, roster)
+    if request is None or (request.tool == LOOK_UP and row is not SCENARIOS[-1]):
+        return row.script(asked)
+    if request.tool == LOOK_UP:
+        return script.look_up(replace(asked, words={"place": "", "query": asked.text}))
+    return script.call_tool(request, asked)
+
+
+def suggest(text: str, view: View, roster: Roster) -> tuple[str, ...]:
+    """Return what a person may ask for after this message: what follows from it, then what is left of the start.
+
+    Each is answered by a row of its own or by a tool's card, with tools that there are and files in sight.
+    """
+    now = {_fold(message.text) for message in view.current.messages}
+    said = {_fold(message.text) for turn in view.turns for message in turn.messages}
+    following, tour = list(_follow(text, view, roster)), start(roster)
+    fresh = [one for one in tour if _fold(one) not in said]
+    offered = dict.fromkeys([*following[:2], *fresh, *following[2:], RECALL, *tour])
+    return tuple(one for one in offered if _fold(one) not in now)[:SUGGESTIONS]
+
+
+def start(roster: Roster) -> tuple[str, ...]:
+    """Return the requests that a person is offered first: those of the agent's own tools, then the tour's."""
+    own = [one.text for one in roster.requests]
+    tour = [text for text in TOUR.values() if roster.has(find(text)[0].tools)]
+    return (*own, *tour)
+
+
+def _follow(text: str, view: View, roster: Roster) -> Iterator[str]:
+    """Yield the requests that follow from a message and can be answered now."""
+    files = view.current.calls[-1].files if view.current.calls else ()
+    newest = [f"Read {path.rpartition('/')[2]}." for path in files[-1:]]
+    for one in find(text)[0].then or newest:
+        row, words = find(one)
+        asked = Asked(text=one, words=words, view=view)
+        name = row.file or asked.words.get("path", "")
+        if row is not SCENARIOS[-1] and roster.has(row.tools) and (not name or asked.sees(name)):
+            yield one
+
+
+def _fold(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from stepline.local.scripted.reading import Call, View
+from stepline.local.scripted.reading import Call, Request, View
 from stepline.local.scripted.result_text import (
     CHECKOUT,
     EXEC,
@@ -36,12 +36,15 @@ from stepline.local.scripted.result_text import (
     quote_best,
     report_search,
     search_rows,
+    text_read,
 )
 from stepline.local.scripted.speech import Saying, quote
 from stepline.model.base import Value
 from stepline.model.path import parse_path, physical
 
 SEEN: Final = "seen.md"
+SALES: Final = "sales.csv"
+CHART_MONTHS: Final = 6
 CHART: Final = "monthly_totals.png"
 TOTALS: Final = "monthly_totals.csv"
 REGIONS: Final = ("North", "South", "East", "West")
@@ -83,6 +86,30 @@ for name, total in totals.items():
 """
 )
 
+EUROS: Final = "monthly_totals_eur.csv"
+EURO_RATE: Final = 0.9
+_EUROS_PROGRAM: Final = Template(
+    """\
+import os
+from pathlib import Path
+
+import pandas as pd
+
+root = Path(os.environ["OUTPUT_DIR"])
+outputs = root / $turn / "outputs"
+outputs.mkdir(parents=True, exist_ok=True)
+
+table = pd.read_csv(root / $source)
+table["euros"] = table["total"] * $rate
+table.to_csv(outputs / "$euros", index=False, float_format="%.2f")
+
+print("| month | total | euros |")
+print("|---|---:|---:|")
+for row in table.itertuples():
+    print(f"| {row.month} | {row.total:.2f} | {row.euros:.2f} |")
+"""
+)
+
 
 def sales_table(*, seed: str, months: int) -> str:
     """Return made-up sales as CSV (`date,region,units,amount`); another seed gives other figures."""
@@ -101,10 +128,18 @@ def sales_table(*, seed: str, months: int) -> str:
 def totals_program(source: str, turn: str) -> str:
     """Return the program that sums up the table at a logical path for the given turn."""
     return _TOTALS_PROGRAM.substitute(
-        source=json.dumps(physical(parse_path(source))), turn=json.dumps(turn), totals=TOTALS, chart=CHART
+        source=_quoted_place(source), turn=json.dumps(turn), totals=TOTALS, chart=CHART
     )
 
 
+def _quoted_place(path: str) -> str:
+    """Return where a program finds a logical path, as a string of its source."""
+    return json.dumps(physical(parse_path(path)))
+
+
+STEPS: Final = "steps.md"
+STEP_COUNT: Final = 8
+STEP_TEXT: Final = "Type while I write: add something, redirect me, or stop me."
 FILE_STEPS: Final = ("Choose what the file says", "Write the file", "Read the file back and report the word")
 MORE_STEPS: Final = ("Look at what is there now", "Choose what comes next", "Tell what is left to do")
 NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -135,6 +170,10 @@ class Asked(Value):
         name = name.rstrip(".,;!?")
         known = [path for path in self.view.files if path.endswith(f"/{name}")]
         return name if ":" in name else [f"fi:{self.view.current.turn_id}.outputs/{name}", *known][-1]
+
+    def sees(self, name: str) -> bool:
+        """Return True if a file of this name or path is in sight."""
+        return self.path(name) in self.view.files
 
 
 class Round(Value):
@@ -233,16 +272,23 @@ def _seen(view: View) -> str:
 
 def write_sales(asked: Asked) -> Script:
     """Write a table of made-up sales; another message gives other figures."""
-    table = sales_table(seed=asked.text, months=asked.number("months"))
-    yield Round(calls=(write_file(asked.words["name"].rstrip(".,;!?"), f"{table}\n"),))
+    yield Round(calls=(_sales(asked, asked.words["name"].rstrip(".,;!?"), asked.number("months")),))
+
+
+def _sales(asked: Asked, name: str, months: int) -> Saying:
+    return write_file(name, f"{sales_table(seed=asked.text, months=months)}\n")
 
 
 def monthly_totals(asked: Asked) -> Script:
     """Sum up a table by month: the answer has the table that the program printed."""
-    source, turn = asked.path(asked.words["path"]), asked.view.current.turn_id
-    if source not in asked.view.files:
-        yield Remark(text=f"I see no file `{asked.words['path']}`.")
+    yield from _sum_up(asked, asked.words["path"])
+
+
+def _sum_up(asked: Asked, name: str) -> Script:
+    if not asked.sees(name):
+        yield Remark(text=f"I see no file `{name}`.")
         return
+    source, turn = asked.path(name), asked.view.current.turn_id
     contract = {f"outputs/{CHART}": "Bar chart of the monthly totals", f"outputs/{TOTALS}": "Monthly totals"}
     yield from run_program(asked, (source,), totals_program(source, turn), contract)
 
@@ -304,6 +350,59 @@ def search_and_write(asked: Asked) -> Script:
     """Search twice and write a file that needs neither result, in one round."""
     searches = [search_for(asked.words[name]) for name in ("query", "other")]
     yield Round(calls=(*searches, write_word(asked.words["name"], asked.words["word"])))
+
+
+def call_tool(request: Request, _: Asked) -> Script:
+    """Call a tool as its card says."""
+    yield Round(calls=(Saying(tool=request.tool, params=request.params, thinking=f"I call {request.tool}."),))
+
+
+def chart(asked: Asked) -> Script:
+    """Write a table of made-up sales, and sum it up by month with a chart."""
+    yield Round(calls=(_sales(asked, SALES, CHART_MONTHS),))
+    yield from _sum_up(asked, SALES)
+
+
+def in_euros(asked: Asked) -> Script:
+    """Add a column in euros to the newest monthly totals."""
+    if not asked.sees(TOTALS):
+        yield Remark(text=f"I see no file `{TOTALS}`.")
+        return
+    source, turn = asked.path(TOTALS), asked.view.current.turn_id
+    code = _EUROS_PROGRAM.substitute(
+        source=_quoted_place(source), turn=json.dumps(turn), euros=EUROS, rate=EURO_RATE
+    )
+    yield Remark(text=f"The rate is made up: 1.00 is {EURO_RATE} euros.")
+    yield from run_program(asked, (source,), code, {f"outputs/{EUROS}": "Monthly totals in euros, too"})
+
+
+def best_month(asked: Asked) -> Script:
+    """Read the newest monthly totals, and name the largest."""
+    if not asked.sees(TOTALS):
+        yield Remark(text=f"I see no file `{TOTALS}`.")
+        return
+    (seen,) = yield Round(calls=(read_file(asked.path(TOTALS)),))
+    rows = [line.strip().split(",") for line in text_read(seen, asked.view).split("\n")[1:]]
+    if sums := {row[0]: float(row[1]) for row in rows if len(row) == 2}:
+        best = max(sums, key=sums.__getitem__)
+        yield Remark(text=f"**{best}** sold most: {sums[best]:.2f}.")
+
+
+def steps(_: Asked) -> Script:
+    """Write a file that grows by a line each round: a turn that takes long enough to type into."""
+    yield Round(calls=(make_plan(STEP_COUNT, [f"Write line {n}" for n in range(1, STEP_COUNT + 1)]),))
+    for n in range(1, STEP_COUNT + 1):
+        marks = f"✓ [{n}] Line {n} is written"
+        yield Round(calls=(write_file(STEPS, f"# Steps\n\n{numbered([STEP_TEXT] * n)}\n", marks),))
+
+
+def approvals(_: Asked) -> Script:
+    """Say how to see an approval."""
+    yield Remark(
+        text="A call waits for you where a rule of its tool, its bundle or the stage says so. Start the stage with "
+        f'`STEPLINE_APPROVALS=\'{{"{WRITE}": "always"}}\' stepline up`, and each file that I write waits for your answer.'
+    )
+    yield from ()
 
 
 def look_up(asked: Asked) -> Script:

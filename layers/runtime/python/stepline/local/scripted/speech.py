@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from stepline.model.base import Value
 
-NOT_AN_AI: Final = "I am Stepline's scripted model: a small program with fixed rules, not an AI."
-WHO_I_AM: Final = f"{NOT_AN_AI} To talk to a real model, set `ANTHROPIC_API_KEY` and run `stepline up` again."
+NOT_AN_AI: Final = "I am Stepline's scripted model, not an AI"
+WHO_I_AM: Final = f"{NOT_AN_AI}: to talk to a real one, set `ANTHROPIC_API_KEY` and run `stepline up` again."
 TITLE_CHARS: Final = 60
 
 
@@ -34,18 +34,23 @@ def render_calls(calls: Sequence[Saying]) -> str:
 
 
 def render_answer(
-    answer: str, *, notes: str, calls: Sequence[Saying], asked: str, files: Sequence[str]
+    answer: str,
+    *,
+    notes: str,
+    calls: Sequence[Saying],
+    asked: str,
+    files: Sequence[str],
+    suggestions: Sequence[str],
 ) -> str:
     """Return a round that completes the turn, after `calls` if any.
 
     `notes` hold plan marks only. The turn's working summary has the request and the turn's files.
     """
-    seen = f"Read {files[-1].rpartition('/')[2]}." if files else "Make a plan with three steps."
     decision = {
         "action": "complete",
         "notes": notes,
         "final_answer": answer,
-        "suggested_followups": [seen, "What did I say before?"],
+        "suggested_followups": list(suggestions),
     }
     summary = (
         f"Title: {plain(quote(asked, limit_chars=TITLE_CHARS))}\nGoal: {plain(asked)}\nOutcome: answered\n"

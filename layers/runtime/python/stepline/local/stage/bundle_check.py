@@ -155,6 +155,11 @@ def _check_tool(spec: ToolSpec) -> Iterator[Problem]:
     for example in spec.examples:
         for flaw in spec.validate(example)[:1]:
             yield wrong("tool_example_invalid", f"an example breaks the schema: {flaw}", "Fix the example.")
+    if len(spec.requests) > len(spec.examples) or any(len(said.splitlines()) != 1 for said in spec.requests):
+        said = "its `requests` are not sentences on one line, each with an example that answers it"
+        yield wrong(
+            "tool_example_invalid", said, "Write what a user would say, and the parameters that answer it."
+        )
 
 
 def _schema_flaws(spec: ToolSpec) -> Iterator[str]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from stepline.adapters.anthropic.call import DEFAULT_ROLE
 from stepline.local.own_name import name_user
 from stepline.local.stage.deployed import PYTHON, build_environment, tool_environment
 from stepline.local.stage.emulator import Progress
 from stepline.local.stage.fingerprint import Fingerprint
 from stepline.local.stage.service import LOOPBACK, Service, claim_port, claimed_port
+from stepline.model.tenancy.price import SCRIPTED
 
 COMPANIONS: Final = ("issuer", "page", "model")
 ISSUER_PORT: Final = 4567
@@ -67,7 +70,13 @@ def model_variables(home: Path, progress: Progress) -> dict[str, str]:
         progress=progress,
         why=f" (ANTHROPIC_API_KEY is {key}; it is not an AI)",
     )
-    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "scripted"}
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": SCRIPTED}
+
+
+def choose_model(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the app's context for these variables: the scripted model has a name of its own, at which it costs nothing."""
+    scripted = variables.get("ANTHROPIC_API_KEY") == SCRIPTED
+    return {"model_roles": json.dumps({DEFAULT_ROLE: SCRIPTED})} if scripted else {}
 
 
 def given(names: Sequence[str]) -> dict[str, str]:

@@ -17,7 +17,14 @@ from msgspec.structs import replace
 from stepline.errors import DependencyError
 from stepline.local.stage.bundle_code import DEFAULT, checkout_bundles, take_bundle
 from stepline.local.stage.cdk import deploy
-from stepline.local.stage.companion import COMPANIONS, given, model_variables, start_issuer, start_page
+from stepline.local.stage.companion import (
+    COMPANIONS,
+    choose_model,
+    given,
+    model_variables,
+    start_issuer,
+    start_page,
+)
 from stepline.local.stage.deployed import (
     HOME,
     LocalStage,
@@ -129,7 +136,7 @@ def up(
             issuer_url=issuer_url,
             page_url=page_url,
             model_url=model.get("ANTHROPIC_BASE_URL", ""),
-            chosen={**programs, **_chosen(), **agent.context()},
+            chosen={**programs, **choose_model(model), **_chosen(), **agent.context()},
             known=known,
             progress=progress,
         )

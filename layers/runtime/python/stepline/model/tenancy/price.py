@@ -21,6 +21,8 @@ WRITE_5M: Final = 1.25
 WRITE_1H: Final = 2.0
 """The price of a token written to a cache, relative to a plain one."""
 NANOS: Final = 1_000_000_000
+SCRIPTED: Final = "scripted"
+"""The name by which the local stage asks its scripted model."""
 NANOS_PER_TOKEN: Final = 1_000
 """Of a dollar for a million tokens."""
 
@@ -69,6 +71,7 @@ MODELS: Final = (
     _row("claude-haiku-5-5", 0.5, 0.05, 2.5, above=100_000),
     _row("claude-haiku-5-5", 0.1, 0.01, 0.5),
     _row("claude-haiku-4-5", 1.0, 0.1, 5.0),
+    _row(SCRIPTED, 0.0, 0.0, 0.0),
 )
 
 

@@ -85,7 +85,7 @@ def render_cost(receipts: Mapping[str, Any]) -> Iterator[str]:
 
 def _sums(one: Mapping[str, Any]) -> str:
     more = "" if one["priced"] else " and calls without a known price"
-    return f"models {_usd(one['usd'])}{more}, AWS {_usd(one['aws_usd'])}"
+    return f"models {_price(one)}{more}, AWS {_usd(one['aws_usd'])}"
 
 
 def _lines(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _lines(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         told = ", ".join(f"{line[name]:,} {word}" for name, word in CLASSES.items() if line[name])
         about = "about " if line["estimated"] else ""
         calls = f"{line['calls']} call{'s' if line['calls'] != 1 else ''}"
-        price = _usd(line["usd"]) if line["priced"] else "no known price"
+        price = _price(line) if line["priced"] else "no known price"
         yield clean_line(
             f"  {one_line(line['role'])} {one_line(line['model'])}: {calls}, {about}{told}: {price}"
         )
@@ -102,6 +102,10 @@ def _lines(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _aws(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for line in lines:
         yield clean_line(f"  AWS {one_line(line['what'])}: {line['quantity']:,.6g}: {_usd(line['usd'])}")
+
+
+def _price(one: Mapping[str, Any]) -> str:
+    return "free" if one["priced"] and not one["usd"] else _usd(one["usd"])
 
 
 def _usd(usd: float) -> str:
