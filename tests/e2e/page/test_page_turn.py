@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from stepline.local.scripted.scenarios import TOUR
 from tests.e2e.page.chat_page import BRIEF
 from tests.e2e.sales import WRITE
 from tests.e2e.session_client import Device
@@ -124,11 +125,11 @@ def test_a_rating_with_words_is_kept_and_taken_back(chat):
 
 
 def test_a_suggestion_fills_the_field_and_is_sent_with_shift(chat):
-    chip = chat.take_turn(BRIEF).get_by_role("button", name=BRIEF)
+    chip = chat.take_turn(BRIEF).get_by_role("button", name=TOUR["A plan and a file"])
     chip.click()
-    expect(chat.field).to_have_value(BRIEF)
+    expect(chat.field).to_have_value(TOUR["A plan and a file"])
     expect(chat.field).to_be_focused()
     chip.click(modifiers=["Shift"])
     expect(chat.turns).to_have_count(2)
     chat.await_idle()
-    assert BRIEF in chat.answer_of(chat.turns.last)
+    assert "kumquat" in chat.answer_of(chat.turns.last)

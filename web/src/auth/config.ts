@@ -18,6 +18,8 @@ export interface PageConfig {
   readonly token?: "id" | "access";
   /** The bundles that have a page of their own at `/ui/<name>/`. */
   readonly ui?: readonly string[];
+  /** What a bundle of one's own offers in an empty conversation, in place of the tour. */
+  readonly suggestions?: readonly string[];
 }
 
 /** Return the page's stage. Throws AuthError `config_unreachable`. */

@@ -35,6 +35,7 @@ STAGE = {
     "fingerprint": "f",
     "bundle": "shop",
     "bundles": {"docs": "bundles.docs"},
+    "requests": ["What does a lamp cost?"],
 }
 
 

@@ -86,6 +86,15 @@ def test_the_index_of_its_documents_is_built_and_copied_with_it(project):
     assert Path(project.take("shop").folder) == copy
 
 
+def test_the_requests_that_it_answers_are_known_to_the_stage(project):
+    asked = 'Knowledge(Path(__file__).parent, requests=["What is new?"])'
+    project.write(**{"shop.__init__": KNOWING.replace("Knowledge(Path(__file__).parent)", asked)})
+    (project.folder / "shop/docs").mkdir()
+    (project.folder / "shop/docs/news.md").write_text("# News\n")
+    (project.folder / "shop/knowledge.yaml").write_text("docs_root: docs\n")
+    assert project.take("shop").requests == ("What is new?",)
+
+
 def test_a_bundle_whose_documents_have_no_index_is_refused(project):
     project.write(**{"shop.__init__": KNOWING})
     assert project.refused("shop")[0] == "knowledge_not_built"

@@ -1,4 +1,4 @@
-/** An empty conversation: the mark, one sentence, and three examples. */
+/** An empty conversation: the mark, one sentence, and what to begin with. */
 
 import { shell } from "../../words/en/shell.ts";
 import type { Acts } from "../acts.ts";
@@ -8,23 +8,29 @@ import { useSelector } from "../store/store.ts";
 
 const { first: words } = shell;
 
+/** So many of the tour any model can follow; the others are the scripted one's. */
+const ofAnyModel = 3;
+
 export function FirstRun({ page, acts }: { page: Page; acts: Acts }) {
   const first = useSelector(page.list.store, (state) => state.phase === "ready" && state.rows.length === 0);
+  const own = page.config.suggestions?.map((text) => ({ label: text, text }));
+  const tour = page.config.stage === "local" ? words.suggestions : words.suggestions.slice(0, ofAnyModel);
+  const offered = own ?? tour;
   return (
     <div class="sheet">
       <div class="first">
         <Mark size={40} />
         <p class="said">{words.line}</p>
         <div class="chips">
-          {words.examples.map((example, at) => (
+          {offered.map(({ label, text }) => (
             <button
-              key={example}
+              key={text}
               type="button"
               class="chip"
-              title={example}
-              onClick={(event) => (event.shiftKey ? acts.send(example) : acts.fillComposer(example))}
+              title={text}
+              onClick={(event) => (event.shiftKey ? acts.send(text) : acts.fillComposer(text))}
             >
-              {words.labels[at]}
+              {label}
             </button>
           ))}
         </div>

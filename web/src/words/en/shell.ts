@@ -2,6 +2,7 @@
 
 import { formatNumber } from "../format.ts";
 import { counted } from "./shared.ts";
+import tour from "./tour.json";
 
 export const shell = {
   name: "Stepline",
@@ -143,12 +144,7 @@ export const shell = {
   },
   first: {
     line: "Ask for something; every step it takes is shown as it happens.",
-    examples: [
-      "Make a plan with three steps, write it to a file with the word kumquat in it and read it back.",
-      "Search for prompt caching and tell me what you find.",
-      "Write a CSV of sales over six months, sum them by month and draw a chart.",
-    ],
-    labels: ["Plan, file and kumquat", "Search the web", "CSV and a chart"],
+    suggestions: tour,
     local:
       "This stage answers with a scripted model. To talk to a real one, set ANTHROPIC_API_KEY and run stepline up again.",
   },

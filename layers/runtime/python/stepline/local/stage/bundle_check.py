@@ -84,7 +84,7 @@ def examine(module: str, folder: Path) -> Report:
         load(module)
     except BaseException as error:  # noqa: BLE001 - as above
         return Report(problems=(_told(error, folder),))
-    return Report()
+    return Report(requests=tuple(said for tool in workflow.parts().tools for said in tool.spec.requests))
 
 
 # --- what the agent is made of

@@ -45,13 +45,15 @@ class BundleCode(Value):
     """The bundles of a stage: the default one by its module, further ones by their names.
 
     `folder` holds copies of their top packages, or is empty if the functions include all of them already. `requirements`
-    are the files of that folder with the packages that they require.
+    are the files of that folder with the packages that they require. `requests` are those that tools of the default one
+    answer.
     """
 
     module: str = DEFAULT
     folder: str = ""
     further: Mapping[str, str] = {}
     requirements: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
 
     def context(self) -> dict[str, str]:
         """Return the bundles as context keys of the app."""
@@ -73,9 +75,10 @@ class Problem(Value):
 
 
 class Report(Value):
-    """The problems that the check of a bundle found."""
+    """The problems that the check of a bundle found; without one, the requests of users that its tools answer."""
 
     problems: tuple[Problem, ...] = ()
+    requests: tuple[str, ...] = ()
 
 
 def take_bundle(
@@ -101,15 +104,18 @@ def take_bundle(
     if not sources:
         shutil.rmtree(copies, ignore_errors=True)
     folder = _copy(sources, copies) if sources else None
-    for one, source in found.items():
-        if one != DEFAULT or source:
-            _check(one, folder or REPOSITORY, home, project)
+    reports = {
+        one: _check(one, folder or REPOSITORY, home, project)
+        for one, source in found.items()
+        if one != DEFAULT or source
+    }
     files = find_requirements(folder, found) if folder else ()
     return BundleCode(
         module=module,
         folder=str(folder or ""),
         further=dict(further),
         requirements=tuple(file.relative_to(folder or REPOSITORY).as_posix() for file in files),
+        requests=reports[module].requests if module in reports else (),
     )
 
 
@@ -248,13 +254,14 @@ def _ended(message: str) -> Report:
     return Report(problems=(Problem(code="bundle_failed", message=message, remedy=remedy),))
 
 
-def _check(module: str, folder: Path, home: Path, project: Path) -> None:
-    """Refuse a bundle with a problem. Raises InputError with the first one."""
+def _check(module: str, folder: Path, home: Path, project: Path) -> Report:
+    """Return the report of a bundle without a problem. Raises InputError with the first one."""
     report = examine(module, folder, home, project)
     if report.problems:
         first, *others = report.problems
         more = f"; `stepline bundle check {module}` lists {len(others)} more" if others else ""
         raise InputError(f"{first.message}{first.where}{more}", code=first.code)
+    return report
 
 
 def load(module: str) -> None:

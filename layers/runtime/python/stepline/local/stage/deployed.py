@@ -50,7 +50,8 @@ _KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 class LocalStage(Value):
     """The local stage as deployed by `stepline up`, with its addresses.
 
-    `home` is the folder of its keys, `exec_mode` the mode in which programs run.
+    `home` is the folder of its keys, `exec_mode` the mode in which programs run, and `requests` the questions of users that tools
+    of its default bundle answer.
     """
 
     endpoint: str
@@ -67,6 +68,7 @@ class LocalStage(Value):
     bundle: str = "bundles.default"
     bundles: Mapping[str, str] = {}
     exec_mode: str = ""
+    requests: tuple[str, ...] = ()
     home: str = str(HOME)
 
 

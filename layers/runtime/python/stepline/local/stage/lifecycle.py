@@ -141,7 +141,11 @@ def up(
             progress=progress,
         )
         stage = replace(
-            stage, bundle=agent.module, bundles=dict(agent.further), exec_mode=programs["exec_mode"]
+            stage,
+            bundle=agent.module,
+            bundles=dict(agent.further),
+            requests=agent.requests,
+            exec_mode=programs["exec_mode"],
         )
         if stage != known:
             emulator.keep()

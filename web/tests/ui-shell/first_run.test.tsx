@@ -1,0 +1,30 @@
+// @vitest-environment happy-dom
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { expect, it, vi } from "vitest";
+import type { Acts } from "../../src/ui/acts.ts";
+import { FirstRun } from "../../src/ui/first/first_run.tsx";
+import type { Page } from "../../src/ui/store/page.ts";
+import { Store } from "../../src/ui/store/store.ts";
+import tour from "../../src/words/en/tour.json";
+
+function draw(config: Readonly<Record<string, unknown>>) {
+  const store = new Store({ phase: "ready", rows: [] });
+  const page = { config, list: { store } } as unknown as Page;
+  const acts = { fillComposer: vi.fn(), send: vi.fn() };
+  const root = document.createElement("div");
+  act(() => render(<FirstRun page={page} acts={acts as unknown as Acts} />, root));
+  return { acts, chips: [...root.querySelectorAll<HTMLElement>(".chip")] };
+}
+
+it("offers the tour on a local stage, and on another one what any model can follow", () => {
+  expect(draw({ stage: "local" }).chips.map((chip) => chip.textContent)).toEqual(tour.map((row) => row.label));
+  expect(draw({ stage: "prod" }).chips).toHaveLength(3);
+});
+
+it("offers what a bundle of one's own says, and fills the field with it", () => {
+  const { acts, chips } = draw({ stage: "local", suggestions: ["Where is order A-17?"] });
+  expect(chips.map((chip) => chip.textContent)).toEqual(["Where is order A-17?"]);
+  chips[0]?.click();
+  expect(acts.fillComposer).toHaveBeenCalledWith("Where is order A-17?");
+});
