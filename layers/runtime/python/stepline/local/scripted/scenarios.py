@@ -61,8 +61,8 @@ TOUR: Final = {
 class Scenario(NamedTuple):
     """One row: an example request, the pattern that picks the row, and the script that answers.
 
-    Without a pattern the example is the whole request. `tools` are those that the script needs, and `file` is the name of a file that it reads. `then` are requests that
-    follow it.
+    Without a pattern the example is the whole request. `tools` are those that the script needs, and `file` is the name of
+    a file that it reads. `then` are requests that follow it.
     """
 
     example: str
@@ -309,7 +309,7 @@ def pick(text: str, view: View, roster: Roster) -> Script:
         return row.script(asked)
     if request.tool == LOOK_UP:
         return script.look_up(replace(asked, words={"place": "", "query": asked.text}))
-    return script.call_tool(request, asked)
+    return script.call_tool(request)
 
 
 def suggest(text: str, view: View, roster: Roster) -> tuple[str, ...]:
@@ -334,7 +334,7 @@ def start(roster: Roster) -> tuple[str, ...]:
 
 def _follow(text: str, view: View, roster: Roster) -> Iterator[str]:
     """Yield the requests that follow from a message and can be answered now."""
-    files = view.current.calls[-1].files if view.current.calls else ()
+    files = [path for call in view.current.calls for path in call.files]
     newest = [f"Read {path.rpartition('/')[2]}." for path in files[-1:]]
     for one in find(text)[0].then or newest:
         row, words = find(one)

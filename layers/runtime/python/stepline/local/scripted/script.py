@@ -149,6 +149,7 @@ LINES_READ: Final = 30
 
 _OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,8}\b")
 _OF_TURN: Final = re.compile(r"\b(turn_[A-Za-z0-9_-]{1,64}/(?:files|outputs)/[^\s\"'`]+)")
+_TOTAL: Final = re.compile(r"^(\d{4}-\d{2}),(\d{1,15}\.\d{2})$", re.MULTILINE)
 # Protocol tags in a program would end its channel, or have it refused as contaminated.
 _TAGS: Final = re.compile(r"</?\s*(?:channel\s*:|thinking\b)", re.IGNORECASE)
 
@@ -352,7 +353,7 @@ def search_and_write(asked: Asked) -> Script:
     yield Round(calls=(*searches, write_word(asked.words["name"], asked.words["word"])))
 
 
-def call_tool(request: Request, _: Asked) -> Script:
+def call_tool(request: Request) -> Script:
     """Call a tool as its card says."""
     yield Round(calls=(Saying(tool=request.tool, params=request.params, thinking=f"I call {request.tool}."),))
 
@@ -382,10 +383,9 @@ def best_month(asked: Asked) -> Script:
         yield Remark(text=f"I see no file `{TOTALS}`.")
         return
     (seen,) = yield Round(calls=(read_file(asked.path(TOTALS)),))
-    rows = [line.strip().split(",") for line in text_read(seen, asked.view).split("\n")[1:]]
-    if sums := {row[0]: float(row[1]) for row in rows if len(row) == 2}:
-        best = max(sums, key=sums.__getitem__)
-        yield Remark(text=f"**{best}** sold most: {sums[best]:.2f}.")
+    rows = _TOTAL.findall(text_read(seen, asked.view))
+    month, total = max(rows, key=lambda row: float(row[1]), default=("", ""))
+    yield Remark(text=f"**{month}** sold most: {total}." if month else "There are no totals in it.")
 
 
 def steps(_: Asked) -> Script:
