@@ -64,8 +64,8 @@ def test_an_account_that_can_reserve_nothing_is_told_how_many_turns_run_and_what
     with having(account, executions, unreserved):
         check = check_concurrency(account, "dev", {})
     assert check.mark == "warn"
-    assert f"{executions} functions at a time" in check.detail
-    assert f"{unreserved} of them not reserved" in check.detail
+    assert f"{executions:,} concurrent executions" in check.detail
+    assert f"{unreserved} unreserved" in check.detail
     assert turns in check.detail
     assert check.remedy == f"{REQUEST} {desired}"
 
@@ -74,7 +74,7 @@ def test_an_account_that_can_reserve_is_well_and_says_how_many_turns_run(account
     with having(account, 1000, 1000, stage=""):
         check = check_concurrency(account, "", {})
     assert check.mark == "ok"
-    assert "700 turns run at once, and 1,000 more may wait in line" in check.detail
+    assert "700 turns at once, up to 1,000 more are queued" in check.detail
 
 
 def test_more_than_the_account_has_is_refused_before_aws_refuses_it(account):
@@ -96,11 +96,11 @@ def test_an_account_that_does_not_tell_stops_nothing(account):
 @pytest.mark.parametrize(
     ("bound", "has", "mark", "says"),
     [
-        ("700", (1000, 200, OWN), "ok", "700 turns run at once"),
-        ("6", (1000, 1000, {}), "ok", "room for 700 turns, for which stepline deploy --stage dev"),
-        ("700", (400, 100, {}), "warn", "room for 96 turns"),
-        ("0", (1000, 1000, {}), "warn", "without a bound"),
-        ("", (1000, 1000, {}), "warn", "without a bound"),
+        ("700", (1000, 200, OWN), "ok", "700 turns at once"),
+        ("6", (1000, 1000, {}), "ok", "enough for 700 turns; use them with stepline deploy --stage dev"),
+        ("700", (400, 100, {}), "warn", "enough for 96 turns"),
+        ("0", (1000, 1000, {}), "warn", "without a limit on open turns"),
+        ("", (1000, 1000, {}), "warn", "without a limit on open turns"),
     ],
 )
 def test_a_stage_is_compared_with_what_the_account_has_now(account, bound, has, mark, says):
@@ -126,7 +126,7 @@ def test_it_says_how_many_turns_wait_now(account):
         table.put_item(TableName="log", Item={"pk": {"S": QUEUE}, "sk": {"S": sk}})
     with having(account, 10, 10, own={}, bound={"STEPLINE_OPEN_TURNS": "6"}):
         check = check_turns(account, "dev", "log")
-    assert "6 turns run at once, and 1,000 more may wait in line, 2 wait now" in check.detail
+    assert "6 turns at once, up to 1,000 more are queued, 2 are queued now" in check.detail
 
 
 @pytest.mark.usefixtures("bootstrapped")

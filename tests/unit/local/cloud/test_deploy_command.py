@@ -80,7 +80,7 @@ def test_a_deployment_says_whether_it_runs_programs(context, prompts, choices, s
 )
 def test_a_deployment_says_when_its_alarms_notify_nobody(context, prompts, choices, warned):
     deploy(order(choices=choices, smoke=False), context)
-    assert ("alarms notify nobody" in prompts.text) is warned
+    assert ("alarms of the stage have no topic" in prompts.text) is warned
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_what_was_shown_is_what_is_deployed(context, programs, prompts):
     assert f"--app {folder} " in programs.said("deploy")
     assert "--context oidc_issuer=https://login.example --context stage=dev" in programs.said("synth")
     shown = prompts.text
-    assert shown.index("stepline-dev-state: 2 resources; kept") < shown.index(
-        "stepline-dev-loop: 1 resources"
+    assert shown.index("stepline-dev-state: 2 resources; kept by destroy") < shown.index(
+        "stepline-dev-loop: 1 resource"
     )
     assert "AWS::DynamoDB::GlobalTable" in shown
 
@@ -138,7 +138,7 @@ def test_what_it_costs_is_said_before_it_asks(context, prompts):
 def test_a_price_that_nobody_knows_holds_nothing_up(context, programs, prompts):
     programs.failing.add("cost")
     deploy(order(smoke=False), context)
-    assert "what it costs at rest is not known: no" in prompts.text
+    assert "the cost at rest is not known: no" in prompts.text
     assert programs.verbs[-1] == "deploy"
 
 
@@ -200,10 +200,10 @@ def test_a_misspelt_choice_is_refused_before_anything_is_done(context, programs)
 def test_a_stage_that_another_checkout_deployed_is_told_apart(context, prompts):
     standing = replace(context, stands=lambda _account, stage: stage == "dev")
     deploy(order(smoke=False), standing)
-    assert "deployed from elsewhere" in prompts.text
+    assert "was deployed from another checkout" in prompts.text
     prompts.lines.clear()
     deploy(order(smoke=False), standing)
-    assert "deployed from elsewhere" not in prompts.text
+    assert "was deployed from another checkout" not in prompts.text
 
 
 @pytest.mark.usefixtures("bootstrapped")

@@ -74,7 +74,7 @@ def test_what_aws_refuses_is_told_and_the_next_function_is_looked_at(account, pr
         delete_former_versions(account, ["stepline-dev-act", NAME], prompts.say)
         stub.assert_no_pending_responses()
     (line,) = prompts.lines
-    assert "stepline-dev-act stay" in line
+    assert "stepline-dev-act were not deleted" in line
 
 
 @pytest.mark.usefixtures("with_functions")
@@ -92,4 +92,6 @@ def test_a_deployment_that_succeeded_cleans_up_and_one_that_failed_does_not(cont
     assert "older versions" not in prompts.text
     programs.failing.clear()
     deploy(order(smoke=False), context)
-    assert f"older versions of {NAME} stay" in prompts.text  # the fake account has no such function
+    assert (
+        f"older versions of {NAME} were not deleted" in prompts.text
+    )  # the fake account has no such function

@@ -310,10 +310,10 @@ def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
         "aws dynamodb update-table --table-name the-table --no-deletion-protection-enabled --region eu-central-1",
         "aws dynamodb delete-table --table-name the-table --region eu-central-1",
     ]
-    assert "stays: the-table" in prompts.text
-    assert "will be emptied and deleted with all that was said and made in it: the-bucket" in prompts.text
+    assert "kept: the-table" in prompts.text
+    assert "will be deleted with all conversations and files in it: the-bucket" in prompts.text
     assert "Versions" not in account.client("s3").list_object_versions(Bucket="the-bucket")
-    assert f"deleted with all that was said and made in it: {VECTORS}" in prompts.text
+    assert f"deleted with all conversations and files in it: {VECTORS}" in prompts.text
     assert "deleted with the chat page in it: the-site" in prompts.text
     assert "Contents" not in account.client("s3").list_objects_v2(Bucket="the-site")
     assert account.client("s3vectors").list_indexes(vectorBucketArn=VECTORS)["indexes"] == []
@@ -355,4 +355,4 @@ def test_every_command_names_what_it_deletes(kind):
 
 def test_what_no_command_deletes_is_told_all_the_same():
     (line,) = render_deletion(Resource(stack="s", logical_id="l", physical_id="i", type="AWS::X::Y"), "r")
-    assert line == "# no command of ours deletes AWS::X::Y i"
+    assert line == "# no known command deletes AWS::X::Y i"

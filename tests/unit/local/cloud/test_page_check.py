@@ -52,12 +52,15 @@ def test_a_page_that_answers_with_its_policy_and_its_stage_is_fine():
     [
         ({"index": answer(status=403)}, "403 for index.html"),
         ({"config": answer(status=404)}, "404 for config.json"),
-        ({"config": answer(b"<html>")}, "no config of a page"),
-        ({"config": answer(b"[]")}, "no config of a page"),
+        ({"config": answer(b"<html>")}, "is not the config of a chat page"),
+        ({"config": answer(b"[]")}, "is not the config of a chat page"),
         ({"config": answer(b'{"http_url": "https://other.example/"}')}, "names another stage"),
         ({"index": answer()}, "lacks default-src 'none'"),
         ({"index": answer(**NARROW)}, "lacks https://api.example"),
-        ({"index": answer(**{"content-security-policy": POLICY})}, "asks no browser for HTTPS"),
+        (
+            {"index": answer(**{"content-security-policy": POLICY})},
+            "lacks the header Strict-Transport-Security",
+        ),
     ],
 )
 def test_a_page_that_is_another_or_says_too_little_is_named(changes, said):
@@ -74,7 +77,7 @@ def test_a_distribution_that_does_not_answer_is_a_failure():
 def test_a_domain_that_leads_nowhere_yet_names_the_record_and_fails_nothing():
     check = check_page("dev", {**OUTPUTS, "PageUrl": "https://chat.example/"}, site())
     assert (check.ok, check.note) == (True, "warn")
-    assert check.remedy == "a DNS record: chat.example CNAME d1.cloudfront.example"
+    assert check.remedy == "add a DNS record: chat.example CNAME d1.cloudfront.example"
 
 
 def test_a_stage_of_an_earlier_release_has_no_page_and_hears_how_to_have_one():

@@ -129,7 +129,7 @@ def test_a_task_that_stops_without_a_word_says_why(account, task):
 def test_a_task_that_never_says_anything_is_given_up_and_stopped(account, task):
     task(*[("PROVISIONING", None)] * int(PATIENCE_S / 2 + 2))
     found = check(account)
-    assert (found.mark, "has said nothing" in found.detail) == ("NO", True)
+    assert (found.mark, "has not reported" in found.detail) == ("NO", True)
 
 
 def test_whoever_may_not_start_tasks_is_told_the_permission(account):

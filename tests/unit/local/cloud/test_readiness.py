@@ -101,7 +101,7 @@ def test_programs_at_a_time_follow_from_the_quota_and_their_size(account, cpu, p
     with answering(account, "service-quotas", "get_service_quota", {"Quota": {"Value": 6.0}}):
         check = check_tasks(account, {"exec_cpu": cpu})
     assert check.mark == mark
-    assert f"{programs} programs" in check.detail
+    assert f": {programs} program" in check.detail
 
 
 def test_the_quota_of_tasks_is_asked_only_where_there_are_tasks(account):

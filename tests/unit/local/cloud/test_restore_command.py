@@ -115,7 +115,7 @@ def test_a_time_is_taken_in_whole_seconds_of_utc(account, table, at, point):
 
 
 @pytest.mark.parametrize(
-    ("at", "said"), [("2026-11-26T00:59:59Z", "from 2026-11-26T01"), ("seven", "a time is")]
+    ("at", "said"), [("2026-11-26T00:59:59Z", "from 2026-11-26T01"), ("seven", "write the time like")]
 )
 def test_a_time_that_is_none_or_outside_the_window_is_refused(account, table, at, said):
     with recorded(account) as stub:
@@ -147,7 +147,7 @@ def test_a_restore_that_was_begun_before_is_gone_on_with(account, table, prompts
     with recorded(account) as stub:
         stub.add_client_error("restore_table_to_point_in_time", "TableAlreadyExistsException")
         table.begin(TARGET, AT)
-    assert f"{TARGET} was begun before" in prompts.lines
+    assert f"{TARGET} exists already: continuing" in prompts.lines
 
 
 def test_the_table_is_waited_for_with_each_of_its_indexes(account, table, clock):
@@ -283,7 +283,7 @@ def test_a_stage_is_restored_settled_cleaned_and_deployed_on_the_new_table(
     assert texts(account.client("s3")) == {}
     assert (
         prompts.lines[-1]
-        == f"the stage is back at 2026-11-26T07:00:00Z; {SOURCE} is there until you delete it"
+        == f"the stage is restored to 2026-11-26T07:00:00Z; {SOURCE} is kept until you delete it"
     )
 
 

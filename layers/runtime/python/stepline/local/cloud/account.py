@@ -13,7 +13,7 @@ from stepline.local.stage.deployed import install_environment
 _DENIED: Final = frozenset(
     {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorizedException", "Forbidden"}
 )
-CREDENTIALS_REMEDY: Final = "sign in (`aws sso login --profile NAME`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and name it: --profile NAME"
+CREDENTIALS_REMEDY: Final = "sign in (`aws sso login --profile NAME`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and add --profile NAME"
 
 
 class Account:
@@ -58,10 +58,10 @@ def open_account(profile: str = "", region: str = "") -> Account:
         session = boto3.Session(profile_name=profile or None, region_name=region or None)
     except ProfileNotFound as error:
         raise AuthError(
-            f"no profile {profile!r}: `aws configure list-profiles` lists them", code="cloud_account"
+            f"there is no profile {profile!r}: `aws configure list-profiles` lists them", code="cloud_account"
         ) from error
     if not session.region_name:
-        raise InputError("no region: add --region, for example eu-central-1", code="cloud_account")
+        raise InputError("a region is needed: add --region, for example eu-central-1", code="cloud_account")
     return Account(session, profile)
 
 
@@ -77,14 +77,14 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
     except ClientError as error:
         if error_code(error) in _DENIED:
             return Check(
-                name=name, ok=True, note="unknown", detail="not allowed to look", remedy=f"allow {action}"
+                name=name, ok=True, note="unknown", detail="permission denied", remedy=f"allow {action}"
             )
         return Check(
             name=name,
             ok=not vital,
             note="" if vital else "unknown",
             detail=str(error),
-            remedy=f"see what {action} answers",
+            remedy=f"check the answer of {action}",
         )
     except BotoCoreError as error:
         return failed(name, str(error), CREDENTIALS_REMEDY)

@@ -1,4 +1,4 @@
-"""The concurrent executions that an account has for a stage, and how many turns come of them."""
+"""The concurrent executions that an account has for a stage, and the number of turns that they allow."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stepline.adapters.aws.table import QUEUE
 from stepline.ingress.line_up import QUEUE_MOST
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import Account, error_code, look
+from stepline.local.counted import counted
 from stepline.model.base import Value
 from stepline.model.tenancy.concurrency import DOORS, UNRESERVED, divide
 
@@ -44,9 +45,9 @@ class Capacity(Value):
         return divide(self.concurrency).open_turns
 
     def render(self) -> str:
-        """Return the account's side in words."""
-        own = f" and {self.own} reserved for this stage" if self.own else ""
-        return f"{self.executions} functions at a time in this account and region, {self.unreserved} of them not reserved{own}"
+        """Return the numbers of the account in words."""
+        own = f", {self.own} reserved for this stage" if self.own else ""
+        return f"{counted(self.executions, 'concurrent execution')} in this account and region, {self.unreserved:,} unreserved{own}"
 
     def render_request(self) -> str:
         """Return the command that asks for enough to reserve from."""
@@ -64,7 +65,7 @@ def read_capacity(account: Account, stage: str) -> Capacity:
 
 
 def find_concurrency(account: Account, stage: str) -> Capacity | None:
-    """Return the executions of an account, None if it does not tell."""
+    """Return the executions of an account, None if they cannot be read."""
     try:
         return read_capacity(account, stage)
     except (BotoCoreError, ClientError):
@@ -77,19 +78,19 @@ def check_concurrency(account: Account, stage: str, context: Mapping[str, str]) 
     def question() -> Check:
         found = read_capacity(account, stage)
         detail = (
-            f"{found.render()}: {found.turns} turns run at once, and {QUEUE_MOST:,} more may wait in line"
+            f"{found.render()}: {counted(found.turns, 'turn')} at once, up to {QUEUE_MOST:,} more are queued"
         )
         if int(context.get(CHOICE) or 0) > found.concurrency:
             return failed(
                 "concurrency",
-                f"{CHOICE}={context[CHOICE]} was chosen, and the account has {found.render()}",
-                f"forget the choice: stepline deploy --stage {stage or 'NAME'} -c {CHOICE}=; or ask for more: {found.render_request()}",
+                f"the setting {CHOICE}={context[CHOICE]} is more than the account has: {found.render()}",
+                f"remove the setting: stepline deploy --stage {stage or 'NAME'} -c {CHOICE}=; or request more: {found.render_request()}",
             )
         if divide(found.concurrency).reserved:
             return passed("concurrency", detail)
         return warned(
             "concurrency",
-            f"{detail}; too few to reserve any for connections, since AWS keeps {UNRESERVED} for all",
+            f"{detail}; too few to reserve some for connections, because AWS keeps {UNRESERVED} unreserved",
             found.render_request(),
         )
 
@@ -99,7 +100,7 @@ def check_concurrency(account: Account, stage: str, context: Mapping[str, str]) 
 def check_turns(account: Account, stage: str, table: str) -> Check:
     """Compare the turns that a deployed stage runs at once with those that the account has room for now.
 
-    `table` is the one of its log, where the turns stand that wait; empty if it is not known.
+    `table` is the one of its log, with the queue; empty if it is not known.
     """
 
     def question() -> Check:
@@ -110,16 +111,20 @@ def check_turns(account: Account, stage: str, table: str) -> Check:
         found = read_capacity(account, stage)
         again = f"stepline deploy --stage {stage}"
         if not bound:
-            return warned("turns", "the stage was deployed without a bound of its open turns", again)
-        waiting = f", {_count_waiting(account, table)} wait now" if table else ""
-        detail = f"{bound} turns run at once, and {QUEUE_MOST:,} more may wait in line{waiting}; the account has {found.render()}"
+            return warned("turns", "the stage was deployed without a limit on open turns", again)
+        queued = f", {_count_queued(account, table)} are queued now" if table else ""
+        detail = f"{counted(bound, 'turn')} at once, up to {QUEUE_MOST:,} more are queued{queued}; {found.render()}"
         if bound > found.turns:
             return warned(
                 "turns",
-                f"{detail}: room for {found.turns} turns, and clients may be refused while more of them run",
-                f"{again}, or ask for more: {found.render_request()}",
+                f"{detail}: enough for {counted(found.turns, 'turn')}; clients may be refused while more run",
+                f"{again}, or request more: {found.render_request()}",
             )
-        room = f": room for {found.turns} turns, for which {again}" if bound < found.turns else ""
+        room = (
+            f": enough for {counted(found.turns, 'turn')}; use them with {again}"
+            if bound < found.turns
+            else ""
+        )
         return passed("turns", detail + room)
 
     return look(
@@ -127,8 +132,8 @@ def check_turns(account: Account, stage: str, table: str) -> Check:
     )
 
 
-def _count_waiting(account: Account, table: str) -> int:
-    """Return the number of turns that wait in line."""
+def _count_queued(account: Account, table: str) -> int:
+    """Return the number of queued turns."""
     pages = (
         account.client("dynamodb")
         .get_paginator("query")

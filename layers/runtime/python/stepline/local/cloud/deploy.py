@@ -1,4 +1,4 @@
-"""`stepline deploy`: check, show the plan, ask, deploy, save, run a first turn."""
+"""`stepline deploy`: check, show the plan, ask, deploy, save, run the first turn."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from stepline.local.cloud.toolkit import (
     render_deploy,
     render_synth,
 )
+from stepline.local.counted import counted
 from stepline.local.knowledge.build_index import build_bundle
 from stepline.local.page import page_build
 from stepline.local.safe_text import one_line
@@ -106,8 +107,8 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
     _prepare_account(account, deployment, desk)
     if load(desk.home, order.stage) is None and desk.stands(account, order.stage):
         desk.say(
-            f"warn: stage {order.stage} stands there, deployed from elsewhere: a choice that is not given with -c"
-            " now goes back to its default, the issuer too"
+            f"warn: stage {order.stage} was deployed from another checkout: every setting that is not given with -c"
+            " is reset to its default, also the issuer"
         )
     folder = stage_folder(desk.home, order.stage)
     for module in _modules(deployment):
@@ -148,9 +149,7 @@ def _put_there(folder: Path, deployment: Deployment, account: Account, desk: Des
         users = ("ingress", "page") if PAGE in deployment.outputs else ("ingress",)
         only = tuple(f"stepline-{stage}-{name}" for name in users)
         steps.insert(0, render_deploy(assembly, outputs, profile, only=only))
-    remedy = (
-        f"the reason stands above, and in CloudFormation; when it is mended: stepline deploy --stage {stage}"
-    )
+    remedy = f"the reason is above and in CloudFormation; after the fix: stepline deploy --stage {stage}"
     for step in steps:
         outputs.unlink(missing_ok=True)
         must(desk, step, account, remedy)
@@ -181,9 +180,9 @@ def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
         return account, replace(here, context=fold_choices({}, order.choices))
     if (known.account, known.region) != (here.account, here.region):
         message = (
-            f"stage {order.stage} is in account {known.account}, {known.region}, and this would be"
+            f"stage {order.stage} is in account {known.account}, {known.region}, and these credentials are for"
             f" {here.account}, {here.region}: sign in there (--profile), or choose another --stage;"
-            f" if that one is gone, remove {desk.home / 'stages' / order.stage}.json"
+            f" if the stage does not exist any more, remove {desk.home / 'stages' / order.stage}.json"
         )
         raise InputError(message, code="cloud_account")
     return account, replace(
@@ -209,7 +208,7 @@ def synthesize(deployment: Deployment, account: Account, desk: Desk) -> Path:
             deployment.stage, _with_concurrency(deployment, account, desk), folder, deployment.profile
         ),
         account,
-        "a choice is forgotten with -c key=; docs/how-to/deploy.md lists them",
+        "-c KEY= removes a setting; docs/how-to/deploy.md lists them",
     )
     return folder
 
@@ -230,11 +229,11 @@ def _with_concurrency(deployment: Deployment, account: Account, desk: Desk) -> d
     found = find_concurrency(account, deployment.stage)
     if found is None:
         desk.say(
-            "warn: the account does not tell how many functions may run at a time, so the stage is deployed for a new"
-            f" account's few; allow {PERMISSIONS}, or -c {CHOICE}=N"
+            "warn: the concurrent executions of the account cannot be read, so the stage is deployed for the few of a new"
+            f" account; allow {PERMISSIONS}, or add -c {CHOICE}=N"
         )
         return context
-    desk.say(f"{found.render()}: {found.turns} turns at once")
+    desk.say(f"{found.render()}: {counted(found.turns, 'turn')} at once")
     return {**context, CHOICE: str(found.concurrency)}
 
 
@@ -245,10 +244,10 @@ def _check_choices(order: Order, desk: Desk) -> None:
         return
     done = desk.run(render_choices(), install_environment(), catch=True)
     if done.code != 0:
-        raise DependencyError(f"the app does not say its choices:\n{done.text}", code="cloud_deploy")
+        raise DependencyError(f"the settings of the app cannot be read:\n{done.text}", code="cloud_deploy")
     if unknown := sorted(asked - set(json.loads(done.text))):
         raise InputError(
-            f"no choice of a stage is called {', '.join(unknown)}: docs/how-to/deploy.md lists them",
+            f"a stage has no setting {', '.join(unknown)}: docs/how-to/deploy.md lists them",
             code="bad_choice",
         )
 
@@ -271,7 +270,7 @@ def _prepare_account(account: Account, deployment: Deployment, desk: Desk) -> No
             qualifier=context.get(QUALIFIER_KEY, ""),
         )
         desk.install(desk.home, desk.say)
-        remedy = "whoever administers the account may have to bootstrap it once"
+        remedy = "an administrator of the account may have to bootstrap it once"
         must(desk, command, account, remedy, cwd=stage_folder(desk.home, stage))
         bootstrap = check_bootstrap(account, context)
     _heed(bootstrap, desk)
@@ -285,7 +284,7 @@ def _check_docker(desk: Desk) -> Check:
         return passed("docker", done.text.strip())
     return failed(
         "docker",
-        "exec_image=asset builds an image here, and no Docker daemon answers",
+        "exec_image=asset builds an image on this machine, and no Docker daemon answers",
         "start Docker, or let AWS build it: -c exec_image=codebuild",
     )
 
@@ -303,22 +302,20 @@ def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
         desk.say(f"  -c {key}={value}")
     match deployment.context.get("exec_image", "codebuild"):
         case "none":
-            desk.say("  programs: none, so the agent computes nothing (-c exec_image= has them again)")
+            desk.say("  programs: none, the agent runs no code (-c exec_image= allows programs again)")
         case "codebuild":
-            desk.say(
-                "  programs: in tasks; AWS builds their image, which takes some minutes when it has changed"
-            )
+            desk.say("  programs: in tasks; AWS builds their image, which takes some minutes after a change")
     if is_watched(deployment) and not deployment.context.get("alarm_topic_arn"):
-        desk.say(f"warn: the stage's alarms notify nobody; {NAME_A_TOPIC}")
+        desk.say(f"warn: the alarms of the stage have no topic; {NAME_A_TOPIC}")
     for stack in read_plan(folder):
-        kept = f"; kept when it is destroyed: {', '.join(stack.kept)}" if stack.kept else ""
-        desk.say(f"  {stack.name}: {stack.resources} resources{kept}")
+        kept = f"; kept by destroy: {', '.join(stack.kept)}" if stack.kept else ""
+        desk.say(f"  {stack.name}: {counted(stack.resources, 'resource')}{kept}")
     cost = desk.run(render_cost(folder), install_environment(), catch=True)
     if cost.code == 0:
         desk.say(cost.text.rstrip())
     else:
         # An unknown price does not stop a deployment.
-        desk.say(f"what it costs at rest is not known: {cost.text.strip().rpartition(chr(10))[2]}")
+        desk.say(f"the cost at rest is not known: {cost.text.strip().rpartition(chr(10))[2]}")
 
 
 def is_watched(deployment: Deployment) -> bool:
@@ -327,13 +324,13 @@ def is_watched(deployment: Deployment) -> bool:
 
 
 def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -> int:
-    """Look at the page, run one turn, and return the exit code.
+    """Check the page, run one turn, and return the exit code.
 
     docs/how-to/deploy.md#the-first-turn says whose token is used.
     """
     page = desk.check_page(order.stage, deployment.outputs)
     if not page.ok:
-        desk.say(f"the stage stands, but its page fails: {page.detail}; {page.remedy}")
+        desk.say(f"the stage is deployed, but its page fails: {page.detail}; {page.remedy}")
         return UNANSWERED
     if page.note:
         desk.say(f"{page.note}: {page.name}: {page.detail}; {page.remedy}")
@@ -346,17 +343,17 @@ def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -
                 answer = desk.try_turn(url, token)
         else:
             desk.say(
-                "no smoke turn: your issuer's tokens are not ours to make; with one of them,"
+                "no first turn: it needs a token of your issuer;"
                 f" STEPLINE_TOKEN=… stepline send --stage {order.stage} 'Answer with one word.'"
             )
             return 0
     except SteplineError as error:
         desk.say(
-            f"the stage stands, but its first turn failed: {error.reason}: {error}\n"
-            f"look: stepline doctor --aws --stage {order.stage}, then docs/how-to/runbook.md"
+            f"the stage is deployed, but its first turn failed: {error.reason}: {error}\n"
+            f"see: stepline doctor --aws --stage {order.stage}, then docs/how-to/runbook.md"
         )
         return UNANSWERED
-    desk.say(f"the smoke turn was answered: {one_line(answer)}")
+    desk.say(f"the first turn was answered: {one_line(answer)}")
     return 0
 
 

@@ -39,10 +39,11 @@ class Deployment(Value):
 def check_stage(stage: str) -> str:
     """Validate the name of a deployed stage and return it. Raises InputError `bad_stage`."""
     if stage == LOCAL:
-        raise InputError("stage local is this machine's: `stepline up` deploys it", code="bad_stage")
+        raise InputError("stage local is on this machine: `stepline up` deploys it", code="bad_stage")
     if not _STAGE.fullmatch(stage):
         raise InputError(
-            f"{stage!r} names no stage: a small letter, then small letters, digits, dashes; 16 in all",
+            f"{stage[:80]!r} is not the name of a stage: a lowercase letter, then lowercase letters, digits and dashes,"
+            " at most 16 characters",
             code="bad_stage",
         )
     return stage
@@ -51,6 +52,12 @@ def check_stage(stage: str) -> str:
 def stage_folder(home: Path, stage: str) -> Path:
     """Return the folder of one stage, readable by its owner only."""
     return make_home(make_home(make_home(home) / "stages") / stage)
+
+
+def list_stages(home: Path) -> list[str]:
+    """Return the names of the stages that were deployed from this checkout."""
+    names = sorted(path.stem for path in (home / "stages").glob("*.json"))
+    return [name for name in names if (found := load(home, name)) and found.outputs]
 
 
 def load(home: Path, stage: str) -> Deployment | None:
@@ -76,9 +83,9 @@ def parse_choices(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not _KEY.fullmatch(key):
-            raise InputError(f"-c {text}: expected key=value", code="bad_choice")
+            raise InputError(f"-c {text}: write KEY=VALUE", code="bad_choice")
         if key in _OWN:
-            raise InputError(f"-c {key}=… is not chosen here: use `{_OWN[key]}`", code="bad_choice")
+            raise InputError(f"-c {key}=… is not a setting: use `{_OWN[key]}`", code="bad_choice")
         choices[key] = value
     return choices
 

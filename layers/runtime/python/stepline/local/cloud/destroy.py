@@ -61,13 +61,13 @@ def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> li
     account, deployment = find_deployment(order, desk)
     stacks, kept = _survey(account, order.stage)
     desk.say(f"these stacks will be deleted: {', '.join(stack.name for stack in stacks)}")
-    desk.say("turns that run end where they are")
+    desk.say("running turns end at once")
     for resource in kept:
-        desk.say(f"stays: {resource.physical_id} ({resource.type})")
+        desk.say(f"kept: {resource.physical_id} ({resource.type})")
     emptied = _emptied(account, stacks, kept)
     for bucket in emptied:
-        content = "the chat page" if bucket.stack.endswith(PAGE) else "all that was said and made"
-        desk.say(f"will be emptied and deleted with {content} in it: {bucket.physical_id}")
+        content = "the chat page" if bucket.stack.endswith(PAGE) else "all conversations and files"
+        desk.say(f"will be deleted with {content} in it: {bucket.physical_id}")
     if not confirm_name(order.stage):
         raise DependencyError("nothing was destroyed", code="cloud_deploy")
     desk.install(desk.home, desk.say)
@@ -80,7 +80,7 @@ def render_deletion(resource: Resource, region: str) -> list[str]:
     """Return the commands that delete a resource retained by its stack."""
     commands = DELETE_COMMANDS.get(resource.type)
     if commands is None:
-        return [f"# no command of ours deletes {resource.type} {resource.physical_id}"]
+        return [f"# no known command deletes {resource.type} {resource.physical_id}"]
     return [
         f"{command.format(id=resource.physical_id, region=region)} --region {region}" for command in commands
     ]
@@ -94,7 +94,8 @@ def _survey(account: Account, stage: str) -> tuple[list[Stack], list[Resource]]:
         stacks = find_stacks(account, stage)
         if not stacks:
             raise DependencyError(
-                f"no stack of stage {stage} is in {account.region}: nothing to destroy", code="cloud_deploy"
+                f"there is no stack of stage {stage} in {account.region}: nothing to destroy",
+                code="cloud_deploy",
             )
         kept = {
             (stack.name, name) for stack in stacks for name in kept_resources(_template(account, stack.name))
@@ -102,7 +103,7 @@ def _survey(account: Account, stage: str) -> tuple[list[Stack], list[Resource]]:
         resources = find_resources(account, stacks)
     except (BotoCoreError, ClientError) as error:
         raise DependencyError(
-            f"what stands there cannot be seen: {error}; this needs cloudformation:DescribeStacks, GetTemplate"
+            f"the stacks cannot be read: {error}; this needs cloudformation:DescribeStacks, GetTemplate"
             " and ListStackResources",
             code="cloud_deploy",
         ) from error
@@ -133,11 +134,11 @@ def _delete(
     order = [stack.name for stack in reversed(read_plan(folder)) if stack.name in standing]
     if foreign := sorted(standing - set(order)):
         desk.say(
-            f"not of this checkout's app, so they stay: {', '.join(foreign)}; delete them with"
+            f"kept, because the app of this checkout does not have them: {', '.join(foreign)}; delete them with"
             " aws cloudformation delete-stack --stack-name NAME"
         )
     writers = [name for name in order if name.rpartition("-")[2] not in KEEPERS]
-    again = f"the reason stands above; when it is mended: stepline destroy --stage {deployment.stage}"
+    again = f"the reason is above; after the fix: stepline destroy --stage {deployment.stage}"
     if writers:
         must(desk, render_destroy(folder, writers, deployment.profile), account, again)
     for bucket in emptied:

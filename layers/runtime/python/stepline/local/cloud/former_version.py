@@ -1,4 +1,4 @@
-"""Versions of functions that a deployment leaves behind: one before the current one stays for a way back, older ones go."""
+"""Versions of functions that a deployment leaves: the previous one is kept for a rollback, older ones are deleted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def find_functions(assembly: Path) -> list[str]:
 
 
 def delete_former_versions(account: Account, functions: Iterable[str], say: Progress) -> None:
-    """Delete all versions but those that the alias names and the one before. What AWS refuses is told, and stays."""
+    """Delete all versions but those that the alias names and the one before. A refusal of AWS is reported."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     client = account.client("lambda")
@@ -36,11 +36,11 @@ def delete_former_versions(account: Account, functions: Iterable[str], say: Prog
             for version in plan_deletions(_versions(client, function), _named(client, function)):
                 client.delete_function(FunctionName=function, Qualifier=str(version))
         except (BotoCoreError, ClientError) as error:
-            say(f"warn: older versions of {function} stay, each with its snapshot: {error}")
+            say(f"warn: older versions of {function} were not deleted, each has a snapshot: {error}")
 
 
 def plan_deletions(versions: Iterable[int], named: Iterable[int]) -> list[int]:
-    """Return the versions that go: those older than the one before the oldest that the alias names."""
+    """Return the versions to delete: those older than the one before the oldest that the alias names."""
     oldest = min(named)
     older = sorted(version for version in versions if version < oldest)
     return older[:-1]

@@ -14,12 +14,13 @@ from stepline.local.cloud.account import Account, look
 from stepline.local.cloud.capacity import check_turns
 from stepline.local.cloud.page_check import check_page
 from stepline.local.cloud.probe import check_isolation
+from stepline.local.counted import counted
 from stepline.model.base import Value
 
 OUTPUTS: Final = ("WebSocketUrl", "HttpUrl", "TableName", "BucketName", "MachineArn")
 UNDER_WAY: Final = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 RUNBOOK: Final = "docs/how-to/runbook.md"
-NAME_A_TOPIC: Final = "name a topic: -c alarm_topic_arn=arn:aws:sns:…"
+NAME_A_TOPIC: Final = "add a topic: -c alarm_topic_arn=arn:aws:sns:…"
 
 _STACK: Final = re.compile(r"stepline-(?P<stage>.+)-[a-z]+")
 """One word follows the stage's name, so the stacks of stage `dev-two` do not match stage `dev`."""
@@ -120,13 +121,13 @@ def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:
     if not stacks:
         return failed(
             "stacks",
-            f"no stack of stage {stage} is here",
+            f"there is no stack of stage {stage}",
             f"stepline deploy --stage {stage} (or another --region, --profile)",
         )
     odd = [stack for stack in stacks if stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE")]
     detail = ", ".join(f"{stack.name} {stack.status}" for stack in odd or stacks)
     if odd and all(stack.status in UNDER_WAY for stack in odd):
-        return warned("stacks", detail, "wait: a deployment is under way")
+        return warned("stacks", detail, "wait: a deployment is running")
     # After a rolled back update the previous release still runs; after a rolled back creation there is none.
     remedy = (
         f"stepline deploy --stage {stage}; why it failed:"
@@ -149,13 +150,13 @@ def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
 
 
 def check_table(account: Account, table: str) -> Check:
-    """Check that the log's table is writable, and has what a table that somebody restored may lack."""
+    """Check that the log's table is writable, and has what a restored table may lack."""
 
     def question() -> Check:
         client = account.client("dynamodb")
         status = client.describe_table(TableName=table)["Table"]["TableStatus"]
         if status not in ("ACTIVE", "UPDATING"):
-            return failed("table", f"{table} {status}", "wait; the log is in no other place")
+            return failed("table", f"{table} {status}", "wait; this table has the only copy of the log")
         backups = client.describe_continuous_backups(TableName=table)["ContinuousBackupsDescription"]
         expiry = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]["TimeToLiveStatus"]
         recovery = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
@@ -214,7 +215,7 @@ def check_functions(account: Account, aliases: Sequence[str]) -> Check:
 def check_pool(account: Account, pool: str) -> Check:
     """Check that the stage has users who can sign in."""
     if not pool:
-        return passed("users", "tokens come from an issuer of your own")
+        return passed("users", "tokens come from your own issuer")
 
     def question() -> Check:
         found = account.client("cognito-idp").describe_user_pool(UserPoolId=pool)["UserPool"]
@@ -223,28 +224,28 @@ def check_pool(account: Account, pool: str) -> Check:
             name="users",
             ok=True,
             note="" if users else "warn",
-            detail=f"{pool} has {'about ' if users else ''}{users} users",
-            remedy="" if users else "make one: docs/how-to/deploy.md#users",
+            detail=f"{pool} has {'about ' if users else ''}{counted(users, 'user')}",
+            remedy="" if users else "create one: docs/how-to/deploy.md#users",
         )
 
     return look("users", "cognito-idp:DescribeUserPool", question)
 
 
 def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
-    """Report the alarms in state ALARM; warn if none of them notifies anybody."""
+    """Report the alarms in state ALARM; warn if none of them has a topic."""
     if not names:
-        return passed("alarms", "the stage has none (-c alarms=true)")
+        return passed("alarms", "the stage has no alarms (-c alarms=true)")
 
     def question() -> Check:
         pages = account.client("cloudwatch").get_paginator("describe_alarms")
         found = [alarm for page in pages.paginate(AlarmNames=list(names)) for alarm in page["MetricAlarms"]]
         ringing = sorted(alarm["AlarmName"] for alarm in found if alarm["StateValue"] == "ALARM")
         if not ringing and not any(alarm.get("AlarmActions") for alarm in found):
-            return warned("alarms", f"none of {len(names)} rings, and they notify nobody", NAME_A_TOPIC)
+            return warned("alarms", f"none of {len(names)} is in alarm, and they have no topic", NAME_A_TOPIC)
         return Check(
             name="alarms",
             ok=not ringing,
-            detail=f"in alarm: {', '.join(ringing)}" if ringing else f"none of {len(names)} rings",
+            detail=f"in alarm: {', '.join(ringing)}" if ringing else f"none of {len(names)} is in alarm",
             remedy=", ".join(f"{RUNBOOK}#{name.removeprefix(f'stepline-{stage}-')}" for name in ringing),
         )
 

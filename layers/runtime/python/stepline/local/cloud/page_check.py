@@ -42,18 +42,18 @@ def check_page(stage: str, outputs: Mapping[str, str], ask: Callable[[str], Answ
     again = f"stepline deploy --stage {stage}"
     host, url = outputs.get("PageHost", ""), outputs.get("PageUrl", "")
     if not host:
-        return warned(NAME, "the stage has none: an earlier release deployed it", again)
+        return warned(NAME, "the stage has no page: an earlier release deployed it", again)
     try:
         if wrong := _find_wrong(f"https://{host}/", outputs, ask):
             return failed(NAME, wrong, again)
     except DependencyError as error:
-        return failed(NAME, str(error), "see the distribution in CloudFront")
+        return failed(NAME, str(error), "check the distribution in CloudFront")
     domain = urlsplit(url).netloc
     if domain != host:
         try:
             ask(url)
         except DependencyError as error:
-            return warned(NAME, str(error), f"a DNS record: {domain} CNAME {host}")
+            return warned(NAME, str(error), f"add a DNS record: {domain} CNAME {host}")
     return passed(NAME, url)
 
 
@@ -66,11 +66,15 @@ def _find_wrong(page: str, outputs: Mapping[str, str], ask: Callable[[str], Answ
     try:
         named = json.loads(config.body)["http_url"]
     except (ValueError, KeyError, TypeError):
-        return f"{page}config.json is no config of a page"
+        return f"{page}config.json is not the config of a chat page"
     if named != outputs.get("HttpUrl"):
         return f"{page}config.json names another stage: {named}"
     policy = index.headers.get("content-security-policy", "")
     missing = [rule for rule in (*KEPT_OUT, named.rstrip("/")) if rule not in policy]
     if missing:
         return f"the policy of {page} lacks {', '.join(missing)}"
-    return "" if "strict-transport-security" in index.headers else f"{page} asks no browser for HTTPS"
+    return (
+        ""
+        if "strict-transport-security" in index.headers
+        else f"{page} lacks the header Strict-Transport-Security"
+    )

@@ -72,7 +72,9 @@ def read_report(line: str) -> Isolation | str:
 def check_isolation(account: Account, outputs: dict[str, str], clock: Clock) -> Check:
     """Run the probe in a task of the stage with these outputs, and judge the isolation."""
     if "TaskFamily" not in outputs:
-        return Check(name="programs", ok=True, note="off", detail="the stage runs none (exec_image=none)")
+        return Check(
+            name="programs", ok=True, note="off", detail="the stage runs no programs (exec_image=none)"
+        )
     return look("programs", PERMISSIONS, lambda: _Probe(account, outputs, clock).check(), vital=False)
 
 
@@ -116,7 +118,7 @@ class _Probe:
         try:
             found = self._wait(cluster, task, probed)
         finally:
-            self._ecs.stop_task(cluster=cluster, task=task, reason="its isolation is known")
+            self._ecs.stop_task(cluster=cluster, task=task, reason="the probe has reported")
         return judge(found)
 
     def _wait(self, cluster: str, task: str, container: dict[str, Any]) -> Isolation | str:
@@ -129,9 +131,9 @@ class _Probe:
                 if line.startswith(_WORD):
                     return read_report(line)
             if state["lastStatus"] == "STOPPED":
-                return f"the task said nothing and stopped: {state.get('stoppedReason', 'no reason given')}"
+                return f"the task stopped without a report: {state.get('stoppedReason', 'no reason given')}"
             if self._clock.monotonic_s() > until_s:
-                return f"the task is {state['lastStatus']} and has said nothing for {PATIENCE_S:.0f} s"
+                return f"the task is {state['lastStatus']} and has not reported for {PATIENCE_S:.0f} s"
             self._clock.pause(PAUSE_S)
 
     def _lines(self, task: str, container: dict[str, Any]) -> list[str]:
@@ -153,7 +155,7 @@ class _Probe:
 def judge(found: Isolation | str) -> Check:
     """Return the finding about what a probe reported."""
     if isinstance(found, str):
-        return failed("programs", f"no program would run: {found}", f"send this line back; {REMAINS}")
+        return failed("programs", f"programs cannot run: {found}", f"report this line; {REMAINS}")
     words = [
         f"kernel {found.kernel}",
         f"Landlock {found.landlock_abi or 'none'}",
@@ -162,5 +164,5 @@ def judge(found: Isolation | str) -> Check:
     words.append(f"refused: {', '.join(found.refused) or 'nothing'}")
     detail = f"a program is isolated in a task ({'; '.join(words)})"
     if not found.landlock_abi:
-        return warned("programs", detail, f"one wall fewer than elsewhere: {REMAINS}")
+        return warned("programs", detail, f"without Landlock programs are isolated less: {REMAINS}")
     return passed("programs", detail)

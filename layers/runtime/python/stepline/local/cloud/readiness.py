@@ -12,6 +12,7 @@ from stepline.errors import InputError
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
 from stepline.local.cloud.capacity import check_concurrency
+from stepline.local.counted import counted
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
 from stepline.ports.model import DECISION_ROLE
@@ -27,10 +28,8 @@ NO_SNAP_START: Final = frozenset({"ap-east-2", "ap-southeast-6"})
 
 ROLES: Final = frozenset({DEFAULT_ROLE, DECISION_ROLE, SUMMARY_ROLE, PREFIX_ROLE, GATE_ROLE})
 """The roles that Stepline itself asks as; a bundle may have more."""
-ROLES_REMEDY: Final = "docs/reference/models.md says what each model takes; choose with -c model_roles=…"
-UNKNOWN_REMEDY: Final = (
-    "ignore this if the bundle asks as them; else see docs/reference/models.md for the names"
-)
+ROLES_REMEDY: Final = "docs/reference/models.md lists what each model accepts; set it with -c model_roles=…"
+UNKNOWN_REMEDY: Final = "ignore this if the bundle uses these roles; docs/reference/models.md has the names"
 
 PROGRAMS_FEW: Final = 4
 
@@ -85,13 +84,13 @@ def check_region(account: Account, stage: str, context: Mapping[str, str]) -> Ch
     if snapshots and region in NO_SNAP_START:
         return failed(
             "region",
-            f"{region} has no SnapStart, which stage {stage} asks for",
+            f"{region} has no SnapStart, which stage {stage} needs",
             f"stepline deploy --stage {stage} -c snap_start=false, or another --region",
         )
     if region not in account.session.get_available_regions("lambda"):
         return warned(
             "region",
-            f"{region} is not known here to have Lambda",
+            f"this boto3 does not know Lambda in {region}",
             "check the spelling of --region; a region younger than this boto3 may work",
         )
     return passed("region", region)
@@ -124,7 +123,7 @@ def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
     def question() -> Check:
         cpus = _quota(account, "fargate", "L-3032A538")
         programs = int(cpus * 1024 // int(context.get("exec_cpu", "1024")))
-        detail = f"{cpus:g} vCPU: {programs} programs at a time"
+        detail = f"{cpus:g} vCPU: {counted(programs, 'program')} at once"
         return _enough("fargate", programs >= PROGRAMS_FEW, detail, "fargate --quota-code L-3032A538", 50)
 
     return look("fargate", "servicequotas:GetServiceQuota", question, vital=False)
@@ -138,14 +137,14 @@ def check_model(account: Account, stage: str, context: Mapping[str, str]) -> Che
     if not arn:
         return warned(
             "model",
-            "no model_secret_arn is chosen: every turn will fail",
+            "the setting model_secret_arn is missing: every turn will fail",
             f"put the key into a secret, then stepline deploy --stage {stage} -c model_secret_arn=ARN",
         )
     return look("model", "secretsmanager:GetSecretValue", lambda: _secret(account, arn))
 
 
 def check_roles(context: Mapping[str, str]) -> Check:
-    """Check that each role's model takes what was chosen for it. Asks nothing."""
+    """Check that each role's model accepts its settings. Makes no request."""
     try:
         roles = _roles(context)
     except InputError as error:
@@ -154,7 +153,7 @@ def check_roles(context: Mapping[str, str]) -> Check:
     if refused:
         return failed("model roles", "; ".join(refused), ROLES_REMEDY)
     if strange := sorted(roles.keys() - ROLES):
-        return warned("model roles", f"Stepline asks as none of {', '.join(strange)}", UNKNOWN_REMEDY)
+        return warned("model roles", f"Stepline does not use the roles {', '.join(strange)}", UNKNOWN_REMEDY)
     return passed("model roles", ", ".join(f"{name} is {role.model}" for name, role in roles.items()))
 
 
@@ -170,7 +169,7 @@ def _unknown_model(stage: str) -> Check:
         name="model",
         ok=True,
         note="unknown",
-        detail=f"what stage {named} chose is not known here" if stage else "no stage is named",
+        detail=f"the settings of stage {named} are not known here" if stage else "no stage is named",
         remedy=f"a deployment checks it: stepline deploy --stage {named}",
     )
 
@@ -184,11 +183,13 @@ def _secret(account: Account, arn: str) -> Check:
         if error_code(error) != "ResourceNotFoundException":
             raise
         return failed(
-            "model", f"no secret {arn}", "aws secretsmanager create-secret, then -c model_secret_arn=ARN"
+            "model",
+            f"there is no secret {arn}",
+            "aws secretsmanager create-secret, then -c model_secret_arn=ARN",
         )
     if not text.strip():
-        return failed("model", f"the secret {arn} holds no text", put)
-    return passed("model", "the provider's key is there")
+        return failed("model", f"the secret {arn} is empty", put)
+    return passed("model", "the secret has a key")
 
 
 def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
@@ -212,7 +213,7 @@ def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
         )
     return passed(
         "model",
-        f"Bedrock offers {', '.join(sorted(wanted))}; whether the account may use it, a turn tells",
+        f"Bedrock offers {', '.join(sorted(wanted))}; the first turn shows whether the account may use it",
     )
 
 

@@ -85,7 +85,7 @@ def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> I
         try:
             token = _sign_in(cognito, pool, client_id, name)
         except (BotoCoreError, ClientError) as error:
-            raise DependencyError(f"no token of the user pool: {error}", code="smoke_failed") from error
+            raise DependencyError(f"the user pool gave no token: {error}", code="smoke_failed") from error
         yield token
     finally:
         try:
@@ -94,7 +94,7 @@ def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> I
             if not (isinstance(error, ClientError) and error_code(error) == "UserNotFoundException"):
                 # Raising would hide the reason why the turn failed.
                 say(
-                    f"the smoke turn's user is still there ({error}): delete them with"
+                    f"the temporary user was not deleted ({error}): delete it with"
                     f" aws cognito-idp admin-delete-user --region {account.region} --user-pool-id {pool}"
                     f" --username {name}"
                 )
@@ -125,7 +125,7 @@ def _sign_in(cognito: Any, pool: str, client_id: str, name: str) -> str:
     )
     if "AuthenticationResult" not in answer:
         raise DependencyError(
-            f"the user pool asks for more than a password ({answer.get('ChallengeName')})",
+            f"the user pool needs more than a password ({answer.get('ChallengeName')})",
             code="smoke_failed",
         )
     return str(answer["AuthenticationResult"]["IdToken"])

@@ -25,7 +25,7 @@ files = pathlib.Path(sys.argv[1]).glob("*.template.json")
 lines = price_idle({path.name: json.loads(path.read_bytes()) for path in files})
 for line in lines:
     print(f"{line.usd:8.2f}  {line.what}, {line.much}")
-print(f"{sum(line.usd for line in lines):8.2f}  USD a month while nobody talks to it (list prices of us-east-1)")
+print(f"{sum(line.usd for line in lines):8.2f}  USD a month without turns (list prices of us-east-1)")
 """
 KEPT: Final = ("Retain", "RetainExceptOnCreate")
 VERSION: Final = "AWS::Lambda::Version"

@@ -1,8 +1,8 @@
-"""The bucket as it was: each object that changed after a time gets back the version that it had then.
+"""The bucket at an earlier time: each object that changed since then gets back the version that it had.
 
-Bodies are named by their content and only have to be undeleted. Objects of turns that the table has lost go: they would be taken
-for those of a new turn's calls, and nobody would ever erase them. What has become newer since `until` stays as it is.
-Tombstones are left alone: they say what was deleted since. Source: docs/how-to/restore.md.
+Bodies are named by their content and are only undeleted. Objects of turns that the table has lost are deleted: they would be
+mistaken for those of a new turn's calls, and would never be erased. Objects that changed after `until` are not touched, nor
+are tombstones: they list the later deletions. Source: docs/how-to/restore.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Change(Value):
 
 
 def bring_back(account: Account, bucket: str, *, at: datetime, until: datetime) -> Counter[str]:
-    """Let the bucket be as it was `at`, but for what was written after `until`; return how many objects changed how.
+    """Restore the bucket as it was `at`, but for writes after `until`; return the number of objects by their change.
 
     Raises DependencyError `cloud_deploy`.
     """
@@ -59,7 +59,7 @@ def bring_back(account: Account, bucket: str, *, at: datetime, until: datetime) 
         return _apply(s3, bucket, changes)
     except (BotoCoreError, ClientError) as error:
         raise DependencyError(
-            f"{bucket} cannot be brought back: {error}; this needs s3:ListBucketVersions, GetObjectVersion, PutObject,"
+            f"{bucket} cannot be restored: {error}; this needs s3:ListBucketVersions, GetObjectVersion, PutObject,"
             " DeleteObject and DeleteObjectVersion",
             code="cloud_deploy",
         ) from error
@@ -112,7 +112,7 @@ def _apply(s3: Any, bucket: str, changes: Iterable[Change]) -> Counter[str]:
         refused = s3.delete_objects(Bucket=bucket, Delete={"Objects": some, "Quiet": True}).get("Errors")
         if refused:
             raise DependencyError(
-                f"{bucket}: {refused[0]['Key']} could not be brought back: {refused[0]['Message']}",
+                f"{bucket}: {refused[0]['Key']} could not be restored: {refused[0]['Message']}",
                 code="cloud_deploy",
             )
     return counts

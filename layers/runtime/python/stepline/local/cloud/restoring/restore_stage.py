@@ -26,7 +26,7 @@ def restore(order: Order, at: str, source: str, desk: Desk, clock: Clock) -> tup
     """Restore the table and the objects of a stage, and deploy the stage on them; return what `deploy` does.
 
     `at` is a time, "" for the latest that can be restored; `source` another table of the stage than the one that it uses. It
-    may be run again: what is there already is gone on with.
+    may be run again: it continues.
 
     Raises:
         AuthError, InputError: `cloud_account`, as for a deployment; InputError `bad_choice`, the time.
@@ -37,20 +37,18 @@ def restore(order: Order, at: str, source: str, desk: Desk, clock: Clock) -> tup
         table, bucket = source or known.outputs["TableName"], known.outputs["BucketName"]
     except KeyError as missing:
         raise InputError(
-            f"what stage {order.stage} uses is not known here: stepline deploy --stage {order.stage} first",
+            f"stage {order.stage} was not deployed from here: run stepline deploy --stage {order.stage} first",
             code="cloud_account",
         ) from missing
     restored = RestoredTable(account, table, clock, desk.say)
     point = restored.check_point(at)
     target = name_table(order.stage, point)
-    desk.say(
-        f"{table} as it was at {point:%Y-%m-%dT%H:%M:%SZ} becomes {target}, and {bucket} is as it was then"
-    )
-    desk.say("what was said since is lost to the stage; the table that it uses now stays as it is")
+    desk.say(f"{table} at {point:%Y-%m-%dT%H:%M:%SZ} is restored as {target}, and {bucket} to the same time")
+    desk.say("the stage loses the messages since then; its current table is kept")
     if not desk.confirm(f"restore stage {order.stage} in account {known.account}, {known.region}?"):
         raise DependencyError("nothing was restored", code="cloud_deploy")
     restored.begin(target, point)
-    desk.say("waiting for DynamoDB; this takes minutes, with a large table hours")
+    desk.say("waiting for DynamoDB; this takes minutes, for a large table hours")
     restored.wait(target)
     restored.settle(target)
     # Before anybody reads the table.
@@ -61,7 +59,7 @@ def restore(order: Order, at: str, source: str, desk: Desk, clock: Clock) -> tup
     # What functions of the former deployment wrote in between, and what was deleted.
     _count(bring_back(account, bucket, at=point, until=began), desk)
     _erase_again(account, target, bucket, desk)
-    desk.say(f"the stage is back at {at}; {table} is there until you delete it")
+    desk.say(f"the stage is restored to {point:%Y-%m-%dT%H:%M:%SZ}; {table} is kept until you delete it")
     return deployment, code
 
 
@@ -81,5 +79,5 @@ def _count(counts: Mapping[str, int], desk: Desk) -> None:
 
 def _erase_again(account: Account, table: str, bucket: str, desk: Desk) -> None:
     command = [str(Path(sys.executable).with_name("stepline")), "erasures", "apply"]
-    remedy = "what is left goes with another run: stepline erasures apply, docs/concepts/erasure.md"
+    remedy = "run it again to erase the rest: stepline erasures apply, docs/concepts/erasure.md"
     must(desk, [*command, "--table", table, "--bucket", bucket], account, remedy)

@@ -47,26 +47,26 @@ class RestoredTable:
         recovery = found["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
         if recovery.get("PointInTimeRecoveryStatus") != "ENABLED":
             raise DependencyError(
-                f"{self._source} has no point-in-time recovery: nothing can be restored", code="cloud_deploy"
+                f"{self._source} has no point-in-time recovery, so it cannot be restored", code="cloud_deploy"
             )
         earliest, latest = recovery["EarliestRestorableDateTime"], recovery["LatestRestorableDateTime"]
         point = (_read_time(at) if at else latest).astimezone(UTC).replace(microsecond=0)
         if not earliest <= point <= latest:
             raise InputError(
-                f"{self._source} can be restored from {_text(earliest)} to {_text(latest)}, and {_text(point)} is not between",
+                f"--at {_text(point)}: {self._source} can be restored from {_text(earliest)} to {_text(latest)}",
                 code="bad_choice",
             )
         return point
 
     def begin(self, target: str, point: datetime) -> None:
-        """Let DynamoDB make the table; one that an earlier call began is gone on with."""
+        """Let DynamoDB make the table; one that an earlier call began is used."""
         with _asked():
             try:
                 self._client.restore_table_to_point_in_time(
                     SourceTableName=self._source, TargetTableName=target, RestoreDateTime=point
                 )
             except self._client.exceptions.TableAlreadyExistsException:
-                self._say(f"{target} was begun before")
+                self._say(f"{target} exists already: continuing")
 
     def wait(self, target: str) -> None:
         """Wait until the table and its indexes can be used. Raises DependencyError `cloud_deploy` after half a day."""
@@ -79,7 +79,7 @@ class RestoredTable:
                 return
             if self._clock.monotonic_s() > until_s:
                 raise DependencyError(
-                    f"{target} is still {table['TableStatus']}: run the command again, it goes on from there",
+                    f"{target} is still {table['TableStatus']}: run the command again to continue",
                     code="cloud_deploy",
                 )
             self._clock.pause(PAUSE_S)
@@ -107,7 +107,7 @@ def _read_time(text: str) -> datetime:
         at = datetime.fromisoformat(text)
     except ValueError as error:
         raise InputError(
-            f"--at {text}: a time is written like 2026-11-26T07:00:00Z", code="bad_choice"
+            f"--at {text}: write the time like 2026-11-26T07:00:00Z", code="bad_choice"
         ) from error
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
