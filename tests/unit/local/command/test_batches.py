@@ -80,7 +80,7 @@ ENTRIES = [
     (Opened(turn="turn_1", at=AT, prompts=(1,)), ["── turn_1 opened"]),
     (
         Decided(iteration=2, claim=1, action="exit", started_at=AT, accepted=False, interrupted=True),
-        ["round 2: exit, cut off"],
+        ["round 2: exit, interrupted"],
     ),
     (
         Decided(
@@ -97,7 +97,7 @@ ENTRIES = [
             "round 0: call_tool",
             "  call tc_1 react.read",
             "  stages fi:a.md sk:lab.charts",
-            "  notice odd: careful",
+            "  notice odd",
         ],
     ),
     (
@@ -116,31 +116,31 @@ ENTRIES = [
         Reopened(iteration=1, attempt=2, until=AT, code="model_overloaded"),
         [f"round 1: waits until {AT} (model_overloaded)"],
     ),
-    (Started(call_id="tc_2"), ["about to run tc_2"]),
-    (Importing(digest="ab" * 32, at=AT, files=""), ["import abababababab begins"]),
-    (Imported(digest="ab" * 32, at=AT), ["import abababababab is whole"]),
-    (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back, something new came in"]),
+    (Started(call_id="tc_2"), ["runs tc_2"]),
+    (Importing(digest="ab" * 32, at=AT, files=""), ["import abababababab started"]),
+    (Imported(digest="ab" * 32, at=AT), ["import abababababab completed"]),
+    (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back: a new event arrived"]),
     (Dropped(n=4, reason="nothing_to_steer"), ["dropped 4: nothing_to_steer"]),
     (
         Steered(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="shorter", finalize=2),
         ["steered by 4: 2 rounds left"],
     ),
-    (TakenOver(turn="turn_1", reason="ended", takeovers=1), ["taken over (ended), 1 so far"]),
+    (TakenOver(turn="turn_1", reason="ended", takeovers=1), ["taken over (ended), 1 takeover"]),
     (
         ApprovalRequested(turn="turn_1", at=AT, iteration=0, action=ACTION, rule="always"),
-        ["parked: may tc_2 mail.send run? (always)"],
+        ["waits for an approval: tc_2 mail.send (always)"],
     ),
     (
         ApprovalAnswered(**ANSWER, verdict="denied", text="not\nnow"),
         ["tc_2 denied: not now"],
     ),
-    (Queued(turn="turn_1", at=AT, place=3), ["waits in line, at place 3"]),
-    (Begun(n=3, turn="turn_1", at=AT, queued_at=AT), ["begins, after 0.0 s in line"]),
+    (Queued(turn="turn_1", at=AT, place=3), ["queued at position 3"]),
+    (Begun(n=3, turn="turn_1", at=AT, queued_at=AT), ["started after 0.0 s in the queue"]),
     (
         Pruned(turn="turn_1", at=AT, cause="ttl", keep=6, intact=2),
-        ["turns before the newest 6 shortened (ttl)"],
+        ["turns before the last 6 shortened (ttl)"],
     ),
-    (Compacting(**COMPACTION), ["compaction begins: 90 of 80 tokens"]),
+    (Compacting(**COMPACTION), ["compaction started: 90 of 80 tokens"]),
     (
         Compacted(**COMPACTION, status="skipped", reason="no gain", after_tokens=90),
         ["compaction skipped (no gain): 90 → 90 tokens"],
@@ -177,6 +177,10 @@ SHOWN = [
         ["steered by 4: stopped"],
     ),
     (
+        Steered(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="end", finalize=1),
+        ["steered by 4: 1 round left"],
+    ),
+    (
         Closed(
             turn="turn_1",
             outcome="completed",
@@ -209,7 +213,6 @@ SHOWN = [
             "round 0: call_tool",
             "  call tc_1 react.read",
             "  ✗ action 2 was not run: dup",
-            "  notice dup: Action 2 was not run.",
         ],
     ),
 ]
@@ -243,7 +246,7 @@ def test_no_entry_of_the_log_acts_on_the_terminal_or_forges_a_line():
 
 def test_the_number_of_a_batch_stands_once():
     batch = Batch(n=7, by="x", at=AT, entries=(Owner(user="ann"), Started(call_id="tc_1")), state=State())
-    assert list(render_summary(batch)) == ["    7  belongs to ann", "       about to run tc_1"]
+    assert list(render_summary(batch)) == ["    7  belongs to ann", "       runs tc_1"]
 
 
 def test_the_batches_come_whole_though_their_bodies_are_stored_apart():

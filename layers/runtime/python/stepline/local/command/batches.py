@@ -1,4 +1,4 @@
-"""Read and print a conversation's log from the table: as JSON, or in one or two lines for each entry."""
+"""Read and print the log of a conversation: as JSON, or in one or two lines for each entry."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
 from stepline.events.derive_close import turn_usage
+from stepline.local.counted import counted
 from stepline.local.safe_text import clean_line, one_line
 from stepline.local.stage.deployed import LocalStage, credentials
 from stepline.local.terminal.render import render_citation, render_rejection, render_usage
@@ -95,11 +96,15 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kin
             return _context(entry)
         case Listed():
             failed = f", without {', '.join(entry.failed)}" if entry.failed else ""
-            return [one_line(f"{entry.tools} tools of MCP servers listed until {entry.until}{failed}")]
+            return [
+                one_line(f"{counted(entry.tools, 'tool')} of MCP servers listed until {entry.until}{failed}")
+            ]
         case ApprovalRequested() | ApprovalAnswered() | Queued() | Begun():
             return [_waiting(entry)]
         case Importing() | Imported():
-            return [f"import {entry.digest[:12]} {'begins' if isinstance(entry, Importing) else 'is whole'}"]
+            return [
+                f"import {entry.digest[:12]} {'started' if isinstance(entry, Importing) else 'completed'}"
+            ]
         case _:
             return _protocol(entry)
 
@@ -118,15 +123,17 @@ def _boundary(entry: Opened | Closed) -> list[str]:
 
 def _decided(entry: Decided) -> list[str]:
     tokens = (
-        f", {entry.usage.prompt_tokens} tokens in, {entry.usage.output_tokens} out" if entry.usage else ""
+        f", {counted(entry.usage.prompt_tokens, 'token')} in, {entry.usage.output_tokens:,} out"
+        if entry.usage
+        else ""
     )
-    taken = ", cut off" if entry.interrupted else "" if entry.accepted else ", rejected"
+    verdict = ", interrupted" if entry.interrupted else "" if entry.accepted else ", rejected"
     if entry.declined:
         why = one_line(f"{entry.declined.category} {entry.declined.explanation}".strip())
-        taken = f", declined by {one_line(entry.model)}{f' ({why})' if why else ''}"
+        verdict = f", declined by {one_line(entry.model)}{f' ({why})' if why else ''}"
     staged = (*entry.show_artifacts, *(f"sk:{skill}" for skill in entry.show_skills))
     return [
-        f"round {entry.iteration}: {entry.action}{taken}{tokens}",
+        f"round {entry.iteration}: {entry.action}{verdict}{tokens}",
         *(f"  call {action.call_id} {action.tool_id}" for action in entry.actions),
         *([f"  stages {one_line(' '.join(staged))}"] if staged else []),
         *(line for notice in entry.notices for line in _notice(notice, accepted=entry.accepted)),
@@ -134,21 +141,23 @@ def _decided(entry: Decided) -> list[str]:
 
 
 def _notice(notice: Notice, *, accepted: bool) -> list[str]:
-    """Return the notice as lines; a rejected action among several is named first."""
+    """Return the notice as a line, without its message, which is written for the model."""
     index = notice.extra.get("index")
-    said = f"  notice {notice.code}: {one_line(notice.message)}"
-    return [f"  {render_rejection(index, notice.code)}", said] if accepted and index else [said]
+    refused = render_rejection(index, notice.code) if accepted and index else ""
+    return [f"  {refused or f'notice {notice.code}'}"]
 
 
 def _context(entry: Pruned | Compacting | Compacted | Titled | Contributed | Feedback) -> list[str]:
     match entry:
         case Pruned():
-            return [f"turns before the newest {entry.keep} shortened ({entry.cause})"]
+            return [f"turns before the last {entry.keep} shortened ({entry.cause})"]
         case Compacting():
-            return [f"compaction begins: {entry.before_tokens} of {entry.max_tokens} tokens"]
+            return [f"compaction started: {entry.before_tokens:,} of {counted(entry.max_tokens, 'token')}"]
         case Compacted():
             why = f" ({entry.reason})" if entry.reason else ""
-            return [f"compaction {entry.status}{why}: {entry.before_tokens} → {entry.after_tokens} tokens"]
+            return [
+                f"compaction {entry.status}{why}: {entry.before_tokens:,} → {counted(entry.after_tokens, 'token')}"
+            ]
         case Titled():
             return [f"title: {one_line(entry.title)}"]
         case Contributed():
@@ -166,11 +175,11 @@ def _context(entry: Pruned | Compacting | Compacted | Titled | Contributed | Fee
 
 def _waiting(entry: ApprovalRequested | ApprovalAnswered | Queued | Begun) -> str:
     if isinstance(entry, Queued):
-        return f"waits in line, at place {entry.place}"
+        return f"queued at position {entry.place}"
     if isinstance(entry, Begun):
-        return f"begins, after {entry.waited_ms / 1000:.1f} s in line"
+        return f"started after {entry.waited_ms / 1000:.1f} s in the queue"
     if isinstance(entry, ApprovalRequested):
-        return f"parked: may {entry.action.call_id} {entry.action.tool_id} run? ({entry.rule})"
+        return f"waits for an approval: {entry.action.call_id} {entry.action.tool_id} ({entry.rule})"
     instead = f", {entry.action.call_id} runs instead" if entry.action else ""
     said = f": {one_line(entry.text)}" if entry.text else ""
     return f"{entry.call_id} {entry.verdict}{instead}{said}"
@@ -180,19 +189,19 @@ def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOv
     match entry:
         case Reopened():
             waits = f"waits until {entry.until} ({entry.code})" if entry.until else ""
-            failed = f" failed after {entry.usage.prompt_tokens} tokens" if entry.usage else ""
+            failed = f" failed after {counted(entry.usage.prompt_tokens, 'token')}" if entry.usage else ""
             return [one_line(f"round {entry.iteration}: {waits or f'attempt {entry.attempt}'}{failed}")]
         case Started():
             until = f" as a task, until {entry.task.until}" if entry.task else ""
-            return [f"{'runs' if until else 'about to run'} {entry.call_id}{until}"]
+            return [f"runs {entry.call_id}{until}"]
         case Deferred():
-            return [f"round {entry.iteration}: answer held back, something new came in"]
+            return [f"round {entry.iteration}: answer held back: a new event arrived"]
         case Dropped():
             return [f"dropped {entry.n}: {entry.reason}"]
         case Steered():
-            goes_on = f"{entry.finalize} rounds left" if entry.finalize else "stopped"
-            return [f"steered by {entry.n}: {goes_on}"]
+            then = f"{counted(entry.finalize, 'round')} left" if entry.finalize else "stopped"
+            return [f"steered by {entry.n}: {then}"]
         case Deleted():
             return ["deleted"]
         case TakenOver():
-            return [f"taken over ({entry.reason}), {entry.takeovers} so far"]
+            return [f"taken over ({entry.reason}), {counted(entry.takeovers, 'takeover')}"]
