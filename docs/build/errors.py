@@ -384,8 +384,8 @@ BUNDLE = {
     "tool_failure": "`fetch_ctx`: what stands there cannot be had now",
 }
 LOCAL = {
-    "needs_extra": "the command line's packages are not installed; the message says how to have them",
-    "usage": "a command is not used as it can be; nothing was done, and the exit code is 2",
+    "needs_extra": "packages of the command line are not installed; the message lists them and how to install them",
+    "usage": "a command was called wrongly; nothing was done, and the exit code is 2",
     "bad_limit": "`stepline limits`: a limit has no such name or value; the message says which",
     "bad_bundle_name": "`stepline new`: the name is no package's, or that of another package",
     "folder_exists": "`stepline new`: the folder is there already, and is left as it is",
@@ -393,7 +393,7 @@ LOCAL = {
     "not_running": "the local stage is deployed and does not run",
     "file_unreadable": "a file that is to come with a message is not there, or cannot be read",
     "not_writable": "a file cannot be written where `--out`, `DIR` or `FILE.zip` says",
-    "file_not_fetched": "`stepline export-user`: a file could not be fetched, or is not what the log names; the zip has the rest, and its `index.json` names it",
+    "file_not_fetched": "`stepline export-user`: a file could not be fetched, or is not the one that the log names; all others were written",
     "knowledge_config_invalid": "`knowledge.yaml` has a field that it may not have, a value of another type, or a root outside the source",
     "knowledge_root_missing": "a root of `knowledge.yaml` has no files, or is not there",
     "knowledge_unreadable": "a folder or a file of the documents, or `knowledge.yaml`, is there and cannot be read",
@@ -420,7 +420,7 @@ LOCAL = {
     "local_service": "a service of the local stage did not start, its last lines follow; or had to be killed",
     "page_build": "the chat page could not be built, the last lines of what failed follow; or this installation came without it",
     "function_not_found": "the stage has no function of this name; the message lists those it has",
-    "conversation_not_found": "the stage has no such conversation",
+    "not_found": "the stage has no such conversation, or it is of another user",
     "not_deployed": "nothing is deployed here under that name; the message has the command that does it",
     "no_token": "a deployed stage asks for a token, and none was given or the token command printed none",
     "not_confirmed": "a question was asked where nobody can type; `--yes` answers it",

@@ -13,7 +13,7 @@ import pytest
 from stepline.errors import InputError, LimitError
 from stepline.local import brought_documents
 from stepline.local.brought_documents import read_brought
-from stepline.local.command.export import exports, write, write_files
+from stepline.local.command.content.export import exports, write, write_files
 from tests.support.conversation import LANE, Conversation
 from tests.support.moved_conversation import CSV, FILE, SENT, said
 

@@ -1,4 +1,4 @@
-"""The command `stepline`, and `python -m stepline`: the command line, or what to install for it."""
+"""The command `stepline`, and `python -m stepline`: the command line, or how to install it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 from importlib import metadata
 from typing import Final
 
-EXTRA: Final = "stepline[local]"
+from stepline.local.install.extra import EXTRA
+
 _HELP: Final = f"""Usage: stepline [OPTIONS] COMMAND [ARGS]...
 
-This is the library alone, for bundles, clients and services. The commands (up, chat, send, deploy and others) come
-with the extra `local`: pip install '{EXTRA}'
+Only the library is installed, for bundles, clients and services. The commands (up, chat, send, deploy and others) need
+the extra `local`: pip install '{EXTRA}'
 
 Options:
   --version   Show the version and exit.
@@ -20,7 +21,7 @@ Options:
 
 
 def main() -> None:
-    """Run the command line; without its packages, say how to get them."""
+    """Run the command line; without its packages, print how to install them."""
     try:
         from stepline.local.command.cli import main as command  # noqa: PLC0415 - click is in the extra
 
@@ -36,7 +37,7 @@ def _answer_alone(words: list[str], missing: str) -> None:
     if words in (["--version"], ["--help"], ["-h"], []):
         print(metadata.version("stepline") if words == ["--version"] else _HELP.rstrip())  # noqa: T201 - a command
         return
-    message = f"{missing} is not installed; pip install '{EXTRA}' brings it"
+    message = f"not installed: {missing}; install it with: pip install '{EXTRA}'"
     frame = {"frame": "error", "code": "needs_extra", "message": message}
     sys.exit(json.dumps(frame) if "--json" in words else f"error: needs_extra: {message}")
 

@@ -20,6 +20,7 @@ from stepline.local import caller
 from stepline.local.command.argument import parse_bundles, parse_have, parse_payload
 from stepline.local.command.cli import main
 from stepline.local.command.failure import Edge
+from stepline.local.install import extra
 from stepline.local.own_name import name_user
 from stepline.local.stage import lifecycle
 from stepline.local.stage.deployed import LocalStage
@@ -50,6 +51,21 @@ def test_every_command_can_answer_a_program(words):
         assert isinstance(command, click.Group)
         command = command.commands[word]
     assert "as_json" in {parameter.name for parameter in command.params}
+
+
+@pytest.mark.parametrize(
+    ("variable", "package", "code"),
+    [("foo", "rich", "bad_setting"), ("none", "no-such-package", "needs_extra")],
+)
+def test_a_stage_that_cannot_start_is_refused_before_anything_is_started(
+    monkeypatch, variable, package, code
+):
+    monkeypatch.setenv("STEPLINE_EXEC_MODE", variable)
+    monkeypatch.setattr(extra.metadata, "requires", lambda _: [f"{package}<2; extra == 'local'"])
+    monkeypatch.setattr(lifecycle, "up", lambda *_, **__: pytest.fail("something was started"))
+    result = CliRunner().invoke(main, ["up"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {code}: ")
 
 
 @pytest.mark.parametrize("name", ["up", "down"])
@@ -131,6 +147,7 @@ def test_ctrl_c_is_exit_code_130_and_no_traceback():
 @pytest.mark.parametrize(
     "words",
     [
+        ["erasures"],
         ["send", ""],
         ["send", " \n"],
         ["send", "-"],
@@ -145,6 +162,14 @@ def test_ctrl_c_is_exit_code_130_and_no_traceback():
         ["event", ""],
         ["event", "form", "--payload", "{"],
         ["event", "form", "--conversation", ""],
+        ["event", "steer", "--conversation", "c1"],
+        ["event", "stop"],
+        ["event", "followup"],
+        ["send", "hi", "--stage", ""],
+        ["send", "hi", "--stage", "--new"],
+        ["send", "hi", "--user", "--new"],
+        ["approve", "c1", "--call", " "],
+        ["up", "--bundle"],
         ["watch", ""],
         ["watch", "c1", "--after", "-1"],
         ["watch", "c1", "--have", "1/answer"],
@@ -154,14 +179,31 @@ def test_ctrl_c_is_exit_code_130_and_no_traceback():
         ["conversations", "--user", ""],
         ["token", "--user", ""],
         ["status", "--nonsense"],
-        ["nonsense"],
+        ["limits", "--tenant", "--stop", ""],
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_form_before_anything_runs(words, monkeypatch):
     monkeypatch.setattr(caller, "find_stage", lambda: pytest.fail("something ran"))
     result = CliRunner().invoke(main, words, input="", prog_name="stepline")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert re.fullmatch(r"error: usage: [^\n]+ \(stepline[a-z ]* --help\)\n", result.stderr)
+    assert re.fullmatch(rf"error: usage: (?!Usage)[^\n]+ \(stepline {words[0]} --help\)\n", result.stderr)
+
+
+def test_a_command_that_does_not_exist_is_refused_in_the_same_form():
+    result = CliRunner().invoke(main, ["nonsense"], prog_name="stepline")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: usage: No such command 'nonsense' (stepline --help)\n"
+
+
+def test_without_a_command_the_help_is_shown():
+    result = CliRunner().invoke(main, [], prog_name="stepline")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("Usage: stepline ")
+
+
+def test_a_group_without_a_command_lists_its_commands():
+    result = CliRunner().invoke(main, ["erasures"], prog_name="stepline")
+    assert result.stderr == "error: usage: Add a command: apply, list (stepline erasures --help)\n"
 
 
 @pytest.mark.parametrize("words", [["send", ""], ["watch", "c1", "--after", "-1"], ["token", "--nonsense"]])

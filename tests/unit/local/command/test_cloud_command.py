@@ -149,13 +149,14 @@ def test_a_deployed_stage_without_a_token_is_refused(home):
 
 
 @pytest.mark.parametrize("outputs", [None, {}])
-def test_a_stage_that_does_not_stand_is_told(home, outputs):
+def test_a_stage_that_is_not_deployed_is_refused_with_the_command_and_the_stages_that_are(home, outputs):
     if outputs is not None:
         save(home, Deployment(stage="prod", account="1", region="r", outputs=outputs))
+    save(home, Deployment(stage="dev", account="1", region="r", outputs={"WebSocketUrl": "wss://dev"}))
     with pytest.raises(InputError) as caught:
         caller.find_caller("prod", "ann", token="t0", token_command="")
     assert caught.value.reason == "not_deployed"
-    assert "stepline deploy --stage prod" in str(caught.value)
+    assert str(caught.value).endswith("`stepline deploy --stage prod` deploys it; deployed stages: dev")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -84,7 +85,7 @@ def test_a_name_that_no_conversation_has_begins_none_unless_it_is_asked_for(gate
     gateway.script = far = RemoteEnd("mine")
     typo = run(*words, "--conversation", "mien", said=said)
     assert (typo.exit_code, far.said) == (1, [])
-    assert typo.stderr.startswith("error: conversation_not_found: there is no conversation mien: --new ")
+    assert typo.stderr.startswith("error: not_found: there is no conversation mien: --new ")
     assert run(*words, "--conversation", "mine", said=said).exit_code == 0
     assert run(*words, "--conversation", "mien", "--new", said=said).exit_code == 0
     assert [request["conversation"] for request in far.said] == ["mine", "mien"]
@@ -154,6 +155,31 @@ def test_a_refusal_is_told_beside_the_output_in_one_form(gateway, run):
 
 
 @pytest.mark.parametrize("words", [["send", "hi"], ["event", "form"]])
+def test_the_way_back_is_printed_for_a_new_conversation_that_exists_and_for_no_other(gateway, run, words):
+    gateway.script = RemoteEnd()
+    (line,) = run(*words).stderr.splitlines()
+    assert re.fullmatch(r"continue with: \S*stepline send --conversation chat-\w+ --stage dev …", line)
+
+    def refuse(request):
+        return ErrorFrame(code="unknown_bundle", message="no such bundle", message_id=request["message_id"])
+
+    gateway.script = RemoteEnd(refuses=refuse)
+    refused = run(*words, "--bundle", "nope")
+    assert (refused.exit_code, refused.stderr) == (1, "error: unknown_bundle: no such bundle\n")
+
+
+@pytest.mark.parametrize("words", [["approve"], ["feedback", "ok"], ["watch"]])
+def test_a_command_that_creates_nothing_recommends_nothing_for_a_name_that_no_conversation_has(
+    gateway, run, words
+):
+    gateway.script = RemoteEnd("mine")
+    refused = run(words[0], "mien", *words[1:])
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("error: not_found: ")
+    assert "--new" not in refused.stderr
+
+
+@pytest.mark.parametrize("words", [["send", "hi"], ["event", "form"]])
 def test_ctrl_c_in_a_turn_says_how_to_watch_on(gateway, run, words):
     far = RemoteEnd("mine")
 
@@ -167,7 +193,7 @@ def test_ctrl_c_in_a_turn_says_how_to_watch_on(gateway, run, words):
     done = run(*words, "--conversation", "mine")
     assert (done.exit_code, done.stdout) == (130, "")
     assert done.stderr.splitlines()[0] == (
-        "a turn that runs goes on; watch it with: stepline watch mine --after 2 --stage dev"
+        "a running turn continues; watch it with: stepline watch mine --after 2 --stage dev"
     )
 
 

@@ -52,8 +52,8 @@ def test_a_turn_tells_its_calls_its_units_and_what_it_misses(run):
         "turn_1  models $0.0129, AWS $0.000053",
         "  solver.main claude-sonnet-5␛[2J: 3 calls, 1,200 in, 30,000 cached, 450 out: $0.0129",
         "  AWS write unit: 84: $0.000053",
-        "  1 attempt did not report what it used of AWS",
-        "together  models $0.0129, AWS $0.000053",
+        "  1 attempt did not report the usage of AWS",
+        "total  models $0.0129, AWS $0.000053",
     ]
 
 

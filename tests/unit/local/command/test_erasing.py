@@ -8,6 +8,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from click import testing
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
@@ -56,16 +57,39 @@ def test_a_conversation_is_deleted_and_deleting_it_again_says_the_same(run):
     assert told(run("delete", LANE.conversation, "--yes", "--json")) == first
 
 
-def test_what_is_there_no_longer_or_never_was_is_an_error(run):
-    result = run("delete", "nobody", "--yes")
-    assert (result.exit_code, result.stderr) == (1, "error: not_found: no such conversation\n")
+@pytest.fixture
+def terminal(monkeypatch):
+    """Let the input of commands be typed on a terminal."""
+    monkeypatch.setattr(testing._NamedTextIOWrapper, "isatty", lambda _: True, raising=False)
 
 
+@pytest.mark.parametrize("more", [(), ("--yes",)])
+@pytest.mark.usefixtures("terminal")
+def test_a_conversation_that_does_not_exist_is_an_error_and_nothing_is_asked(run, more):
+    result = run("delete", "nobody", *more, input="y\n")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "error: not_found: there is no conversation nobody\n"
+
+
+@pytest.mark.usefixtures("terminal")
 def test_nothing_is_deleted_unasked(run, talk):
-    assert run("delete", LANE.conversation, input="n\n").exit_code == 130
+    declined = run("delete", LANE.conversation, input="n\n")
+    assert (declined.exit_code, declined.stderr.splitlines()[-1]) == (
+        1,
+        "error: not_confirmed: nothing was deleted",
+    )
     assert not talk.state.deleted
     assert run("delete", LANE.conversation, input="y\n").exit_code == 0
     assert talk.state.deleted
+
+
+@pytest.mark.parametrize("words", [(LANE.conversation,), ("--everything",)])
+def test_without_a_terminal_a_deletion_needs_yes(run, talk, words):
+    result = run("delete", *words, input="y\n")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: not_confirmed: ")
+    assert "--yes" in result.stderr
+    assert not talk.state.deleted
 
 
 @pytest.mark.parametrize("words", [[], [LANE.conversation, "--everything"]])

@@ -13,7 +13,7 @@ from stepline.errors import NotFoundError
 from stepline.local import caller
 from stepline.local.command import batches as logview
 from stepline.local.command.cli import main
-from stepline.local.command.export import exports
+from stepline.local.command.content.export import exports
 from stepline.model.ids import make_lane
 from tests.support.log_builder import LogBuilder
 
@@ -69,7 +69,7 @@ def test_documents_are_files_of_a_folder(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [(("c2",), "conversation_not_found"), (("c1", "--turn", "t"), "turn_not_found")]
+    ("words", "code"), [(("c2",), "not_found"), (("c1", "--turn", "t"), "turn_not_found")]
 )
 def test_what_is_not_there_is_said_in_a_line(run, words, code):
     done = run(*words)

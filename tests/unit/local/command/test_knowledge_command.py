@@ -23,8 +23,8 @@ def test_it_says_what_was_built_and_which_references_lead_to_nothing(run, tmp_pa
     (tmp_path / "a.md").write_text("# Heron\n\n`docs/a.md` and `docs/gone.md`\n")
     code, out, err = run(tmp_path)
     assert code == 0
-    assert out.splitlines()[0].startswith("1 documents, 1 sections: ")
-    assert out.splitlines()[2:] == ["2 references, 1 of them to nothing", "  ks:docs/a.md: docs/gone.md"]
+    assert out.splitlines()[0].startswith("1 document, 1 section: ")
+    assert out.splitlines()[2:] == ["2 references, 1 without a target", "  ks:docs/a.md: docs/gone.md"]
     assert err == "reading 1 files\n"
     assert Knowledge(tmp_path).search("heron")
 

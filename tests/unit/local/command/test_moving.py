@@ -45,7 +45,7 @@ def test_it_says_what_came_in_and_which_files_did_not(run: Run, documents: Path)
     assert result.exit_code == 0, result.output
     first, *_, last = result.stdout.splitlines()
     assert first.startswith("moved: 2 turns, ")
-    assert last == "2 files without their bytes"
+    assert last == "2 files without content"
 
 
 def test_without_a_name_the_same_documents_have_the_same_one(

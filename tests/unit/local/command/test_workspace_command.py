@@ -15,7 +15,7 @@ from stepline.errors import DependencyError
 from stepline.local import caller
 from stepline.local.command import batches as logview
 from stepline.local.command.cli import main
-from stepline.local.command.workspace import write_repository
+from stepline.local.command.content.workspace import write_repository
 from stepline.log.versions import Commit, GitHistory, commit_key, git_objects, read_history
 from stepline.model.ids import make_lane
 from stepline.timeline.workspace import SavedFile
@@ -113,7 +113,7 @@ def test_a_folder_with_anything_in_it_is_refused_and_left_alone(log, run, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "mine"]
 
 
-@pytest.mark.parametrize(("name", "code"), [("c2", "conversation_not_found"), ("c1", "workspace_empty")])
+@pytest.mark.parametrize(("name", "code"), [("c2", "not_found"), ("c1", "workspace_empty")])
 def test_what_is_not_there_is_said_in_a_line_and_nothing_is_written(run, tmp_path, name, code):
     done = run(name, str(tmp_path / "new"))
     assert (done.exit_code, done.stdout) == (1, "")

@@ -20,6 +20,7 @@ from stepline.model.ids import local_time
 from stepline.ports.channel import Role
 
 if TYPE_CHECKING:
+    from stepline.local.client.http_api import HttpApi
     from stepline.local.client.session import Session
     from stepline.local.client.state import ClientState
     from stepline.local.client.uploader import Uploader
@@ -54,10 +55,12 @@ class Caller:
 
 
 def find_stage() -> LocalStage:
-    """Return this machine's stage. Raises InputError `not_deployed`, DependencyError `not_running`."""
+    """Return the stage of this machine. Raises InputError `not_deployed`, DependencyError `not_running`."""
     stage = load()
     if stage is None:
-        raise InputError("nothing is deployed on this machine: `stepline up` does it", code="not_deployed")
+        raise InputError(
+            "nothing is deployed on this machine: `stepline up` deploys the local stage", code="not_deployed"
+        )
     check_running(stage)
     return stage
 
@@ -107,18 +110,19 @@ def find_caller(
 
 
 def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> Caller:
-    from stepline.local.cloud.deployment import check_stage, stage_folder
+    from stepline.local.cloud.deployment import check_stage, list_stages, stage_folder
     from stepline.local.cloud.deployment import load as load_deployment
 
     deployment = load_deployment(HOME, check_stage(stage))
     if deployment is None or "WebSocketUrl" not in deployment.outputs:
+        known = f"; deployed stages: {', '.join(others)}" if (others := list_stages(HOME)) else ""
         raise InputError(
-            f"stage {stage} was not deployed from here: `stepline deploy --stage {stage}`",
+            f"stage {stage} is not deployed from here: `stepline deploy --stage {stage}` deploys it{known}",
             code="not_deployed",
         )
     if not token and not token_command:
         raise AuthError(
-            "a deployed stage asks for a token: set STEPLINE_TOKEN, or give --token-command",
+            "a deployed stage needs a token: set STEPLINE_TOKEN, or add --token-command",
             code="no_token",
         )
     return Caller(
@@ -136,13 +140,16 @@ def run_token_command(command: str) -> str:
 
     Its stderr goes to ours. It gets no standard input, which belongs to the agent.
     """
-    words = shlex.split(command)
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+    try:
+        done = subprocess.run(
+            shlex.split(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
+        )
+    except (OSError, ValueError, IndexError) as error:  # no such program; quotes that do not end
+        raise AuthError(f"the token command cannot be run: {error}", code="no_token") from error
     token = done.stdout.strip()
     if done.returncode != 0 or not token:
-        raise AuthError(
-            f"the token command ended with exit code {done.returncode} and printed no token", code="no_token"
-        )
+        printed = "" if token else " and printed no token"
+        raise AuthError(f"the token command ended with exit code {done.returncode}{printed}", code="no_token")
     return token
 
 
@@ -161,15 +168,21 @@ def sessions(caller: Caller) -> Callable[[ClientState], Session]:
     )
 
 
-def upload_to(caller: Caller, tell: Callable[[str], None], conversation: str) -> Uploader:
-    """Return the way of files to a conversation; `tell` gets lines of progress. Raises InputError `not_deployed`."""
-    from stepline.adapters.system import SystemClock
+def open_api(caller: Caller) -> HttpApi:
+    """Return the HTTP API of the caller's stage. Raises InputError `not_deployed`."""
     from stepline.local.client.http_api import HttpApi
-    from stepline.local.client.uploader import Uploader
 
     if not caller.api_url:
-        raise InputError("the address of the HTTP API is not known here", code="not_deployed")
-    return Uploader(HttpApi(caller.api_url, caller.token), SystemClock(), conversation, tell=tell)
+        raise InputError("the stage was deployed without an HTTP API: deploy it again", code="not_deployed")
+    return HttpApi(caller.api_url, caller.token)
+
+
+def upload_to(caller: Caller, tell: Callable[[str], None], conversation: str) -> Uploader:
+    """Return the uploader of a conversation; `tell` gets lines of progress. Raises InputError `not_deployed`."""
+    from stepline.adapters.system import SystemClock
+    from stepline.local.client.uploader import Uploader
+
+    return Uploader(open_api(caller), SystemClock(), conversation, tell=tell)
 
 
 def find_timezone(*, named: str | None = None, folder: Path = Path("/etc")) -> str:

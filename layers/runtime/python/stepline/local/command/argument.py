@@ -1,19 +1,21 @@
-"""Parsing and validation of command arguments, and the options that commands share."""
+"""Parsing and validation of command arguments, the options that commands share, and their questions."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
+from stepline.errors import InputError, NotFoundError
 from stepline.model.ids import BUNDLE, FURTHER_BUNDLE, SEGMENT, is_user
 from stepline.model.wire.live_event import KIND
 
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 CURSOR = click.IntRange(min=0)
 """The number of an event or batch to start after."""
 
@@ -24,6 +26,26 @@ class Have(NamedTuple):
     claim: int
     lane: str
     chars: int
+
+
+def check_text(context: click.Context, parameter: click.Parameter, text: str | None) -> str:
+    """Return the text of an option, "" if the option is not given.
+
+    Refuses an empty text, and an option in its place: both come of a shell variable that is not set. Raises
+    click.BadParameter.
+    """
+    if text is None:
+        return ""
+    if not text.strip():
+        raise click.BadParameter("a value is needed, and this one is empty", param=parameter)
+    if any(text in other.opts for other in context.command.params):
+        raise click.BadParameter(f"a value is needed, and {text} is an option", param=parameter)
+    return text
+
+
+def text_option(*names: str, metavar: str, help: str) -> Callable[[Decorated], Decorated]:  # noqa: A002 - as click's
+    """Return an option with a text, which `check_text` checks; its parameter is "" if it is not given."""
+    return click.option(*names, default=None, callback=check_text, metavar=metavar, help=help)
 
 
 def parse_have(text: str) -> Have:
@@ -47,10 +69,10 @@ def parse_payload(text: str, *, hint: str = "--payload") -> dict[str, Any]:
 
 def read_text(text: str) -> str:
     """Return the text to send; `-` reads standard input. Raises click.BadParameter if it is empty."""
-    said = sys.stdin.read().rstrip("\n") if text == "-" else text
-    if not said.strip():
-        raise click.BadParameter("there is nothing to say", param_hint="TEXT")
-    return said
+    sent = sys.stdin.read().rstrip("\n") if text == "-" else text
+    if not sent.strip():
+        raise click.BadParameter("the text is empty", param_hint="TEXT")
+    return sent
 
 
 def check_conversation(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
@@ -63,9 +85,9 @@ def check_conversation(_context: click.Context, parameter: click.Parameter, name
     return name or ""
 
 
-def check_user(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
+def check_user(context: click.Context, parameter: click.Parameter, name: str | None) -> str:
     """Return a user's name, or "" if none is given. Raises click.BadParameter."""
-    if name is not None and not is_user(name):
+    if check_text(context, parameter, name) and not is_user(name or ""):
         raise click.BadParameter("a user's name is printable ASCII, at most 256 characters", param=parameter)
     return name or ""
 
@@ -102,40 +124,60 @@ def parse_bundles(texts: Sequence[str]) -> tuple[str, dict[str, str]]:
     return (modules or ["bundles.default"])[0], further
 
 
+def ask(question: str) -> str:
+    """Return the line that a person types. Raises InputError `not_confirmed` if standard input is no terminal."""
+    if not sys.stdin.isatty():
+        raise InputError(
+            f"{question.rstrip('?')}: standard input is not a terminal, so add --yes", code="not_confirmed"
+        )
+    return str(click.prompt(question, default="", show_default=False, err=True)).strip()
+
+
+def confirm(question: str) -> bool:
+    """Return True if a person says yes. Raises as `ask` does."""
+    return ask(f"{question} [y/N]").lower() in ("y", "yes")
+
+
+def no_conversation(name: str, remedy: str = "") -> NotFoundError:
+    """Return the error `not_found` of every command on a conversation that the stage does not have."""
+    return NotFoundError(f"there is no conversation {name}{remedy}")
+
+
 conversation_argument = click.argument("conversation", callback=check_conversation)
 conversation_option = click.option(
     "--conversation",
     default=None,
     callback=check_conversation,
     metavar="ID",
-    help="Go on in this conversation.",
+    help="Continue this conversation.",
 )
 attach_option = click.option(
     "--attach",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A file that comes with the message; may be repeated.",
+    help="Attach a file to the message; may be repeated.",
 )
-new_option = click.option("--new", is_flag=True, help="Begin the conversation if there is none of this name.")
+new_option = click.option("--new", is_flag=True, help="Create the conversation if it does not exist.")
 bundle_option = click.option(
     "--bundle",
     default=None,
     callback=check_bundle,
     metavar="NAME",
-    help="Begin the conversation with this bundle of the stage.",
+    help="Start the conversation with this bundle of the stage.",
 )
 user_option = click.option(
     "--user",
     default=None,
     callback=check_user,
     metavar="NAME",
-    help="Speak as this user of the local stage; default: your login name.",
+    help="Act as this user of the local stage; default: your login name.",
 )
-stage_option = click.option(
-    "--stage", default="", metavar="NAME", help="Speak to this deployed stage, as whom STEPLINE_TOKEN says."
+stage_option = text_option(
+    "--stage", metavar="NAME", help="Use this deployed stage, as the user of STEPLINE_TOKEN."
 )
-token_option = click.option(
-    "--token-command", default="", metavar="CMD", help="A command that prints a token, for --stage."
+token_option = text_option(
+    "--token-command", metavar="CMD", help="With --stage: a command that prints a token."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")

@@ -1,4 +1,4 @@
-"""`stepline bundle`: what would fail in a bundle before it is deployed."""
+"""`stepline bundle`: check a bundle before it is deployed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from stepline.local.command.argument import json_option
 
 @click.group()
 def bundle() -> None:
-    """Look at a bundle before it is deployed."""
+    """Check a bundle before it is deployed."""
 
 
 @bundle.command()
 @click.argument("bundle", default=".", metavar="[MODULE|DIR]")
 @json_option
 def check(bundle: str, *, as_json: bool) -> None:
-    """Check a bundle: name each thing that would fail, and how to mend it.
+    """Check a bundle: list each problem with its remedy.
 
     MODULE is a module of this folder or an installed one, DIR the folder of a bundle or of its package;
-    default: this folder. Nothing is deployed. Exit code 1 if there is a problem.
+    default: this folder. Nothing is deployed. The exit code is 1 if there is a problem.
     """
     from msgspec.structs import asdict
 
@@ -58,7 +58,9 @@ def find_bundle(named: str, here: Path) -> tuple[str, Path]:
         return _above(folder)
     found = [_above(package) for package in (*_packages(folder), *_packages(folder / "bundles"))]
     if not found:
-        raise InputError(f"no package in {folder} has a WORKFLOW in its __init__.py", code="bundle_not_found")
+        raise InputError(
+            f"{folder} has no package with a WORKFLOW in its __init__.py", code="bundle_not_found"
+        )
     if len(found) > 1:
         names = ", ".join(module for module, _ in found)
         raise InputError(f"{folder} has several bundles; name one of {names}", code="bundle_ambiguous")

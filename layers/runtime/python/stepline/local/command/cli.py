@@ -1,4 +1,4 @@
-"""The `stepline` command: the local stage up and down, stages in AWS, and the conversations on them.
+"""The `stepline` command: the local stage, stages in AWS, and their conversations.
 
 Each command imports what it needs when it runs, so that `--help` and `status` answer at once.
 """
@@ -17,10 +17,13 @@ from stepline.local.command.argument import (
     new_option,
     parse_bundles,
     stage_option,
+    text_option,
     token_option,
     user_option,
 )
 from stepline.local.command.bundle import bundle
+from stepline.local.command.content.export import export
+from stepline.local.command.content.workspace import workspace
 from stepline.local.command.conversations import (
     approve,
     check_exists,
@@ -36,7 +39,6 @@ from stepline.local.command.conversations import (
     watch,
 )
 from stepline.local.command.event_source import event_source
-from stepline.local.command.export import export
 from stepline.local.command.failure import Edge
 from stepline.local.command.function_log import logs
 from stepline.local.command.knowledge_space import knowledge
@@ -46,7 +48,6 @@ from stepline.local.command.tenancy.cost import cost
 from stepline.local.command.tenancy.erasing import delete, erasures, export_user
 from stepline.local.command.tenancy.limits import limits
 from stepline.local.command.tenancy.moving import move_in
-from stepline.local.command.workspace import workspace
 from stepline.local.terminal.output import progress, render_status
 
 
@@ -70,19 +71,24 @@ def main() -> None:
     show_default=True,
     multiple=True,
     metavar="[NAME=]MODULE",
-    help="The agent that answers, as a module of this folder; with a name, one that a conversation may choose.",
+    help="The agent, a module of this folder; with a name, one that a conversation may choose.",
 )
 @json_option
 def up(*, bundles: tuple[str, ...], as_json: bool) -> None:
-    """Start the local stage; at once if nothing has changed.
+    """Start the local stage, or update it.
 
-    A bundle is tried before anything is deployed. Without --bundle the one that comes with the runtime answers. With
-    --bundle NAME=MODULE, as often as you like, `send --bundle NAME` begins a conversation with another one; in a
-    checkout `docs` is one, which answers from its documents.
+    Each bundle is checked before anything is deployed. The default is the bundle of the runtime. --bundle NAME=MODULE, which
+    may be repeated, adds a bundle that `send --bundle NAME` starts a conversation with; a checkout has `docs`, which answers
+    from its documents.
     """
-    from stepline.local.stage import lifecycle
+    from stepline.local.install.extra import check_extra
 
     module, further = parse_bundles(bundles)
+    check_extra()  # before the imports of the stage, and before anything is started
+    from stepline.local.stage import lifecycle
+    from stepline.local.stage.program_environment import requested_mode
+
+    requested_mode()
     stage = lifecycle.up(progress, bundle=module, further=further)
     progress(f"ready at {stage.socket_url}")
     if as_json:
@@ -94,12 +100,12 @@ def up(*, bundles: tuple[str, ...], as_json: bool) -> None:
 def down(as_json: bool) -> None:
     """Stop the local stage; conversations are kept.
 
-    A turn that is still running is resumed by the next `up`.
+    The next `up` resumes a turn that is still running.
     """
     from stepline.local.stage import lifecycle
 
     if not lifecycle.down(progress):
-        progress("the emulator had to be killed; conversations are kept, its functions' latest logs are not")
+        progress("the emulator was killed; conversations are kept, the latest logs of its functions are lost")
     progress("stopped")
     if as_json:
         click.echo(render_status(lifecycle.status()))
@@ -108,9 +114,9 @@ def down(as_json: bool) -> None:
 @main.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Show what runs on this machine, and where.
+    """Show the services of the local stage and their addresses.
 
-    Exit code 1 unless all of it does.
+    The exit code is 1 unless all of them run.
     """
     from stepline.local.stage import lifecycle
 
@@ -135,9 +141,9 @@ def status(as_json: bool) -> None:
 @main.command()
 @json_option
 def page(as_json: bool) -> None:
-    """Print the chat page's address, and open it.
+    """Print the address of the chat page, and open it.
 
-    It is opened where there is a desktop: not from a pipe, in CI, or over SSH.
+    It is opened on a desktop, but not from a pipe, in CI, or over SSH.
     """
     from stepline.local.caller import find_stage
     from stepline.local.desktop import open_address
@@ -151,20 +157,20 @@ def page(as_json: bool) -> None:
 
 @main.command()
 @click.option("--aws", is_flag=True, help="Check an AWS account instead of this machine.")
-@click.option("--stage", default="", metavar="NAME", help="With --aws: also a stage that is deployed there.")
+@text_option("--stage", metavar="NAME", help="With --aws: check this deployed stage, too.")
 @cloud.profile_option
 @cloud.region_option
 @json_option
 def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -> None:
-    """Check what the local stage needs, or an AWS account.
+    """Check the requirements of the local stage, or an AWS account.
 
-    Each problem is followed by its remedy. A line that begins with `off`, `warn` or `unknown` is no failure.
-    Exit code 1 if one begins with `NO`.
+    Each problem is followed by its remedy. A line that begins with `off`, `warn` or `unknown` is not a failure.
+    The exit code is 1 if a line begins with `NO`.
     """
     from stepline.local.terminal.json_lines import render_json
 
     if (stage or profile or region) and not aws:
-        raise click.UsageError("--stage, --profile and --region go with --aws")
+        raise click.UsageError("--stage, --profile and --region need --aws")
     if aws:
         found = cloud.check_cloud(stage, profile, region)
     else:
@@ -188,7 +194,7 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
 @user_option
 @stage_option
 @token_option
-@click.option("--open", "opens", is_flag=True, help="Open the chat page as well, where there is a desktop.")
+@click.option("--open", "opens", is_flag=True, help="Open the chat page, too, on a desktop.")
 @json_option
 def chat(
     *,
@@ -204,11 +210,11 @@ def chat(
     """Talk to the agent, on a terminal or from a pipe.
 
     A terminal has a prompt; a pipe has one message per line. Without --conversation the last one is
-    continued, with --bundle if it has that one; /new or --new begins another, /help lists the commands.
+    continued, if it has the --bundle; /new or --new starts another one, /help lists the commands.
 
-    While the agent works, a typed line is included in its next step; /steer TEXT interrupts it, and /stop or
-    Ctrl-C ends the turn. Lines that it no longer reads return to the prompt. Ctrl-C clears a line that is
-    begun, and a second one on an empty line leaves.
+    While the agent works, a typed line is part of its next step; /steer TEXT interrupts it, and /stop or
+    Ctrl-C ends the turn. Lines that the agent did not read return to the prompt. At the prompt, Ctrl-C clears the line;
+    on an empty line, a second Ctrl-C leaves.
 
     With --json a terminal is read like a pipe. From a pipe the exit code is 0 if the last turn completed,
     else 1.

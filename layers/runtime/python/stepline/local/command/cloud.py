@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepline.errors import InputError
-from stepline.local.command.argument import json_option
+from stepline.local.command.argument import ask, check_text, confirm, json_option, text_option, yes_option
 from stepline.local.terminal.output import progress
 
 if TYPE_CHECKING:
@@ -16,26 +15,25 @@ if TYPE_CHECKING:
     from stepline.local.cloud.deploy import Desk
 
 stage_argument = click.option(
-    "--stage", required=True, metavar="NAME", help="The stage, for example dev or prod."
+    "--stage", required=True, callback=check_text, metavar="NAME", help="The stage, for example dev or prod."
 )
-profile_option = click.option(
-    "--profile", default="", metavar="NAME", help="AWS profile; default: the one of the last time."
+profile_option = text_option(
+    "--profile", metavar="NAME", help="AWS profile; default: that of the last deployment."
 )
-region_option = click.option(
-    "--region", default="", metavar="REGION", help="AWS region; default: that of the last time, then yours."
+region_option = text_option(
+    "--region", metavar="REGION", help="AWS region; default: that of the last deployment, then yours."
 )
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.command()
 @stage_argument
 @click.option(
-    "-c", "choices", multiple=True, metavar="KEY=VALUE", help="A choice of the stage; KEY= forgets it."
+    "-c", "choices", multiple=True, metavar="KEY=VALUE", help="A setting of the stage; KEY= removes it."
 )
 @profile_option
 @region_option
 @yes_option
-@click.option("--no-smoke", is_flag=True, help="Do not try a turn at the end.")
+@click.option("--no-smoke", is_flag=True, help="Do not run a turn at the end.")
 @json_option
 def deploy(
     *,
@@ -49,9 +47,9 @@ def deploy(
 ) -> None:
     """Deploy a stage to an AWS account, or update it.
 
-    Choices are remembered, so that the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them.
-    With STEPLINE_TOKEN set, the turn at the end uses that token; otherwise a user of the stage's pool is
-    created for it. Exit code 0 on success, 3 if the stage is deployed but its first turn failed, else 1.
+    Settings are saved, so the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them. The turn at the end
+    uses STEPLINE_TOKEN if it is set, else a temporary user of the stage's pool. The exit code is 0 on success, 3 if the stage
+    is deployed but its first turn failed, else 1.
     """
     import msgspec
 
@@ -75,16 +73,12 @@ def deploy(
 
 @click.command()
 @stage_argument
-@click.option(
-    "--at", default="", metavar="TIME", help="2026-11-26T07:00:00Z; default: the latest time there is."
-)
-@click.option(
-    "--from", "source", default="", metavar="TABLE", help="A table; default: the one that the stage uses."
-)
+@text_option("--at", metavar="TIME", help="Such as 2026-11-26T07:00:00Z; default: the latest possible time.")
+@text_option("--from", "source", metavar="TABLE", help="The table to restore; default: that of the stage.")
 @profile_option
 @region_option
 @yes_option
-@click.option("--no-smoke", is_flag=True, help="Do not try a turn at the end.")
+@click.option("--no-smoke", is_flag=True, help="Do not run a turn at the end.")
 @json_option
 def restore(
     *,
@@ -97,10 +91,10 @@ def restore(
     no_smoke: bool,
     as_json: bool,
 ) -> None:
-    """Take a stage back to an earlier time, on a new table.
+    """Restore a stage to an earlier time, on a new table.
 
-    What was said since is lost to the stage; the table that it uses now stays. What was deleted since is deleted again. It may
-    be run again after a failure, with the same --at. Exit codes are those of deploy.
+    The stage loses the messages since then; its current table is kept. Conversations deleted since then are deleted again.
+    After a failure, run the command again with the same --at. The exit codes are those of deploy.
     """
     import msgspec
 
@@ -132,25 +126,25 @@ def restore(
 def destroy(*, stage: str, profile: str, region: str, yes: bool, as_json: bool) -> None:
     """Delete a deployed stage.
 
-    Retained resources are listed with the commands that delete them. Stage `prod` keeps its table, bucket and
+    Resources that are kept are listed with the commands that delete them. Stage `prod` keeps its table, bucket and
     users; every other stage loses them.
     """
     from stepline.local.cloud.deploy import Order
     from stepline.local.cloud.deployment import check_stage
-    from stepline.local.cloud.destroy import destroy as take_away
+    from stepline.local.cloud.destroy import destroy as destroy_stage
     from stepline.local.terminal.json_lines import render_json
 
     def confirm_name(name: str) -> bool:
-        return yes or bool(_ask(f"type the stage's name to delete it [{name}]") == name)
+        return yes or ask(f"type the stage's name to delete it [{name}]") == name
 
     order = Order(stage=check_stage(stage), profile=profile, region=region)
-    commands = take_away(order, _desk(yes=yes), confirm_name)
-    click.echo(f"stage {stage} is gone", err=True)
+    commands = destroy_stage(order, _desk(yes=yes), confirm_name)
+    click.echo(f"stage {stage} is destroyed", err=True)
     if as_json:
         click.echo(render_json({"stage": stage, "left": commands}))
         return
     if commands:
-        click.echo("what stayed is deleted with:", err=True)
+        click.echo("delete the resources that are kept with:", err=True)
     for command in commands:
         click.echo(command)
 
@@ -185,17 +179,10 @@ def environment_token() -> str:
 
 
 def _desk(*, yes: bool) -> Desk:
+    from stepline.local.install.extra import check_extra
+
+    check_extra()
     from stepline.local.cloud.deploy import Desk
     from stepline.local.stage.deployed import HOME
 
-    def confirm(question: str) -> bool:
-        return yes or _ask(f"{question} [y/N]").lower() in ("y", "yes")
-
-    return Desk(home=HOME, confirm=confirm, say=progress)
-
-
-def _ask(question: str) -> str:
-    """Prompt for a line. Raises InputError `not_confirmed` if standard input is not a terminal."""
-    if not sys.stdin.isatty():
-        raise InputError(f"{question}: nobody can answer here; add --yes", code="not_confirmed")
-    return str(click.prompt(question, default="", show_default=False, err=True)).strip()
+    return Desk(home=HOME, confirm=lambda question: yes or confirm(question), say=progress)

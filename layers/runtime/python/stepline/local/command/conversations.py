@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
-from stepline.errors import InputError, NotFoundError
+from stepline.errors import InputError
 from stepline.local.command.argument import (
     CURSOR,
     attach_option,
@@ -21,17 +21,21 @@ from stepline.local.command.argument import (
     conversation_option,
     json_option,
     new_option,
+    no_conversation,
     parse_have,
     parse_payload,
     read_text,
     stage_option,
+    text_option,
     token_option,
     user_option,
 )
 from stepline.local.command.cloud import environment_token
 from stepline.local.command.failure import INTERRUPTED
+from stepline.local.own_name import name_user
 from stepline.local.safe_text import one_line
 from stepline.local.terminal.output import progress, shower
+from stepline.model.wire.live_event import FOLLOWUP, STEER, STOP
 from stepline.ports.channel import ROLES, Role
 from stepline.ports.log import Listing
 
@@ -39,6 +43,9 @@ if TYPE_CHECKING:
     from stepline.local.caller import Caller
     from stepline.local.client.session import Session
     from stepline.local.client.state import ClientState
+
+NEW: Final = ": --new creates it"
+"""What to do about a conversation that does not exist, for commands with that option."""
 
 
 @click.command()
@@ -65,17 +72,17 @@ def send(
 ) -> None:
     """Send one message and wait for its answer.
 
-    With --attach files come with it: each is uploaded and judged before, and if one is refused nothing is sent. A text of
-    more than 32,000 characters goes as a file, too. TEXT may be - to read it from standard input. With --bundle another agent of the stage answers; a conversation keeps
-    the one that its first message chose. Ctrl-C ends the wait, not the turn.
+    TEXT may be - to read it from standard input. --attach uploads and checks each file first; if one is refused, nothing is
+    sent. A text of more than 32,000 characters is sent as a file. --bundle chooses the agent of a new conversation, which
+    keeps it. Ctrl-C ends the wait, not the turn.
 
-    With --json every durable event (with its `n` and `prev`) and every piece of running text (by `off`) is one
-    line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn came to an answer, else 1; also 1 if
-    it asks for an approval: then approve, deny or edit goes on.
+    With --json every durable event (with its `n` and `prev`) and every piece of streamed text (by `off`) is one
+    line; the last event of the turn has `"terminal": true`. The exit code is 0 if the turn was answered, else 1. It is also 1
+    if the turn waits for an approval; then use approve, deny or edit.
     """
-    said, caller = read_text(text), find_caller(stage, user, token_command, bundle)
-    _tell(
-        lambda session: _say(session, caller, said, attach),
+    message, caller = read_text(text), find_caller(stage, user, token_command, bundle)
+    _send(
+        lambda session: _say(session, caller, message, attach),
         caller,
         stage=stage,
         conversation=conversation,
@@ -87,9 +94,12 @@ def send(
 @click.command()
 @click.argument("kind", callback=check_kind)
 @click.option(
-    "--payload", default="{}", metavar="JSON", help="What it says: an object; `text` in it is its text."
+    "--payload",
+    default="{}",
+    metavar="JSON",
+    help="The content, an object; its `text` is the text of the event.",
 )
-@click.option("--reactive/--quiet", default=None, help="Whether it asks for an answer; default: by its kind.")
+@click.option("--reactive/--quiet", default=None, help="Ask for an answer or not; default: by its kind.")
 @conversation_option
 @new_option
 @bundle_option
@@ -112,13 +122,14 @@ def event(
 ) -> None:
     """Send an event to a conversation, and wait for its turn.
 
-    KIND is form, wizard, alert, steer, stop, or any other. Waits until no turn is running; Ctrl-C ends the
-    wait, not the turn. Exit code 0 if the event was accepted and the turn, if there was one, completed, else
-    1.
+    KIND is form, wizard, alert, steer, stop, or a kind of your own. steer and followup need a `text` in --payload; steer and
+    stop need a --conversation. The command waits until no turn is running; Ctrl-C ends the wait, not the turn. The exit code
+    is 0 if the event was accepted and the turn, if there was one, completed, else 1.
     """
-    said = parse_payload(payload)
-    _tell(
-        lambda session: session.tell(kind, said, reactive=reactive),
+    content = parse_payload(payload)
+    check_event(kind, content, conversation)
+    _send(
+        lambda session: session.tell(kind, content, reactive=reactive),
         find_caller(stage, user, token_command, bundle),
         stage=stage,
         conversation=conversation,
@@ -127,9 +138,7 @@ def event(
     )
 
 
-_call_option = click.option(
-    "--call", default="", metavar="ID", help="Only if it is this call about which you are asked."
-)
+_call_option = text_option("--call", metavar="ID", help="Answer only if this call waits.")
 
 
 def _verdict(
@@ -148,10 +157,10 @@ def _verdict(
         text: str = "",
         params: str = "{}",
     ) -> None:
-        said: dict[str, Any] = {"text": text} if text else {}
-        said |= {"payload": parse_payload(params, hint="--params")} if name == "edit" else {}
+        fields: dict[str, Any] = {"text": text} if text else {}
+        fields |= {"payload": parse_payload(params, hint="--params")} if name == "edit" else {}
         caller = find_caller(stage, user, token_command)
-        _answer(name, said, caller, stage=stage, conversation=conversation, call=call, as_json=as_json)
+        _answer(name, fields, caller, stage=stage, conversation=conversation, call=call, as_json=as_json)
 
     command.__doc__ = about
     shared = (
@@ -170,34 +179,34 @@ def _verdict(
 
 approve = _verdict(
     "approve",
-    """Let the call run that waits for you, and wait for its turn.
+    """Approve the call that waits, and wait for the turn.
 
-    Exit code 0 if the turn came to an answer, else 1; also 1 if it asks about another call.
+    The exit code is 0 if the turn was answered, else 1. It is also 1 if another call waits for an approval.
     """,
 )
 deny = _verdict(
     "deny",
-    """Keep the call from running that waits for you.
+    """Deny the call that waits, and wait for the turn.
 
-    The agent reads --text, and its turn is waited for. Exit code as of approve.
+    The agent reads --text. The exit codes are those of approve.
     """,
-    click.option("--text", default="", metavar="WORDS", help="Why not, for the agent."),
+    text_option("--text", metavar="WORDS", help="The reason, for the agent."),
 )
 edit = _verdict(
     "edit",
-    """Let the call that waits for you run with other parameters.
+    """Approve the call that waits with other parameters.
 
-    --params are all of its parameters. The edited call has an id of its own. Exit code as of approve.
+    --params replaces all of its parameters. The edited call has a new id. The exit codes are those of approve.
     """,
-    click.option("--params", required=True, metavar="JSON", help="The parameters, an object."),
+    click.option("--params", required=True, metavar="JSON", help="All parameters, an object."),
 )
 
 
 @click.command()
 @conversation_argument
 @click.argument("reaction", type=click.Choice(("ok", "not_ok", "neutral", "none")))
-@click.option("--text", default="", metavar="WORDS", help="Why, up to 1,000 characters.")
-@click.option("--turn", default="", metavar="ID", help="About this turn; default: the newest that has ended.")
+@text_option("--text", metavar="WORDS", help="The reason, at most 1,000 characters.")
+@text_option("--turn", metavar="ID", help="Rate this turn; default: the newest that has ended.")
 @user_option
 @stage_option
 @token_option
@@ -213,9 +222,9 @@ def feedback(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Say what you think of an answer; none takes it back.
+    """Rate an answer; none withdraws the rating.
 
-    It replaces what you said of that turn before, and the agent reads it. Exit code 1 if it was refused.
+    It replaces your earlier rating of that turn, and the agent reads it. The exit code is 1 if it was refused.
     """
     from stepline.local.client.state import ClientState
     from stepline.local.conversation import confirm, parse_reaction
@@ -224,14 +233,16 @@ def feedback(
     with _session(caller, ClientState(conversation=conversation), stage=stage) as session:
         _join(session)
         message_id = session.rate(parse_reaction(reaction), text, turn=turn)
-        taken = confirm(session.effects(), message_id, shower(as_json, local=not stage))
-    sys.exit(0 if taken else 1)
+        accepted = confirm(session.effects(), message_id, shower(as_json, local=not stage))
+    sys.exit(0 if accepted else 1)
 
 
 @click.command()
 @conversation_argument
-@click.option("--after", default=0, type=CURSOR, metavar="N", help="Begin after this event number.")
-@click.option("--have", multiple=True, metavar="CLAIM/LANE=CHARS", help="Running text that is there already.")
+@click.option("--after", default=0, type=CURSOR, metavar="N", help="Start after this event number.")
+@click.option(
+    "--have", multiple=True, metavar="CLAIM/LANE=CHARS", help="Streamed text that you already have."
+)
 @user_option
 @stage_option
 @token_option
@@ -246,9 +257,9 @@ def watch(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Show what happened, and follow until no turn is running.
+    """Show the events of a conversation until no turn is running.
 
-    Below each answer is the usage of its turn. With --have, running text begins where an earlier
+    The usage of each turn is below its answer. With --have, streamed text continues where an earlier
     `send --json` was cut off.
     """
     from stepline.local.client.state import ClientState, LaneText
@@ -265,12 +276,12 @@ def watch(
 
 @click.command()
 @conversation_argument
-@click.option("--after", default=0, type=CURSOR, metavar="N", help="Begin after this batch.")
+@click.option("--after", default=0, type=CURSOR, metavar="N", help="Start after this batch.")
 @json_option
 def log(conversation: str, after: int, as_json: bool) -> None:
-    """Print the log of a conversation from the table.
+    """Print the log of a conversation of the local stage.
 
-    Its batches, with --json whole and one a line.
+    With --json each batch is complete, one per line.
     """
     from stepline.inspection.documents import render_batch
     from stepline.local.caller import PROJECT, TENANT, find_stage
@@ -284,7 +295,7 @@ def log(conversation: str, after: int, as_json: bool) -> None:
         for line in lines:
             click.echo(line)
     if not batches and not after:
-        raise NotFoundError(f"no conversation {conversation}", code="conversation_not_found")
+        raise no_conversation(conversation)
 
 
 @click.command()
@@ -293,12 +304,10 @@ def log(conversation: str, after: int, as_json: bool) -> None:
 def conversations(user: str, as_json: bool) -> None:
     """List your conversations on the local stage, newest first.
 
-    Each with the time of its last event, the state of its last turn, and its title. They are read from the
-    table; the API of a deployed stage has no list of them.
+    Each line has the name, the time of the last event, the state of the last turn, and the title.
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
-    from stepline.local.own_name import name_user
     from stepline.local.terminal.json_lines import render_json
 
     log, _ = open_log(find_stage())
@@ -313,7 +322,7 @@ def conversations(user: str, as_json: bool) -> None:
     "--role",
     type=click.Choice(ROLES),
     default="user",
-    help="Let the token of the local stage name this role; default: user.",
+    help="The role of a token of the local stage; default: user.",
 )
 @stage_option
 @token_option
@@ -321,9 +330,8 @@ def conversations(user: str, as_json: bool) -> None:
 def token(*, user: str, role: Role, stage: str, token_command: str, as_json: bool) -> None:
     """Print a token for a client of your own.
 
-    On the local stage a new one, valid for an hour; with --role an admin's. With --stage it is the one from STEPLINE_TOKEN or
-    --token-command. With --json also its addresses: the `url` of the websocket and, where it renews itself,
-    the `api_url`.
+    A token of the local stage is new and valid for an hour. With --stage it is the one of STEPLINE_TOKEN or --token-command.
+    --json adds the addresses: the `url` of the websocket and, if the token can be renewed, the `api_url`.
     """
     from stepline.local.terminal.json_lines import render_json
 
@@ -348,15 +356,23 @@ def find_caller(
 
 
 def check_exists(caller: Caller, conversation: str) -> None:
-    """Raise NotFoundError `conversation_not_found` unless the caller has this conversation."""
+    """Raise NotFoundError `not_found` unless the caller has this conversation."""
     from stepline.local.caller import sessions
     from stepline.local.client.state import ClientState
 
     with sessions(caller)(ClientState(conversation=conversation)) as session:
-        _join(session)
+        _join(session, NEW)
 
 
-def _tell(
+def check_event(kind: str, content: Mapping[str, Any], conversation: str) -> None:
+    """Refuse an event that can have no effect. Raises click.UsageError."""
+    if kind in (STEER, STOP) and not conversation:
+        raise click.UsageError(f"{kind} needs the --conversation whose turn is running")
+    if kind in (STEER, FOLLOWUP) and not content.get("text"):
+        raise click.UsageError(f"""{kind} needs a text: --payload '{{"text": "…"}}'""")
+
+
+def _send(
     say: Callable[[Session], str], caller: Caller, *, stage: str, conversation: str, new: bool, as_json: bool
 ) -> None:
     """Send something to a conversation, show its effects, and exit."""
@@ -368,10 +384,12 @@ def _tell(
         if conversation and new:
             session.join()
         elif conversation:
-            _join(session)
+            _join(session, NEW)
         completed = settle(session, session.effects(), say(session), shower(as_json, local=not stage))
-    if not as_json and not conversation:
-        progress(f"go on with: stepline send --conversation {state.conversation} …")
+        exists = session.state.cursor > 0
+    if exists and not as_json and not conversation:
+        words = ["stepline", "send", "--conversation", state.conversation, *_where(caller, stage)]
+        progress(f"continue with: {shlex.join(words)} …")
     sys.exit(0 if completed else 1)
 
 
@@ -389,7 +407,7 @@ def _say(session: Session, caller: Caller, text: str, attach: tuple[Path, ...]) 
 
 def _answer(
     verdict: Literal["approve", "deny", "edit"],
-    said: dict[str, Any],
+    fields: dict[str, Any],
     caller: Caller,
     *,
     stage: str,
@@ -406,18 +424,23 @@ def _answer(
         effects = session.effects()
         waits = pending_call(session, effects)
         if not waits or call not in ("", waits):
-            raise InputError(f"{conversation} asks about {waits or 'no call'}", code="approval_not_pending")
-        message_id = session.answer(verdict, waits, **said)
+            pending = f"the call that waits is {waits}" if waits else "no call waits for an approval"
+            raise InputError(f"{conversation}: {pending}", code="approval_not_pending")
+        message_id = session.answer(verdict, waits, **fields)
         completed = settle(session, effects, message_id, shower(as_json, local=not stage))
     sys.exit(0 if completed else 1)
 
 
-def _join(session: Session) -> None:
+def _join(session: Session, remedy: str = "") -> None:
     if not session.join():
-        name = session.state.conversation
-        raise NotFoundError(
-            f"there is no conversation {name}: --new begins one of this name", code="conversation_not_found"
-        )
+        raise no_conversation(session.state.conversation, remedy)
+
+
+def _where(caller: Caller, stage: str) -> list[str]:
+    """Return the options that choose the same stage and user again."""
+    if stage:
+        return ["--stage", stage]
+    return [] if caller.user == name_user("") else ["--user", caller.user]
 
 
 @contextmanager
@@ -429,17 +452,17 @@ def _session(caller: Caller, state: ClientState, *, stage: str) -> Iterator[Sess
         try:
             yield session
         except KeyboardInterrupt:
-            where = ["--stage", stage] if stage else ["--user", caller.user]
-            words = ["stepline", "watch", state.conversation, "--after", str(session.state.cursor), *where]
-            progress(f"a turn that runs goes on; watch it with: {shlex.join(words)}")
+            after = ["--after", str(session.state.cursor)]
+            words = ["stepline", "watch", state.conversation, *after, *_where(caller, stage)]
+            progress(f"a running turn continues; watch it with: {shlex.join(words)}")
             sys.exit(INTERRUPTED)
 
 
 def render_row(listing: Listing) -> str:
     """Return a conversation as one line: name, minute of the last event in UTC, last turn, title."""
     minute = listing.last_at[:16].replace("T", " ")
-    standing = listing.outcome or ("open" if listing.turn else "idle")
-    return f"{listing.lane.conversation:20}  {minute}  {standing:9}  {one_line(listing.title)}"
+    state = listing.outcome or ("open" if listing.turn else "idle")
+    return f"{listing.lane.conversation:20}  {minute}  {state:9}  {one_line(listing.title)}"
 
 
 def render_listing(listing: Listing) -> dict[str, Any]:

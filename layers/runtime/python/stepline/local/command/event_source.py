@@ -22,9 +22,10 @@ OUTPUTS = {
 @click.command("event-source")
 @json_option
 def event_source(as_json: bool) -> None:
-    """Print what a service needs to send events locally.
+    """Print the settings of a service that sends events.
 
-    As lines for a shell: eval "$(stepline event-source)". docs/how-to/send-events.md has such a service.
+    The service sends them to the local stage. Use the lines in a shell: eval "$(stepline event-source)".
+    docs/how-to/send-events.md has an example.
     """
     from stepline.local.caller import find_stage
 
@@ -47,10 +48,10 @@ def read_environment(stage: LocalStage) -> dict[str, str]:
         (stack,) = client("cloudformation", stage).describe_stacks(StackName=STACK)["Stacks"]
     except (BotoCoreError, ClientError) as error:
         raise DependencyError(f"the local stage cannot be read: {error}", code="local_service") from error
-    told = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
     place = {
         "AWS_ENDPOINT_URL": stage.endpoint,
         "AWS_DEFAULT_REGION": stage.region,
         **credentials(Path(stage.home)),
     }
-    return place | {name: told[output] for name, output in OUTPUTS.items()}
+    return place | {name: outputs[output] for name, output in OUTPUTS.items()}

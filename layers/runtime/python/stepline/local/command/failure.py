@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import click
 
@@ -24,13 +24,15 @@ class Edge(click.Group):
         """Run a command and exit."""
         words = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in words
+        name = str(options.get("prog_name") or (more[0] if more else self.name))
         options["standalone_mode"] = False
         try:
-            code = super().main(words, *more, **options)
+            code = super().main(words or ["--help"], *more, **options)
+        except click.exceptions.NoArgsIsHelpError as error:
+            commands = cast("click.Group", error.ctx.command).list_commands(error.ctx)
+            misuse(f"Add a command: {', '.join(commands)}", self._path(name, words), as_json=as_json)
         except click.UsageError as error:
-            help_of = error.ctx.command_path if error.ctx else self.name
-            said = error.format_message().rstrip(".")
-            fail("usage", f"{said} ({help_of} --help)", MISUSED, as_json=as_json)
+            misuse(error.format_message(), self._path(name, words), as_json=as_json)
         except click.ClickException as error:
             fail("usage", error.format_message(), MISUSED, as_json=as_json)
         except click.Abort:
@@ -38,6 +40,22 @@ class Edge(click.Group):
         except SteplineError as error:
             fail(error.reason, str(error), as_json=as_json)
         sys.exit(code if isinstance(code, int) else 0)
+
+    def _path(self, name: str, words: Sequence[str]) -> str:
+        """Return the words that call the command, without its arguments."""
+        group: click.Command = self
+        path = [name]
+        for word in words:
+            if not isinstance(group, click.Group) or word not in group.commands:
+                break
+            path.append(word)
+            group = group.commands[word]
+        return " ".join(path)
+
+
+def misuse(message: str, command: str, *, as_json: bool) -> NoReturn:
+    """Print the error of a command that was called wrongly, and exit."""
+    fail("usage", f"{message.rstrip('.')} ({command} --help)", MISUSED, as_json=as_json)
 
 
 def fail(code: str, message: str, exit_code: int = FAILED, *, as_json: bool = False) -> NoReturn:

@@ -20,8 +20,8 @@ POLL_S: Final = 1.0
 OVERLAP_MS: Final = 60_000
 """How far each query overlaps the previous one; lines already shown are skipped."""
 
-_WITHOUT_WORTH: Final = ("START RequestId: ", "END RequestId: ", "REPORT RequestId: ")
-_SAID: Final = frozenset({"message", "level", "timestamp", "exception", "exception_name", "stack_trace"})
+_OF_PLATFORM: Final = ("START RequestId: ", "END RequestId: ", "REPORT RequestId: ")
+_SHOWN: Final = frozenset({"message", "level", "timestamp", "exception", "exception_name", "stack_trace"})
 _OF_EVERY_LINE: Final = frozenset(
     {"location", "service", "cold_start", "function_request_id", "xray_trace_id"}
 )
@@ -31,13 +31,13 @@ Line = dict[str, Any]
 
 @click.command()
 @click.argument("function", default="")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Print new lines until Ctrl-C.")
 @json_option
 def logs(function: str, *, follow: bool, as_json: bool) -> None:
-    """Show what functions of the local stage logged.
+    """Show the logs of the local stage's functions, oldest first.
 
-    Oldest first. FUNCTION is one of them, such as decide; by default all. A failed line is followed by the
-    error with the end of its traceback. Without --follow these are the last 200 lines.
+    FUNCTION is one of them, such as decide; default: all. A line with an error is followed by the end of its
+    traceback. Without --follow the last 200 lines are shown.
     """
     from botocore.exceptions import HTTPClientError
 
@@ -52,7 +52,7 @@ def logs(function: str, *, follow: bool, as_json: bool) -> None:
             for text in [render_json(line)] if as_json else render_line(line):
                 click.echo(text)
     except HTTPClientError as error:
-        raise DependencyError("the local stage does not run any more", code="not_running") from error
+        raise DependencyError("the local stage was stopped", code="not_running") from error
 
 
 def find_groups(cloud: Any, function: str) -> list[str]:
@@ -63,7 +63,9 @@ def find_groups(cloud: Any, function: str) -> list[str]:
         return names
     if GROUPS + function not in names:
         known = ", ".join(name.removeprefix(GROUPS) for name in names)
-        raise NotFoundError(f"there is no function {function}; there are {known}", code="function_not_found")
+        raise NotFoundError(
+            f"there is no function {function}; the functions are {known}", code="function_not_found"
+        )
     return [GROUPS + function]
 
 
@@ -102,11 +104,11 @@ def parse_events(function: str, events: Sequence[Line]) -> list[Line]:
     has a line are left out.
     """
     found: list[Line] = []
-    told: set[str] = set()
+    reported: set[str] = set()
     copying = False
     for event in events:
         text, stream = event["message"], event["logStreamName"]
-        if text.startswith(_WITHOUT_WORTH):
+        if text.startswith(_OF_PLATFORM):
             copying = False
             continue
         record = _record(text)
@@ -115,9 +117,9 @@ def parse_events(function: str, events: Sequence[Line]) -> list[Line]:
             if "_aws" not in record:
                 found.append({"function": function, **record})
                 if record.get("level") in ("ERROR", "WARNING"):
-                    told.add(stream)
+                    reported.add(stream)
             continue
-        copying = copying or (text.startswith("[ERROR]") and stream in told)
+        copying = copying or (text.startswith("[ERROR]") and stream in reported)
         if not copying and text.strip():
             at = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
             stamp = f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03}+0000"
@@ -132,7 +134,7 @@ def render_line(line: Line) -> list[str]:
     fields = " ".join(
         f"{name}={value}"
         for name, value in line.items()
-        if name not in _SAID | _OF_EVERY_LINE and not name.startswith("function") and value not in ("", None)
+        if name not in _SHOWN | _OF_EVERY_LINE and not name.startswith("function") and value not in ("", None)
     )
     clock = str(line.get("timestamp", ""))[11:23]
     head = f"{clock} {line['function']:10} {line.get('level', ''):7} {line.get('message', '')}  {fields}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.local.command.argument import json_option
+from stepline.local.counted import counted
 from stepline.local.safe_text import one_line
 from stepline.local.terminal.output import progress
 
@@ -17,18 +18,20 @@ if TYPE_CHECKING:
 
 @click.group()
 def knowledge() -> None:
-    """Make a bundle's documents searchable."""
+    """Index the documents of a bundle."""
 
 
 @knowledge.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
 @json_option
 def build(folder: Path, *, as_json: bool) -> None:
-    """Build the index of the documents that DIR/knowledge.yaml names; at once if nothing has changed.
+    """Build the index of the documents in DIR/knowledge.yaml.
 
-    DIR is the folder of a bundle, or one in it. The file says which repository, and which folders of it; without it all of DIR is indexed. The index is in DIR/.knowledge, and is deployed with the bundle. `up` and `deploy` build it, too.
+    DIR is the folder of a bundle, or one in it. The file names a repository and folders of it; without the file, all of DIR is
+    indexed. The index is written to DIR/.knowledge and deployed with the bundle. Nothing is done if nothing has changed. `up`
+    and `deploy` build the index, too.
 
-    References of documents to files that do not exist are counted, and the first 20 shown; they are no failure.
+    References to files that do not exist are counted, and the first 20 are listed; they are not a failure.
     """
     import msgspec
 
@@ -44,10 +47,10 @@ def build(folder: Path, *, as_json: bool) -> None:
 
 
 def render_built(built: Built) -> list[str]:
-    """Return the lines for a person about an index: its size, its references, the files left out."""
-    lines = [
-        f"{built.documents} documents, {built.sections} sections: {built.path}",
-        f"{built.references} references, {built.missing_references} of them to nothing",
+    """Return the lines for a person about an index: its size, the files left out, its references."""
+    return [
+        f"{counted(built.documents, 'document')}, {counted(built.sections, 'section')}: {built.path}",
+        f"{counted(built.left_out, 'file')} left out: empty, too large, or not text",
+        f"{counted(built.references, 'reference')}, {built.missing_references} without a target",
         *(f"  {one_line(path)}: {one_line(reference)}" for path, reference in built.missing),
     ]
-    return [*lines[:1], f"{built.left_out} files left out: empty, too large, or no text", *lines[1:]]

@@ -1,4 +1,4 @@
-"""`stepline memory`: the index of what a user's conversations have said."""
+"""`stepline memory`: the search index over a user's conversations."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 
 @click.group()
 def memory() -> None:
-    """Look after the index that memory searches."""
+    """Maintain the search index of memory."""
 
 
 @memory.command()
 @user_option
 @json_option
 def rebuild(user: str, *, as_json: bool) -> None:
-    """Make a user's index on the local stage anew, from the logs.
+    """Rebuild the index of a user on the local stage from the logs.
 
-    It is never needed for what is new, which every search reads itself. It helps after objects were lost, and before a first search of many conversations. What is searched meanwhile may be behind.
+    New conversations do not need it: each search adds them. Use it after objects were lost, or before a first search over many
+    conversations. Searches may be out of date while it runs.
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
+    from stepline.local.counted import counted
     from stepline.local.own_name import name_user
     from stepline.local.terminal.json_lines import render_json
     from stepline.local.terminal.output import progress
@@ -39,7 +41,7 @@ def rebuild(user: str, *, as_json: bool) -> None:
     scope = MemoryScope(tenant=TENANT, project=PROJECT, user=name_user(user))
     conversations = rows = 0
     for conversations, rows in rebuilt(*open_log(find_stage()), scope):
-        progress(f"{conversations} conversations, {rows} rows")
+        progress(f"{counted(conversations, 'conversation')}, {counted(rows, 'row')}")
     if as_json:
         click.echo(render_json({"conversations": conversations, "rows": rows}))
 

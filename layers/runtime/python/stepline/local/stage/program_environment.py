@@ -66,7 +66,7 @@ def prepare(home: Path, progress: Progress) -> dict[str, str]:
 
     Raises InputError for an unknown mode, DependencyError if the requested one is not possible.
     """
-    asked = _asked()
+    asked = requested_mode()
     if asked == "none":
         return _settings()
     if asked == "fargate":
@@ -224,8 +224,8 @@ def _is_fresh(failed: Path, image: str) -> bool:
     return failed.exists() and failed.read_text() == image and time.time() - failed.stat().st_mtime < RETRY_S
 
 
-def _asked() -> ExecMode | None:
-    """Return the mode that the environment requests, if any."""
+def requested_mode() -> ExecMode | None:
+    """Return the mode that the environment requests, if any. Raises InputError `bad_setting`."""
     word = install_environment().get(MODE_VARIABLE, "")
     if not word:
         return None

@@ -1,4 +1,4 @@
-"""`stepline cost`: what a conversation has cost, by turn."""
+"""`stepline cost`: the cost of a conversation, by turn."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from stepline.local.command.argument import (
     token_option,
     user_option,
 )
+from stepline.local.counted import counted
 from stepline.local.safe_text import clean_line, one_line
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ CENT: Final = 0.01
 CLASSES: Final = {
     "input_tokens": "in",
     "cache_read_tokens": "cached",
-    "cache_write_5m_tokens": "written for 5 min",
-    "cache_write_1h_tokens": "written for 1 h",
+    "cache_write_5m_tokens": "written to the cache for 5 min",
+    "cache_write_1h_tokens": "written to the cache for 1 h",
     "output_tokens": "out",
 }
 """The classes of tokens of a line, in the order in which they are shown."""
@@ -37,11 +38,10 @@ CLASSES: Final = {
 @token_option
 @json_option
 def cost(*, conversation: str, user: str, stage: str, token_command: str, as_json: bool) -> None:
-    """Show what a conversation has cost: models and AWS, by turn.
+    """Show the cost of a conversation by turn: models and AWS.
 
-    Tokens are told by the role that asked, the model that answered and the class of the cache. Dollars of models are those of the
-    day of the call, dollars of AWS the list prices of the units that its functions used. With --json each turn is one line, and
-    the conversation's sum is the last.
+    Tokens are listed by role, model and cache class. Model dollars use the prices of the day of the call, AWS dollars the list
+    prices of what the functions used. With --json each turn is one line, and the last line is the total of the conversation.
     """
     from stepline.local.command.conversations import find_caller
     from stepline.local.terminal.json_lines import render_json
@@ -62,12 +62,9 @@ def read_receipts(caller: Caller, conversation: str) -> dict[str, Any]:
 
     import msgspec
 
-    from stepline.errors import InputError
-    from stepline.local.client.http_api import HttpApi
+    from stepline.local.caller import open_api
 
-    if not caller.api_url:
-        raise InputError("the address of the HTTP API is not known here", code="not_deployed")
-    with closing(HttpApi(caller.api_url, caller.token)) as api:
+    with closing(open_api(caller)) as api:
         found: dict[str, Any] = msgspec.to_builtins(api.get_receipts(conversation))
     return found
 
@@ -79,8 +76,8 @@ def render_cost(receipts: Mapping[str, Any]) -> Iterator[str]:
         yield from _lines(turn["lines"])
         yield from _aws(turn["aws"])
         if missed := turn["attempts_unreported"]:
-            yield f"  {missed} attempt{'s' if missed > 1 else ''} did not report what {'they' if missed > 1 else 'it'} used of AWS"
-    yield f"together  {_sums(receipts)}"
+            yield f"  {counted(missed, 'attempt')} did not report the usage of AWS"
+    yield f"total  {_sums(receipts)}"
 
 
 def _sums(one: Mapping[str, Any]) -> str:
@@ -90,12 +87,12 @@ def _sums(one: Mapping[str, Any]) -> str:
 
 def _lines(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for line in lines:
-        told = ", ".join(f"{line[name]:,} {word}" for name, word in CLASSES.items() if line[name])
+        tokens = ", ".join(f"{line[name]:,} {word}" for name, word in CLASSES.items() if line[name])
         about = "about " if line["estimated"] else ""
         calls = f"{line['calls']} call{'s' if line['calls'] != 1 else ''}"
         price = _price(line) if line["priced"] else "no known price"
         yield clean_line(
-            f"  {one_line(line['role'])} {one_line(line['model'])}: {calls}, {about}{told}: {price}"
+            f"  {one_line(line['role'])} {one_line(line['model'])}: {calls}, {about}{tokens}: {price}"
         )
 
 

@@ -1,4 +1,4 @@
-"""`stepline delete`, `stepline export-user` and `stepline erasures`: what a user, and who runs a stage, may have erased."""
+"""`stepline delete`, `stepline export-user` and `stepline erasures`: deletion by users, and by the operator of a stage."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepline.errors import InputError
+from stepline.local.client.api_transport import ApiError
 from stepline.local.command.argument import (
     check_conversation,
+    confirm,
     json_option,
+    no_conversation,
     stage_option,
+    text_option,
     token_option,
     user_option,
+    yes_option,
 )
-from stepline.local.command.cloud import yes_option
+from stepline.local.counted import counted
 
 if TYPE_CHECKING:
     from stepline.local.client.http_api import HttpApi
@@ -27,9 +32,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("conversation", required=False, callback=check_conversation)
-@click.option(
-    "--everything", is_flag=True, help="All your conversations, and whatever else is kept of you there."
-)
+@click.option("--everything", is_flag=True, help="All your conversations, and all other data about you.")
 @yes_option
 @user_option
 @stage_option
@@ -45,19 +48,32 @@ def delete(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Delete a conversation for good, or all that is kept.
+    """Delete a conversation, or all your data with --everything.
 
-    All with --everything. A turn that runs ends. Nobody can read it from then on; what was kept of it goes within minutes, its last traces after
-    a day.
+    A running turn ends. The conversation cannot be read any more; its data is erased within minutes, the last traces after a
+    day.
     """
     if bool(conversation) == everything:
-        raise click.UsageError("name one conversation, or ask for --everything")
-    if not yes:
-        what = "everything that is kept of you" if everything else conversation
-        click.confirm(f"Delete {what} for good?", abort=True, err=True)
-    with closing(open_api(stage, user, token_command)) as api:
-        told = api.erase_me() if everything else api.delete_conversation(conversation)
-    _echo(told, as_json=as_json, text=f"deleted; what was kept of it goes now ({told.state})")
+        raise click.UsageError("name one conversation, or add --everything")
+    with closing(open_user_api(stage, user, token_command)) as api:
+        if not everything:
+            check_deletable(api, conversation)
+        question = "delete all your data" if everything else f"delete conversation {conversation}"
+        if not yes and not confirm(f"{question}? This cannot be undone."):
+            raise InputError("nothing was deleted", code="not_confirmed")
+        erasure = api.erase_me() if everything else api.delete_conversation(conversation)
+    _echo(erasure, as_json=as_json, text=f"deleted; its data is being erased ({erasure.state})")
+
+
+def check_deletable(api: HttpApi, conversation: str) -> None:
+    """Raise NotFoundError `not_found` unless there is such a conversation, or was one that is deleted already."""
+    try:
+        api.read_conversation(conversation)
+    except ApiError as error:
+        if error.reason == "not_found":
+            raise no_conversation(conversation) from error
+        if error.reason != "conversation_deleted":
+            raise
 
 
 @click.command()
@@ -67,32 +83,34 @@ def delete(
 @token_option
 @json_option
 def export_user(file: Path, *, user: str, stage: str, token_command: str, as_json: bool) -> None:
-    """Write everything that is kept of you into one zip.
+    """Write all your data into one zip.
 
-    It has each conversation with its turns, files, feedback, memory and receipts, and your limits. Exit code 1 if a file
-    could not be fetched; the zip's index.json names it.
+    The zip has each conversation with its turns, files, feedback, memory and receipts, and your limits. The exit code is 1 if
+    a file could not be fetched; index.json in the zip lists it.
     """
     from stepline.local.user_archive import write_archive
 
-    with closing(open_api(stage, user, token_command)) as api:
+    with closing(open_user_api(stage, user, token_command)) as api:
         made = write_archive(api, file)
-    text = f"{made.path}: {made.conversations} conversations, {made.files} files"
+    text = f"{made.path}: {counted(made.conversations, 'conversation')}, {counted(made.files, 'file')}"
     _echo(made, as_json=as_json, text=text)
     if made.missing:
-        raise InputError(f"{len(made.missing)} files could not be fetched", code="file_not_fetched")
+        raise InputError(
+            f"{counted(len(made.missing), 'file')} could not be fetched", code="file_not_fetched"
+        )
 
 
-_table_option = click.option(
-    "--table", default="", metavar="NAME", help="The table of a stage in AWS; default: the local stage's."
+_table_option = text_option(
+    "--table", metavar="NAME", help="The table of a stage in AWS; default: that of the local stage."
 )
-_bucket_option = click.option("--bucket", default="", metavar="NAME", help="The bucket that goes with it.")
-_profile_option = click.option("--profile", default="", metavar="NAME", help="AWS profile, with --table.")
-_region_option = click.option("--region", default="", metavar="REGION", help="AWS region, with --table.")
+_bucket_option = text_option("--bucket", metavar="NAME", help="With --table: the bucket of the stage.")
+_profile_option = text_option("--profile", metavar="NAME", help="With --table: the AWS profile.")
+_region_option = text_option("--region", metavar="REGION", help="With --table: the AWS region.")
 
 
 @click.group()
 def erasures() -> None:
-    """Show what was deleted, or delete it again."""
+    """List deletions, or apply them to a restored table."""
 
 
 @erasures.command(name="list")
@@ -102,14 +120,14 @@ def erasures() -> None:
 @_region_option
 @json_option
 def list_erasures(*, table: str, bucket: str, profile: str, region: str, as_json: bool) -> None:
-    """List the tombstones that the bucket keeps, each with what the table knows of it.
+    """List the tombstones in the bucket with their state in the table.
 
-    `missing` is one that the table does not have, because it was restored to a time before: apply brings it back.
+    A `missing` one is not in the table, which was restored to an earlier time; apply puts it back.
     """
     _, erasure = _open(table, bucket, profile, region)
     for kept in erasure.kept():
-        standing = erasure.tombstone(kept.lane)
-        state = "missing" if standing is None else "done" if standing.done_at else "pending"
+        found = erasure.tombstone(kept.lane)
+        state = "missing" if found is None else "done" if found.done_at else "pending"
         row = {"lane": kept.lane.key(), "deleted_at": kept.deleted_at, "state": state}
         _echo(row, as_json=as_json, text=f"{kept.deleted_at}  {state:8} {kept.lane.prefix()}")
 
@@ -121,10 +139,9 @@ def list_erasures(*, table: str, bucket: str, profile: str, region: str, as_json
 @_region_option
 @json_option
 def apply(*, table: str, bucket: str, profile: str, region: str, as_json: bool) -> None:
-    """Delete again what was deleted, in a table that was restored to a time before.
+    """Apply all deletions to a table that was restored to an earlier time.
 
-    Nothing is served from that table before. May be run again; what is left after it goes by the eraser's clock, or by
-    another run.
+    Run it before the table is used. It may be run again; the eraser deletes what is left.
     """
     from stepline.log.erase_conversation import apply_tombstones, erase_pending
 
@@ -133,24 +150,24 @@ def apply(*, table: str, bucket: str, profile: str, region: str, as_json: bool) 
     counts = {"buried": buried, **erase_pending(ports, erasure)}
     _echo(counts, as_json=as_json, text=", ".join(f"{name} {count}" for name, count in counts.items()))
     if counts["failed"]:
-        raise InputError(f"{counts['failed']} could not be erased: run it again", code="not_erased")
+        raise InputError(
+            f"{counted(counts['failed'], 'conversation')} could not be erased: run the command again",
+            code="not_erased",
+        )
 
 
-def open_api(stage: str, user: str, token_command: str) -> HttpApi:
+def open_user_api(stage: str, user: str, token_command: str) -> HttpApi:
     """Return the HTTP API as the caller of a command. Raises InputError `not_deployed`."""
-    from stepline.local.client.http_api import HttpApi
+    from stepline.local.caller import open_api
     from stepline.local.command.conversations import find_caller
 
-    caller = find_caller(stage, user, token_command)
-    if not caller.api_url:
-        raise InputError("the address of the HTTP API is not known here", code="not_deployed")
-    return HttpApi(caller.api_url, caller.token)
+    return open_api(find_caller(stage, user, token_command))
 
 
 def _open(table: str, bucket: str, profile: str, region: str) -> tuple[Ports, Erasure]:
     """Return the ports over a table and a bucket, those of the local stage if none are named."""
     if bool(table) != bool(bucket):
-        raise click.UsageError("--table and --bucket go together")
+        raise click.UsageError("--table and --bucket are needed together")
     if table:
         named = {"AWS_PROFILE": profile, "AWS_DEFAULT_REGION": region}
         os.environ.update({name: value for name, value in named.items() if value})  # noqa: TID251 - botocore's own variables
@@ -172,7 +189,7 @@ def open_erasure(table: str, bucket: str) -> tuple[Ports, Erasure]:
 
     ports = on_aws(Settings(table=table, bucket=bucket), MemoryMeter(), App).ports
     if ports.erasure is None:
-        raise InputError("nothing is erased here", code="not_deployed")
+        raise InputError("this stage erases nothing", code="not_deployed")
     return ports, ports.erasure
 
 

@@ -12,6 +12,7 @@ from stepline.local.command.argument import (
     check_user,
     json_option,
     stage_option,
+    text_option,
     token_option,
     user_option,
 )
@@ -37,11 +38,11 @@ USED: Final[Mapping[str, str]] = {"turns_at_once": "turns"}
 
 @click.command()
 @click.argument("limits", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option("--tenant", is_flag=True, help="Those of the tenant.")
-@click.option("--project", default="", metavar="NAME", help="Those of this project, or of a user in it.")
-@click.option("--of", default=None, callback=check_user, metavar="USER", help="Those of this user.")
-@click.option("--stop", default="", metavar="REASON", help="Let nothing run any more, and tell why.")
-@click.option("--resume", is_flag=True, help="Let work go on that was stopped.")
+@click.option("--tenant", is_flag=True, help="The limits of the tenant.")
+@text_option("--project", metavar="NAME", help="The limits of this project, or of a user in it.")
+@click.option("--of", default=None, callback=check_user, metavar="USER", help="The limits of this user.")
+@text_option("--stop", metavar="REASON", help="Stop all work; clients read the reason.")
+@click.option("--resume", is_flag=True, help="Allow work again.")
 @user_option
 @stage_option
 @token_option
@@ -59,29 +60,28 @@ def limits(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Show limits and what is used of them; admins set them.
+    """Show the limits and their usage; admins set them.
 
-    Without an option they are your own, your project's and your tenant's. --tenant, --project and --of choose an account of which
-    you are an admin, on the local stage you are. There NAME=VALUE sets a limit (usd_day=5), and NAME= leaves it to the stage's
-    default; all others stay. --stop and --resume are the kill switch: what runs ends with its round.
+    Without an option these are the limits of you, your project and your tenant. --tenant, --project and --of choose an account
+    of which you are an admin; on the local stage you are. NAME=VALUE sets a limit of it (usd_day=5), NAME= resets it to the
+    stage's default; the others do not change. --stop and --resume are the kill switch: a running turn ends after its round.
     """
     from contextlib import closing
 
     import msgspec
 
-    from stepline.local.client.http_api import HttpApi
+    from stepline.local.caller import open_api
     from stepline.local.command.conversations import find_caller
     from stepline.local.terminal.json_lines import render_json
 
     named, changes = tenant or bool(project or of), parse_changes(limits, stop=stop, resume=resume)
+    check_changes(changes)
     if tenant and (project or of):
-        raise click.UsageError("--tenant goes without --project and --of")
+        raise click.UsageError("--tenant cannot be combined with --project or --of")
     if changes and not named:
-        raise click.UsageError("--tenant, --project or --of says whose limits are set")
+        raise click.UsageError("add --tenant, --project or --of: the account whose limits are set")
     caller = find_caller(stage, user, token_command, role="tenant_admin" if named else "user")
-    if not caller.api_url:
-        raise InputError("the address of the HTTP API is not known here", code="not_deployed")
-    with closing(HttpApi(caller.api_url, caller.token)) as api:
+    with closing(open_api(caller)) as api:
         found = [administer(api, project, of, changes)] if named else list(api.read_limits().scopes)
     for standing in found:
         row = msgspec.to_builtins(standing)
@@ -95,22 +95,41 @@ def parse_changes(texts: Sequence[str], *, stop: str, resume: bool) -> dict[str,
     for text in texts:
         name, found, value = text.partition("=")
         if not found or name not in COUNTED:
-            raise click.BadParameter(f"{text!r:.80}: a limit is one of {', '.join(COUNTED)}, as NAME=VALUE")
+            hint = "is a shell variable not set? " if not text.strip() else ""
+            raise click.BadParameter(
+                f"{text!r:.80} is not a limit: {hint}write NAME=VALUE, with one of {', '.join(COUNTED)}"
+            )
         try:
             changes[name] = (float if name.startswith("usd") else int)(value) if value else None
         except ValueError as error:
-            raise click.BadParameter(f"{text!r:.80}: that is no number") from error
+            kind = "number" if name.startswith("usd") else "whole number"
+            raise click.BadParameter(f"{text!r:.80}: {value!r:.80} is not a {kind}") from error
     if stop and resume:
-        raise click.BadParameter("--stop and --resume exclude each other")
+        raise click.UsageError("--stop and --resume cannot be combined")
     if stop or resume:
         changes["stopped"] = stop
     return changes
 
 
+def check_changes(changes: Mapping[str, Any]) -> None:
+    """Raise InputError `bad_limit` for a value that is out of range."""
+    import msgspec
+
+    from stepline.model.tenancy.limits import Limits
+
+    for name, value in changes.items():
+        try:
+            msgspec.convert({name: value}, Limits)
+        except msgspec.ValidationError as error:
+            given = "--stop" if name == "stopped" else f"{name}={value}"
+            bound = str(error).partition(" - at ")[0].replace("`", "").lower()
+            raise InputError(f"{given} is out of range: {bound}", code="bad_limit") from error
+
+
 def administer(api: HttpApi, project: str, user: str, changes: Mapping[str, Any]) -> ScopeStanding:
     """Return the standing of an account, its limits changed: a user's, a project's, or without both the tenant's.
 
-    Raises InputError `bad_limit`; ApiError: `limits_changed`, or the caller is no admin of it.
+    Raises ApiError: `limits_changed`, or the caller is no admin of it.
     """
     here = api.read_limits()
     project = project or (here.project if user else "")
@@ -136,10 +155,7 @@ def _changed(standing: ScopeStanding, changes: Mapping[str, Any]) -> NewLimits:
     from stepline.api.tenancy.limit_endpoints import NewLimits
 
     given = {**msgspec.to_builtins(standing.given), **changes, "version": standing.version}
-    try:
-        return msgspec.convert(given, NewLimits)
-    except msgspec.ValidationError as error:
-        raise InputError(f"there is no such limit: {error}", code="bad_limit") from error
+    return msgspec.convert(given, NewLimits)
 
 
 def render_standing(row: Mapping[str, Any]) -> Iterator[str]:

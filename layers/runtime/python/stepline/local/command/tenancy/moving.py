@@ -1,4 +1,4 @@
-"""`stepline import`: a conversation from elsewhere becomes one of the user's own."""
+"""`stepline import`: an exported conversation becomes one of the user."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.local.command.argument import (
+    check_bundle,
     check_conversation,
     json_option,
     stage_option,
+    text_option,
     token_option,
     user_option,
 )
@@ -29,10 +31,16 @@ if TYPE_CHECKING:
     default=None,
     callback=check_conversation,
     metavar="ID",
-    help="The name that it has from now on; default: a new one, made of what is imported.",
+    help="The new name of the conversation; default: one made from its content.",
 )
-@click.option("--of", default="", metavar="ID", help="In the archive of a user: the conversation to take.")
-@click.option("--bundle", default="", metavar="NAME", help="The bundle that goes on with it.")
+@text_option("--of", metavar="ID", help="The conversation to import from the archive of a user.")
+@click.option(
+    "--bundle",
+    default=None,
+    callback=check_bundle,
+    metavar="NAME",
+    help="The bundle that continues the conversation.",
+)
 @user_option
 @stage_option
 @token_option
@@ -48,25 +56,26 @@ def move_in(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Import a conversation that was exported.
+    """Import an exported conversation.
 
-    It may come from here or from the existing system. PATH is a folder that `export --out` wrote, a zip of one, the zip of
-    `export-user`, or a file of JSON. The conversation keeps its turns, paths and numbers, and goes on like any other. Cut off,
-    the same command goes on; done again, it finds what is there.
+    PATH is a folder that `export --out` wrote, a zip of one, the zip of `export-user`, or a JSON file, also of the existing
+    system. The conversation keeps its turns, paths and numbers, and can be continued like any other. After an interruption
+    the same command continues the import; after a complete import it changes nothing.
     """
     import msgspec
 
     from stepline.adapters.system import SystemClock
     from stepline.local.brought_documents import read_brought
     from stepline.local.client.importer import Importer
-    from stepline.local.command.tenancy.erasing import open_api
+    from stepline.local.command.tenancy.erasing import open_user_api
+    from stepline.local.counted import counted
     from stepline.local.safe_text import clean_line
     from stepline.local.terminal.json_lines import render_json
     from stepline.local.terminal.output import progress
 
     brought = read_brought(path, conversation=of)
     name = conversation or name_import(brought.documents)
-    with closing(open_api(stage, user, token_command)) as api:
+    with closing(open_user_api(stage, user, token_command)) as api:
         importer = Importer(api, SystemClock(), name, tell=lambda text: progress(clean_line(text)))
         status = importer.bring(brought, bundle=bundle)
     report = status.report
@@ -74,17 +83,18 @@ def move_in(
         click.echo(render_json({"conversation": name, **msgspec.to_builtins(status)}))
         return
     click.echo(
-        f"{name}: {report.turns} turns, {report.blocks} blocks, {report.sources} sources, {report.files} files"
+        f"{name}: {counted(report.turns, 'turn')}, {counted(report.blocks, 'block')},"
+        f" {counted(report.sources, 'source')}, {counted(report.files, 'file')}"
     )
     for what, counts in (("changed", report.changed), ("left out", report.left_out)):
         for kind, count in sorted(counts.items()):
             click.echo(clean_line(f"{what}: {kind}: {count}"))
     if report.files_missing:
-        click.echo(f"{report.files_missing} files without their bytes")
+        click.echo(f"{counted(report.files_missing, 'file')} without content")
 
 
 def name_import(documents: Sequence[Document]) -> str:
-    """Return the name of a conversation that was given none: the same documents have the same."""
+    """Return the default name of an imported conversation: the same documents give the same name."""
     import hashlib
 
     import msgspec

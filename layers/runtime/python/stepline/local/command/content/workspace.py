@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.errors import DependencyError, InputError, NotFoundError
-from stepline.local.command.argument import conversation_argument, json_option
+from stepline.local.command.argument import conversation_argument, json_option, no_conversation
 
 if TYPE_CHECKING:
     from stepline.log.versions import GitHistory
@@ -21,7 +21,7 @@ BRANCH = "main"
 
 @click.group()
 def workspace() -> None:
-    """Get the project of a conversation."""
+    """Copy the project of a conversation."""
 
 
 @workspace.command()
@@ -31,10 +31,12 @@ def workspace() -> None:
 def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
     """Write the project of a conversation of the local stage into DIR, a git repository.
 
-    DIR is a new or empty folder. Each turn that ended well and changed the conversation's files/ is a commit, and its version has a ref that ends in the turn's id. What the stage has not saved, as it does with AI_REACT_WORKSPACE=git, is saved first.
+    DIR is a new or empty folder. Each completed turn that changed the conversation's files/ is a commit, with a ref that ends
+    in the turn's id. Turns that are not saved yet are saved first; with AI_REACT_WORKSPACE=git the stage saves each turn.
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
+    from stepline.local.counted import counted
     from stepline.local.terminal.json_lines import render_json
     from stepline.model.ids import make_lane
 
@@ -46,15 +48,13 @@ def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
     if as_json:
         click.echo(render_json({"path": str(folder), "head": history.head, "commits": commits}))
     else:
-        click.echo(
-            f"{folder}: {commits} {'commit' if commits == 1 else 'commits'}, the newest is {history.head[:12]}"
-        )
+        click.echo(f"{folder}: {counted(commits, 'commit')}, the newest is {history.head[:12]}")
 
 
 def load_history(log: Log, artifacts: Artifacts, lane: Lane) -> GitHistory:
     """Save what is not saved yet and return the history of a conversation.
 
-    Raises NotFoundError: `conversation_not_found`, or `workspace_empty`.
+    Raises NotFoundError: `not_found`, or `workspace_empty`.
     """
     from stepline.local.command.batches import read_batches
     from stepline.log.versions import read_history, save_versions
@@ -62,18 +62,18 @@ def load_history(log: Log, artifacts: Artifacts, lane: Lane) -> GitHistory:
 
     timeline = Timeline.empty(lane).extended(read_batches(log, artifacts, lane))
     if not timeline.n:
-        raise NotFoundError(f"no conversation {lane.conversation}", code="conversation_not_found")
+        raise no_conversation(lane.conversation)
     save_versions(artifacts, timeline)
     history = read_history(artifacts, timeline)
     if not history.head:
-        raise NotFoundError("no turn of this conversation left a project", code="workspace_empty")
+        raise NotFoundError(f"no turn of {lane.conversation} has written to files/", code="workspace_empty")
     return history
 
 
 def check_folder(folder: Path) -> None:
     """Raise InputError `folder_not_empty` if there is anything at this path but an empty folder."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise InputError(f"{folder} is no folder", code="folder_not_empty")
+        raise InputError(f"{folder} is not a folder", code="folder_not_empty")
     if folder.is_dir() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty", code="folder_not_empty")
 
@@ -106,6 +106,6 @@ def write_repository(history: GitHistory, lane: Lane, folder: Path) -> None:
                 validate_path_element=is_git_name,
             )
     except InvalidPathError as error:
-        raise DependencyError("a commit names a file that git refuses", code="commit_mismatch") from error
+        raise DependencyError("a commit has a file name that git refuses", code="commit_mismatch") from error
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}", code="not_writable") from error

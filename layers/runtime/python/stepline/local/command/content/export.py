@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepline.errors import InputError, NotFoundError
-from stepline.local.command.argument import conversation_argument, json_option
+from stepline.errors import InputError
+from stepline.local.command.argument import conversation_argument, json_option, no_conversation, text_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ FILES = "files"
 
 @click.command()
 @conversation_argument
-@click.option("--turn", default="", metavar="ID", help="Only the log of this turn.")
+@text_option("--turn", metavar="ID", help="Only the log of this turn.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -63,7 +63,7 @@ def export(conversation: str, turn: str, out: Path | None, *, as_json: bool) -> 
 def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[Export]:
     """Return the documents of a conversation, or of one turn.
 
-    Raises NotFoundError: `conversation_not_found`, or `turn_not_found`.
+    Raises NotFoundError: `not_found`, or `turn_not_found`.
     """
     from stepline.local.command.batches import read_batches
     from stepline.timeline.export import export_conversation, export_turn
@@ -71,7 +71,7 @@ def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[
 
     timeline = Timeline.empty(lane).extended(read_batches(log, artifacts, lane))
     if not timeline.n:
-        raise NotFoundError(f"no conversation {lane.conversation}", code="conversation_not_found")
+        raise no_conversation(lane.conversation)
     return [export_turn(timeline, turn)] if turn else list(export_conversation(timeline, ttl_s=TTL_S))
 
 

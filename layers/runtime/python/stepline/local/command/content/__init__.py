@@ -1,0 +1,1 @@
+"""Commands that write what a conversation holds: documents, files, and its project."""
