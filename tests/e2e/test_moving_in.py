@@ -62,7 +62,8 @@ def move_in(stage, path, conversation):
 def test_it_comes_in_with_its_files_and_goes_on(scripted, conversation, api, said, tmp_path):
     word, name, digest = said
     before = exported(scripted, conversation, tmp_path / "out")
-    assert digest in {path.name for path in (tmp_path / "out/files").iterdir()}
+    (file,) = (tmp_path / "out/files").rglob(name)
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == digest
 
     moved = f"{conversation}-moved"
     told = move_in(scripted, tmp_path / "out", moved)

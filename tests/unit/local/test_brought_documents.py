@@ -13,7 +13,8 @@ import pytest
 from stepline.errors import InputError, LimitError
 from stepline.local import brought_documents
 from stepline.local.brought_documents import read_brought
-from stepline.local.command.content.export import exports, write, write_files
+from stepline.local.command.content.export import exports, plan_files
+from stepline.local.named_files import write_files
 from tests.support.conversation import LANE, Conversation
 from tests.support.moved_conversation import CSV, FILE, SENT, said
 
@@ -25,12 +26,11 @@ def source() -> Conversation:
 
 @pytest.fixture
 def folder(source: Conversation, tmp_path: Path) -> Path:
-    """What `stepline export --out` writes."""
+    """Return a folder that `stepline export --out` wrote."""
     into = tmp_path / "out"
     documents = exports(source.ports.log, source.ports.artifacts, LANE)
-    for document in documents:
-        write(document, into)
-    assert len(list(write_files(documents, source.ports.artifacts, LANE, into))) == 2
+    files = plan_files(documents, source.ports.artifacts, LANE)
+    assert len(list(write_files(into, files, overwrite=False))) == len(documents) + 2
     return into
 
 
@@ -59,6 +59,20 @@ def test_an_export_brings_its_documents_and_the_bytes_of_its_files_by_hash(folde
     ]
     assert len(kinds) == 4
     assert {sha256: read() for sha256, read in brought.files.items()} == {SENT.sha256: CSV, FILE: b"# Ulm"}
+
+
+def test_an_export_has_its_files_by_their_names(folder: Path) -> None:
+    found = {path.name: path.read_bytes() for path in (folder / "files").rglob("*") if path.is_file()}
+    assert found == {"cities.csv": CSV, "ulm.md": b"# Ulm"}
+
+
+def test_a_file_in_a_folder_documents_of_its_own_is_no_document(folder: Path) -> None:
+    below = folder / "files/turn_9/files/documents"
+    below.mkdir(parents=True)
+    (below / "plan.json").write_bytes(b"[1]")
+    brought = read_brought(folder)
+    assert len(brought.documents) == 4
+    assert hashlib.sha256(b"[1]").hexdigest() in brought.files
 
 
 def test_a_zip_is_the_same_as_its_folder(folder: Path) -> None:

@@ -13,8 +13,9 @@ from stepline.errors import NotFoundError
 from stepline.local import caller
 from stepline.local.command import batches as logview
 from stepline.local.command.cli import main
-from stepline.local.command.content.export import exports
+from stepline.local.command.content.export import exports, plan_files
 from stepline.model.ids import make_lane
+from stepline.timeline.export import Export
 from tests.support.log_builder import LogBuilder
 
 LANE = make_lane(caller.TENANT, caller.PROJECT, "c1")
@@ -82,10 +83,31 @@ def test_a_place_where_nothing_can_be_written_is_said_in_a_line(run, tmp_path):
     for place in (tmp_path / "file", tmp_path / "file/below", "/proc/nowhere"):
         done = run("c1", "--out", str(place))
         assert (done.exit_code, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"error: not_writable: {place}/")
+        assert done.stderr.startswith(f"error: not_writable: {place}")
         assert done.stderr.count("\n") == 1
+
+
+def test_an_export_replaces_files_with_overwrite_alone(run, tmp_path):
+    mine = tmp_path / "turn.log/turn_0001.json"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    refused = run("c1", "--out", str(tmp_path))
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"error: file_exists: {mine} ")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+    assert mine.read_text() == "mine"
+    assert run("c1", "--out", str(tmp_path), "--overwrite").exit_code == 0
+    assert json.loads(mine.read_text())["turn_id"] == "turn_0001"
 
 
 def test_a_conversation_that_is_not_there_has_no_documents():
     with pytest.raises(NotFoundError):
         exports(MemoryLog(), MemoryArtifacts(), LANE)
+
+
+def test_a_file_whose_content_a_result_repeats_has_its_own_name():
+    body = {"sha256": "a", "key": f"out/{LANE.tenant}/{LANE.project}/a"}
+    blocks = [{"path": "fi:t.outputs/a.png", "body": body}, {"path": "tc:t.tc_1.view.1", "body": body}]
+    document = Export(kind="artifact:turn.log", tags=(), text="", payload={"turn_id": "t", "blocks": blocks})
+    names = list(plan_files([document], MemoryArtifacts(), LANE))
+    assert names == ["turn.log/t.json", "files/t/outputs/a.png"]

@@ -69,7 +69,7 @@ def read_brought(path: Path, *, conversation: str = "") -> BroughtDocuments:
     files: dict[str, Bytes] = {}
     documents: list[Document] = []
     for member in members:
-        if FILES in member.path.parts[:-1]:
+        if _folder(member) == FILES:
             if member.size_bytes <= ATTACHMENT_MAX_BYTES:
                 files[hashlib.sha256(member.read()).hexdigest()] = member.read
         elif member.path.suffix in KINDS:
@@ -129,9 +129,15 @@ def _choose(members: Sequence[_Member], conversation: str) -> list[_Member]:
     if found:
         name = conversation or found.pop()
         members = [one for one in members if _is_in_archive(one) and one.path.parts[1] == name]
-    if any(DOCUMENTS in member.path.parts[:-1] for member in members):
-        return [one for one in members if {DOCUMENTS, FILES} & set(one.path.parts[:-1])]
+    if any(_folder(member) == DOCUMENTS for member in members):
+        return [one for one in members if _folder(one)]
     return list(members)
+
+
+def _folder(member: _Member) -> str:
+    """Return `documents` or `files`, the first of them above a member, or ""; folders below belong to a file's own name."""
+    above = member.path.parts[2 if _is_in_archive(member) else 0 : -1]
+    return next((name for name in above if name in (DOCUMENTS, FILES)), "")
 
 
 def _is_in_archive(member: _Member) -> bool:

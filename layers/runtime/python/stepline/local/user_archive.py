@@ -1,12 +1,12 @@
-"""A user's data as one zip: every conversation with its turns, files, feedback, memory and receipts, and the limits.
+"""The data of a user as one zip: every conversation with its turns, files, feedback, memory and receipts, and the limits.
 
-    index.json                                      whose it is, of when, and what could not be fetched
-    limits.json                                     limits and what is used of them
-    conversations/<name>/conversation.json          its row of the list
-    conversations/<name>/receipts.json              what its turns cost
-    conversations/<name>/{memory,feedback}.jsonl    a row a line
+    index.json                                      the user, the time, and the files that could not be fetched
+    limits.json                                     the limits and their usage
+    conversations/<name>/conversation.json          its row in the list
+    conversations/<name>/receipts.json              the cost of its turns
+    conversations/<name>/{memory,feedback}.jsonl    one row per line
     conversations/<name>/documents/<kind>.json      the documents of the export, a turn's with its id
-    conversations/<name>/files/<path>               the files, by their logical paths
+    conversations/<name>/files/<path>               the files, by their names
 
 Source: docs/concepts/erasure.md#export.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ import urllib3
 from stepline.adapters.http_pool import make_pool
 from stepline.errors import InputError, SteplineError
 from stepline.local.client.api_transport import ApiError
+from stepline.local.named_files import FileNames
 from stepline.model.base import Value
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def write_archive(api: HttpApi, path: Path, *, fetch: Fetch | None = None) -> Ar
     """
     try:
         with ZipFile(path, "x", ZIP_DEFLATED) as archive:
-            return _Writer(archive, path, fetch or fetch_file).write(api)
+            return _Writer(archive, path, fetch).write(api)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}", code="not_writable") from error
 
@@ -63,18 +65,28 @@ def fetch_file(url: str) -> bytes:
     try:
         answer = make_pool(url).request("GET", url, timeout=TIMEOUT_S, retries=2)
     except urllib3.exceptions.HTTPError as error:
-        raise InputError("a file's address does not answer", code="file_not_fetched") from error
+        raise InputError("the address of a file does not answer", code="file_not_fetched") from error
     if answer.status >= 300:
-        raise InputError(f"a file's address answers {answer.status}", code="file_not_fetched")
+        raise InputError(f"the address of a file answers {answer.status}", code="file_not_fetched")
     return bytes(answer.data)
+
+
+def fetch_content(url: str, sha256: str, fetch: Fetch | None = None) -> bytes | None:
+    """Return the bytes at an address, None if they cannot be fetched or do not have this hash."""
+    try:
+        body = (fetch or fetch_file)(url)
+    except SteplineError:
+        return None
+    return body if hashlib.sha256(body).hexdigest() == sha256 else None
 
 
 class _Writer:
     """Writes pages into an archive; rows of one conversation are kept until its last page."""
 
-    def __init__(self, archive: ZipFile, path: Path, fetch: Fetch) -> None:
+    def __init__(self, archive: ZipFile, path: Path, fetch: Fetch | None) -> None:
         self._archive, self._path, self._fetch = archive, path, fetch
         self._conversations: dict[str, dict[str, list[Any]]] = {}
+        self._names: defaultdict[str, FileNames] = defaultdict(FileNames)
         self._files = 0
         self._missing: list[str] = []
 
@@ -119,14 +131,9 @@ class _Writer:
 
     def _write_file(self, folder: str, exported: ExportedFile) -> None:
         file = exported.file
-        turn, _, rest = file.logical_path.removeprefix("fi:").partition(".")
-        name = f"{folder}/files/{turn}/{rest or file.filename}"
-        try:
-            body = self._fetch(exported.url)
-        except SteplineError:
-            self._missing.append(name)
-            return
-        if hashlib.sha256(body).hexdigest() != file.sha256:
+        name = f"{folder}/files/{self._names[folder].choose(file.logical_path, file.sha256)}"
+        body = fetch_content(exported.url, file.sha256, self._fetch)
+        if body is None:
             self._missing.append(name)
             return
         self._archive.writestr(name, body)

@@ -179,5 +179,9 @@ stage_option = text_option(
 token_option = text_option(
     "--token-command", metavar="CMD", help="With --stage: a command that prints a token."
 )
+out_option = click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the files into this folder."
+)
+overwrite_option = click.option("--overwrite", is_flag=True, help="With --out: replace existing files.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")

@@ -23,6 +23,7 @@ from stepline.local.command.argument import (
 )
 from stepline.local.command.bundle import bundle
 from stepline.local.command.content.export import export
+from stepline.local.command.content.files import files
 from stepline.local.command.content.workspace import workspace
 from stepline.local.command.conversations import (
     approve,
@@ -252,6 +253,7 @@ for command in (
     token,
     event_source,
     export,
+    files,
     cost,
     limits,
     export_user,

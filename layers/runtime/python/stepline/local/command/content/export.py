@@ -1,18 +1,26 @@
-"""`stepline export`: a conversation as documents, printed, or written to a folder together with the files that they name."""
+"""`stepline export`: a conversation as documents, printed, or written to a folder with its files."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from stepline.errors import InputError
-from stepline.local.command.argument import conversation_argument, json_option, no_conversation, text_option
+from stepline.local.command.argument import (
+    conversation_argument,
+    json_option,
+    no_conversation,
+    out_option,
+    overwrite_option,
+    text_option,
+)
+from stepline.local.named_files import FileNames, Read, check_folder, write_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from stepline.model.ids import Lane
     from stepline.ports.artifacts import Artifacts
@@ -21,23 +29,21 @@ if TYPE_CHECKING:
 
 TTL_S = 300
 FILES = "files"
-"""The folder of the files, each named by its hash."""
+"""The folder of the files."""
 
 
 @click.command()
 @conversation_argument
 @text_option("--turn", metavar="ID", help="Only the log of this turn.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Write the documents and the files that they name into this folder, and print their names.",
-)
+@out_option
+@overwrite_option
 @json_option
-def export(conversation: str, turn: str, out: Path | None, *, as_json: bool) -> None:
+def export(conversation: str, turn: str, out: Path | None, *, overwrite: bool, as_json: bool) -> None:
     """Export a conversation of the local stage as documents.
 
-    They are its timeline, its sources, and the log of each turn. Without --out every document is one JSON object a line (with --json as well): `kind`, `tags`, `text` for an index, `payload`.
+    The documents are its timeline, its sources, and the log of each turn. Each one is printed as a line of JSON with `kind`,
+    `tags`, `text` for an index, and `payload`. With --out the documents and the files of the conversation are written into a
+    folder, and their paths are printed.
     """
     import msgspec
 
@@ -46,18 +52,19 @@ def export(conversation: str, turn: str, out: Path | None, *, as_json: bool) -> 
     from stepline.local.terminal.json_lines import render_json
     from stepline.model.ids import make_lane
 
+    if out:
+        check_folder(out)
     log, artifacts = open_log(find_stage())
     lane = make_lane(TENANT, PROJECT, conversation)
     documents = exports(log, artifacts, lane, turn)
-    for document in documents:
-        if not out:
+    if not out:
+        for document in documents:
             click.echo(render_json(msgspec.to_builtins(document)))
-            continue
-        path = write(document, out)
-        click.echo(render_json({"kind": document.kind, "path": path}) if as_json else path)
-    if out:
-        for path in write_files(documents, artifacts, lane, out):
-            click.echo(render_json({"kind": "file", "path": path}) if as_json else path)
+        return
+    kinds = {name_document(document): document.kind for document in documents}
+    for name, path in write_files(out, plan_files(documents, artifacts, lane), overwrite=overwrite):
+        kind = kinds.get(name, "file")
+        click.echo(render_json({"kind": kind, "path": path}) if as_json else path)
 
 
 def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[Export]:
@@ -75,45 +82,43 @@ def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[
     return [export_turn(timeline, turn)] if turn else list(export_conversation(timeline, ttl_s=TTL_S))
 
 
-def write(document: Export, folder: Path) -> str:
-    """Write a document's payload to its file in the folder and return the path.
-
-    Raises InputError `not_writable`.
-    """
+def name_document(document: Export) -> str:
+    """Return the name of a document's file."""
     name = document.kind.removeprefix("artifact:").replace(":", ".")
     turn = document.payload.get("turn_id", "")
-    path = folder / name / f"{turn}.json" if turn else folder / f"{name}.json"
-    _write(path, f"{json.dumps(document.payload, ensure_ascii=False, indent=1)}\n".encode())
-    return str(path)
+    return f"{name}/{turn}.json" if turn else f"{name}.json"
 
 
-def write_files(documents: Sequence[Export], artifacts: Artifacts, lane: Lane, folder: Path) -> Iterator[str]:
-    """Write the bytes of each file that documents name to `files/<sha256>` in the folder, and yield the paths.
+def plan_files(documents: Sequence[Export], artifacts: Artifacts, lane: Lane) -> dict[str, Read]:
+    """Return how each file of an export is read, by its name: the documents, and the files that they name.
 
-    What is gone, or is not what the log names, is left out. Raises InputError `not_writable`.
+    Of several files at one path the newest has the plain name.
     """
+    blocks = [block for document in documents for block in document.payload.get("blocks", ())]
+    blocks.sort(
+        key=lambda block: block["path"].startswith("fi:")
+    )  # a result may have the body of a file, too
+    bodies = {one["body"]["sha256"]: (one["body"]["key"], one["path"]) for one in blocks if one.get("body")}
+    names = FileNames()
+    return {name_document(document): partial(_encode, document) for document in documents} | {
+        f"{FILES}/{names.choose(path, sha256)}": partial(_fetch, artifacts, key, sha256)
+        for sha256, (key, path) in reversed(bodies.items())
+        if f"/{lane.tenant}/{lane.project}/" in key
+    }
+
+
+def _encode(document: Export) -> bytes:
+    return f"{json.dumps(document.payload, ensure_ascii=False, indent=1)}\n".encode()
+
+
+def _fetch(artifacts: Artifacts, key: str, sha256: str) -> bytes | None:
+    """Return the body of a block, None if it is deleted, or is not the one that the log names."""
     from stepline.errors import DependencyError
     from stepline.log.spill import LOST, fetch_body
 
-    blocks = [block for document in documents for block in document.payload.get("blocks", ())]
-    bodies = {block["body"]["sha256"]: block["body"]["key"] for block in blocks if block.get("body")}
-    for sha256, key in bodies.items():
-        if f"/{lane.tenant}/{lane.project}/" not in key:
-            continue
-        try:
-            body = fetch_body(artifacts, key, sha256)
-        except DependencyError as error:
-            if error.reason not in LOST:
-                raise
-            continue
-        path = folder / FILES / sha256
-        _write(path, body)
-        yield str(path)
-
-
-def _write(path: Path, body: bytes) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(body)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}", code="not_writable") from error
+        return fetch_body(artifacts, key, sha256)
+    except DependencyError as error:
+        if error.reason not in LOST:
+            raise
+        return None
