@@ -186,13 +186,13 @@ def test_what_cannot_be_meant_is_refused_in_one_form_before_anything_runs(words,
     monkeypatch.setattr(caller, "find_stage", lambda: pytest.fail("something ran"))
     result = CliRunner().invoke(main, words, input="", prog_name="stepline")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert re.fullmatch(rf"error: usage: (?!Usage)[^\n]+ \(stepline {words[0]} --help\)\n", result.stderr)
+    assert re.fullmatch(rf"error: usage: (?!usage)[^\n]+ \(stepline {words[0]} --help\)\n", result.stderr)
 
 
 def test_a_command_that_does_not_exist_is_refused_in_the_same_form():
     result = CliRunner().invoke(main, ["nonsense"], prog_name="stepline")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "error: usage: No such command 'nonsense' (stepline --help)\n"
+    assert result.stderr == "error: usage: no such command 'nonsense' (stepline --help)\n"
 
 
 def test_without_a_command_the_help_is_shown():
@@ -203,7 +203,7 @@ def test_without_a_command_the_help_is_shown():
 
 def test_a_group_without_a_command_lists_its_commands():
     result = CliRunner().invoke(main, ["erasures"], prog_name="stepline")
-    assert result.stderr == "error: usage: Add a command: apply, list (stepline erasures --help)\n"
+    assert result.stderr == "error: usage: add a command: apply, list (stepline erasures --help)\n"
 
 
 @pytest.mark.parametrize("words", [["send", ""], ["watch", "c1", "--after", "-1"], ["token", "--nonsense"]])
@@ -253,7 +253,9 @@ def stopped_stage(monkeypatch):
 def test_a_stage_that_does_not_run_is_named_with_the_command_that_starts_it(words):
     result = CliRunner().invoke(main, words, input="")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "error: not_running: the local stage is not running: `stepline up` starts it\n"
+    assert re.fullmatch(
+        r"error: not_running: the local stage is not running: `\S*stepline up` starts it\n", result.stderr
+    )
 
 
 PAGE = "http://127.0.0.1:4569"

@@ -156,7 +156,7 @@ def test_a_stage_that_is_not_deployed_is_refused_with_the_command_and_the_stages
     with pytest.raises(InputError) as caught:
         caller.find_caller("prod", "ann", token="t0", token_command="")
     assert caught.value.reason == "not_deployed"
-    assert str(caught.value).endswith("`stepline deploy --stage prod` deploys it; deployed stages: dev")
+    assert str(caught.value).endswith("stepline deploy --stage prod` deploys it; deployed stages: dev")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from stepline.errors import AuthError, DependencyError, InputError
-from stepline.local.own_name import name_user
+from stepline.local.own_name import name_user, own_command
 from stepline.local.stage.deployed import HOME, LocalStage, load
 from stepline.model.ids import local_time
 from stepline.ports.channel import Role
@@ -59,7 +59,8 @@ def find_stage() -> LocalStage:
     stage = load()
     if stage is None:
         raise InputError(
-            "nothing is deployed on this machine: `stepline up` deploys the local stage", code="not_deployed"
+            f"nothing is deployed on this machine: `{_command('up')}` deploys the local stage",
+            code="not_deployed",
         )
     check_running(stage)
     return stage
@@ -72,7 +73,7 @@ def check_running(stage: LocalStage) -> None:
         socket.create_connection((place.hostname, place.port), CONNECT_S).close()
     except OSError as error:
         raise DependencyError(
-            "the local stage is not running: `stepline up` starts it", code="not_running"
+            f"the local stage is not running: `{_command('up')}` starts it", code="not_running"
         ) from error
 
 
@@ -117,7 +118,7 @@ def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> 
     if deployment is None or "WebSocketUrl" not in deployment.outputs:
         known = f"; deployed stages: {', '.join(others)}" if (others := list_stages(HOME)) else ""
         raise InputError(
-            f"stage {stage} is not deployed from here: `stepline deploy --stage {stage}` deploys it{known}",
+            f"stage {stage} is not deployed from here: `{_command('deploy', '--stage', stage)}` deploys it{known}",
             code="not_deployed",
         )
     if not token and not token_command:
@@ -133,6 +134,11 @@ def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> 
         api_url=deployment.outputs.get("HttpUrl", ""),
         renews=bool(token_command),  # a fixed token from the environment cannot renew itself
     )
+
+
+def _command(*words: str) -> str:
+    """Return a command of ours as it can be typed in the user's shell."""
+    return shlex.join([*own_command(), *words])
 
 
 def run_token_command(command: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -128,19 +129,32 @@ def ask(question: str) -> str:
     """Return the line that a person types. Raises InputError `not_confirmed` if standard input is no terminal."""
     if not sys.stdin.isatty():
         raise InputError(
-            f"{question.rstrip('?')}: standard input is not a terminal, so add --yes", code="not_confirmed"
+            f'standard input is not a terminal: add --yes to answer "{question}"', code="not_confirmed"
         )
     return str(click.prompt(question, default="", show_default=False, err=True)).strip()
 
 
 def confirm(question: str) -> bool:
     """Return True if a person says yes. Raises as `ask` does."""
-    return ask(f"{question} [y/N]").lower() in ("y", "yes")
+    return ask(f"{question} (y/n)").lower() in ("y", "yes")
 
 
 def no_conversation(name: str, remedy: str = "") -> NotFoundError:
     """Return the error `not_found` of every command on a conversation that the stage does not have."""
     return NotFoundError(f"there is no conversation {name}{remedy}")
+
+
+@contextmanager
+def naming(conversation: str) -> Iterator[None]:
+    """Let the API's error `not_found` name the conversation. Raises NotFoundError."""
+    from stepline.local.client.api_transport import ApiError
+
+    try:
+        yield
+    except ApiError as error:
+        if error.reason != "not_found":
+            raise
+        raise no_conversation(conversation) from error
 
 
 conversation_argument = click.argument("conversation", callback=check_conversation)

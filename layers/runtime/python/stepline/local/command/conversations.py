@@ -32,7 +32,7 @@ from stepline.local.command.argument import (
 )
 from stepline.local.command.cloud import environment_token
 from stepline.local.command.failure import INTERRUPTED
-from stepline.local.own_name import name_user
+from stepline.local.own_name import name_user, own_command
 from stepline.local.safe_text import one_line
 from stepline.local.terminal.output import progress, shower
 from stepline.model.wire.live_event import FOLLOWUP, STEER, STOP
@@ -388,7 +388,7 @@ def _send(
         completed = settle(session, session.effects(), say(session), shower(as_json, local=not stage))
         exists = session.state.cursor > 0
     if exists and not as_json and not conversation:
-        words = ["stepline", "send", "--conversation", state.conversation, *_where(caller, stage)]
+        words = [*own_command(), "send", "--conversation", state.conversation, *_where(caller, stage)]
         progress(f"continue with: {shlex.join(words)} …")
     sys.exit(0 if completed else 1)
 
@@ -453,7 +453,7 @@ def _session(caller: Caller, state: ClientState, *, stage: str) -> Iterator[Sess
             yield session
         except KeyboardInterrupt:
             after = ["--after", str(session.state.cursor)]
-            words = ["stepline", "watch", state.conversation, *after, *_where(caller, stage)]
+            words = [*own_command(), "watch", state.conversation, *after, *_where(caller, stage)]
             progress(f"a running turn continues; watch it with: {shlex.join(words)}")
             sys.exit(INTERRUPTED)
 

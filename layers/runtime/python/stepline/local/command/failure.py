@@ -30,7 +30,7 @@ class Edge(click.Group):
             code = super().main(words or ["--help"], *more, **options)
         except click.exceptions.NoArgsIsHelpError as error:
             commands = cast("click.Group", error.ctx.command).list_commands(error.ctx)
-            misuse(f"Add a command: {', '.join(commands)}", self._path(name, words), as_json=as_json)
+            misuse(f"add a command: {', '.join(commands)}", self._path(name, words), as_json=as_json)
         except click.UsageError as error:
             misuse(error.format_message(), self._path(name, words), as_json=as_json)
         except click.ClickException as error:
@@ -55,7 +55,8 @@ class Edge(click.Group):
 
 def misuse(message: str, command: str, *, as_json: bool) -> NoReturn:
     """Print the error of a command that was called wrongly, and exit."""
-    fail("usage", f"{message.rstrip('.')} ({command} --help)", MISUSED, as_json=as_json)
+    sentence = f"{message[:1].lower()}{message[1:].rstrip('.')}"
+    fail("usage", f"{sentence} ({command} --help)", MISUSED, as_json=as_json)
 
 
 def fail(code: str, message: str, exit_code: int = FAILED, *, as_json: bool = False) -> NoReturn:

@@ -13,7 +13,7 @@ from stepline.errors import InputError
 from stepline.local.command.argument import (
     conversation_argument,
     json_option,
-    no_conversation,
+    naming,
     out_option,
     overwrite_option,
     stage_option,
@@ -88,16 +88,10 @@ def files(
 
 def list_files(api: HttpApi, conversation: str, turn: str) -> Iterator[FileRow]:
     """Yield the files of a conversation, or of one turn. Raises NotFoundError `not_found`, ApiError."""
-    from stepline.local.client.api_transport import ApiError
-
     after = ""
     while True:
-        try:
+        with naming(conversation):
             page = api.list_files(conversation, turn=turn, after=after)
-        except ApiError as error:
-            if error.reason == "not_found":
-                raise no_conversation(conversation) from error
-            raise
         yield from page.items
         if not (after := page.next):
             return

@@ -10,6 +10,7 @@ import click
 from stepline.local.command.argument import (
     conversation_argument,
     json_option,
+    naming,
     stage_option,
     token_option,
     user_option,
@@ -64,7 +65,7 @@ def read_receipts(caller: Caller, conversation: str) -> dict[str, Any]:
 
     from stepline.local.caller import open_api
 
-    with closing(open_api(caller)) as api:
+    with closing(open_api(caller)) as api, naming(conversation):
         found: dict[str, Any] = msgspec.to_builtins(api.get_receipts(conversation))
     return found
 

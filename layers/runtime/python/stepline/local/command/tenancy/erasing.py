@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from stepline.errors import InputError
-from stepline.local.client.api_transport import ApiError
 from stepline.local.command.argument import (
     check_conversation,
     confirm,
     json_option,
-    no_conversation,
+    naming,
     stage_option,
     text_option,
     token_option,
@@ -58,8 +57,8 @@ def delete(
     with closing(open_user_api(stage, user, token_command)) as api:
         if not everything:
             check_deletable(api, conversation)
-        question = "delete all your data" if everything else f"delete conversation {conversation}"
-        if not yes and not confirm(f"{question}? This cannot be undone."):
+        what = "all your data" if everything else f"conversation {conversation}"
+        if not yes and not confirm(f"delete {what} for good?"):
             raise InputError("nothing was deleted", code="not_confirmed")
         erasure = api.erase_me() if everything else api.delete_conversation(conversation)
     _echo(erasure, as_json=as_json, text=f"deleted; its data is being erased ({erasure.state})")
@@ -67,11 +66,12 @@ def delete(
 
 def check_deletable(api: HttpApi, conversation: str) -> None:
     """Raise NotFoundError `not_found` unless there is such a conversation, or was one that is deleted already."""
+    from stepline.local.client.api_transport import ApiError
+
     try:
-        api.read_conversation(conversation)
+        with naming(conversation):
+            api.read_conversation(conversation)
     except ApiError as error:
-        if error.reason == "not_found":
-            raise no_conversation(conversation) from error
         if error.reason != "conversation_deleted":
             raise
 
