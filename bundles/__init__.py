@@ -1,1 +1,0 @@
-"""Agents of this deployment: one package each. `STEPLINE_BUNDLE` names the one that answers."""
