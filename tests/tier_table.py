@@ -85,6 +85,10 @@ STAGE: Mapping[str, Capability] = {
         ),
         ("local/guard/",),
     ),
+    "test_guide.py": Capability(
+        ("test_a_page_runs_on_the_stage_as_it_is_written[client]",),
+        ("local/template/", "local/command/new.py"),
+    ),
     "test_hosting.py": Capability(ALL, ("delivery/",)),
     "test_http_service.py": Capability(
         (
@@ -136,7 +140,6 @@ STAGE: Mapping[str, Capability] = {
         ("loop/steer.py", "model/wire/live_event.py"),
     ),
     "test_moving_in.py": Capability(("test_it_comes_in_with_its_files_and_goes_on",), ("log/importing/",)),
-    "test_new_bundle.py": Capability((), ("local/template/", "local/command/new.py")),
     "test_posted_files.py": Capability(
         (
             "test_a_file_is_posted_judged_stored_and_told_of",
@@ -165,7 +168,6 @@ STAGE: Mapping[str, Capability] = {
         ("test_killing_the_client_in_mid_turn_and_resuming_yields_exactly_the_rest[<lambda>]",),
         ("delivery/resume.py",),
     ),
-    "test_send_events.py": Capability(("test_an_event_is_sent_from_a_shell_as_the_page_says",), ()),
     "test_sent_file.py": Capability(
         ("test_a_picture_from_the_command_line_is_in_the_request_and_the_inspector_shows_it",),
         ("inspection/", "context/media.py"),
@@ -197,7 +199,9 @@ STAGE: Mapping[str, Capability] = {
         ),
     ),
     "page/test_page_approval.py": Capability(("test_an_edited_call_runs_with_other_parameters",)),
-    "page/test_page_bundle.py": Capability(ALL),
+    "page/test_page_bundle.py": Capability(
+        ("test_a_bundles_page_reads_the_list_by_its_port_and_reaches_nothing_else",)
+    ),
     "page/test_page_deletion.py": Capability(
         ("test_a_conversation_is_deleted_from_its_menu_and_another_tab_hears_of_it",)
     ),
@@ -307,6 +311,7 @@ NIGHTLY: Mapping[str, tuple[str, ...]] = {
     "contract/test_task_container.py": ("adapters/aws/", "loop/programs/", "/exec_task/"),
     "unit/adapters/docker/test_docker_containers.py": ("adapters/docker/", "/exec_task/"),
     "unit/adapters/mcp/test_hostile_server.py": MCP,
+    "unit/docs/test_guides.py[mcp]": MCP,
     "unit/loop/test_registry_server.py::test_a_call_that_the_server_cannot_take_is_an_error_that_the_model_reads": MCP,
     "unit/loop/test_registry_server.py::test_a_server_that_nobody_here_wrote_is_listed_and_called_through_a_turn": MCP,
     "handlers/test_snapshot.py::test_nothing_is_kept_beside_the_app": ("/lambdas/", "bootstrap/"),

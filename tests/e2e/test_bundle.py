@@ -1,4 +1,4 @@
-"""docs/how-to/write-a-bundle.md on the stage, followed to the letter in a folder of a user's own; then without it."""
+"""The bundle of docs/how-to/write-a-bundle.md on the stage, in a folder of a user's own; then without it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from tests.e2e.stage import STEPLINE, Stage, a_word, answer_of, read_until
 from tests.support.generation import answered, called
-from tests.unit.docs import bundle_guide
+from tests.support.guide import Guide
+from tests.unit.docs.source import DOCS
 
 pytestmark = pytest.mark.emulator
 
@@ -24,12 +25,11 @@ SCRIPT = (
 
 @pytest.fixture(scope="module")
 def project(deployed, tmp_path_factory):
-    """A folder with the guide's package, after the guide's `up`; the default bundle answers again behind the tests."""
+    """A folder with the page's package, which the stage has; the default bundle answers again after the tests."""
     folder = tmp_path_factory.mktemp("project")
-    bundle_guide.write_files(folder)
-    (up,) = [line for block in bundle_guide.blocks("sh") for line in block.splitlines() if " up " in line]
+    Guide(DOCS / "how-to/write-a-bundle.md", folder, {}).write_files()
     stage = Stage(deployed)
-    said = stage.command(*up.split()[1:], cwd=folder).stderr
+    said = stage.command("up", "--bundle", "bundles.shop", cwd=folder).stderr
     assert "changing the bundle from bundles.default to bundles.shop" in said
     yield folder
     said = stage.command("up", cwd=folder).stderr

@@ -1,49 +1,24 @@
-"""The client of docs/how-to/client.md on the stage, run as the page says, and with its connection cut in mid-turn."""
+"""The client of docs/how-to/client.md on the stage, its connection cut in mid-turn."""
 
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from websockets.sync.client import connect
 
-from stepline.local.stage.deployed import install_environment
 from tests.e2e.broken_connection import Cable
-from tests.e2e.stage import TURN_TIMEOUT_S, a_word
+from tests.e2e.stage import a_word
+from tests.unit.docs.source import DOCS, run_blocks
 
 pytestmark = pytest.mark.emulator
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/client.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+PAGE = DOCS / "how-to/client.md"
 PULLS = (1, 2, 3, 5)
 
 
-def test_it_runs_as_the_page_says(deployed, tmp_path):
-    (tmp_path / "client.py").write_text("\n\n".join([*BLOCKS, "sys.exit(not main())\n"]))
-    (command,) = re.findall(r"```sh\npython (.*)\n```", PAGE.read_text())
-    done = subprocess.run(
-        [sys.executable, *command.split()],
-        cwd=tmp_path,
-        env=install_environment(),
-        capture_output=True,
-        text=True,
-        timeout=TURN_TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    shown, recorded = done.stdout.split("\n---\n")
-    assert recorded.strip()
-    assert shown.strip() in recorded
-
-
 def test_a_connection_that_is_cut_in_mid_turn_costs_no_event_and_no_character(scripted, conversation):
-    names, shown = {}, []
-    for block in BLOCKS:
-        exec(compile(block, str(PAGE), "exec"), names)
+    names, shown = run_blocks(PAGE), []
     cable = Cable(None, PULLS)
 
     def dial(url, **options):

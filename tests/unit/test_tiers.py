@@ -24,7 +24,7 @@ from tests.tiers import (
 )
 
 E2E = ROOT / "tests/e2e"
-TESTS = [f"tests/e2e/test_{name}.py::test_a" for name in ("kill", "storm", "restore", "new_bundle", "turn")]
+TESTS = [f"tests/e2e/test_{name}.py::test_a" for name in ("kill", "storm", "restore", "guide", "turn")]
 HASHES = [f"{number:08x}" for number in range(SHARES)]
 
 
@@ -126,8 +126,8 @@ def test_a_landing_without_a_draw_runs_the_tests_that_are_named():
 
 
 def test_a_changed_module_and_a_changed_test_add_the_tests_that_concern_them():
-    changed = [tiers.LIBRARY + "log/fence.py", "tests/e2e/test_new_bundle.py"]
-    added = {f"tests/e2e/test_{name}.py::test_a" for name in ("kill", "new_bundle", "turn")}
+    changed = [tiers.LIBRARY + "log/fence.py", "tests/e2e/test_guide.py"]
+    added = {f"tests/e2e/test_{name}.py::test_a" for name in ("kill", "guide", "turn")}
     assert select(TESTS, changed=changed) == added
 
 

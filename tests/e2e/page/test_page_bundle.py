@@ -13,6 +13,8 @@ from stepline.local.page.page_server import OWN
 from stepline.local.stage.deployed import HOME
 from tests.e2e.page.stranger import a_stranger
 from tests.e2e.stage import a_word
+from tests.support.guide import Guide
+from tests.unit.docs.source import DOCS
 
 pytestmark = pytest.mark.emulator
 
@@ -68,12 +70,19 @@ CALLS = [
 
 
 @pytest.fixture
-def board(scripted, open_page):
+def ui(scripted):
+    """The folder of the page of the stage's own bundle."""
+    home = HOME / "bundle" / f"page-{a_word()}"
+    folder = home / scripted.deployed.bundle.replace(".", "/") / "ui"
+    folder.mkdir(parents=True)
+    yield folder
+    shutil.rmtree(home)
+
+
+@pytest.fixture
+def board(scripted, ui, open_page):
     """The page of a fresh user and a stranger's site, while the stage's own bundle has a page beside the chat."""
     deployed = scripted.deployed
-    home = HOME / "bundle" / f"page-{a_word()}"
-    folder = home / deployed.bundle.replace(".", "/") / "ui"
-    folder.mkdir(parents=True)
     with a_stranger() as stranger:
         known = {
             "STRANGER": stranger.url,
@@ -82,15 +91,12 @@ def board(scripted, open_page):
             "CALLS": CALLS,
         }
         head = "\n".join(f"const {name} = {json.dumps(value)};" for name, value in known.items())
-        (folder / "index.html").write_text(INDEX)
-        (folder / "board.css").write_text("h1 { color: rgb(1, 2, 3) }")
-        (folder / "board.js").write_text(f"{head}\n{SCRIPT}")
-        try:
-            chat = open_page()
-            chat.sign_in()
-            yield SimpleNamespace(chat=chat, stranger=stranger)
-        finally:
-            shutil.rmtree(home)
+        (ui / "index.html").write_text(INDEX)
+        (ui / "board.css").write_text("h1 { color: rgb(1, 2, 3) }")
+        (ui / "board.js").write_text(f"{head}\n{SCRIPT}")
+        chat = open_page()
+        chat.sign_in()
+        yield SimpleNamespace(chat=chat, stranger=stranger)
 
 
 def test_a_bundles_page_reads_the_list_by_its_port_and_reaches_nothing_else(board):
@@ -113,3 +119,14 @@ def test_a_bundles_page_reads_the_list_by_its_port_and_reaches_nothing_else(boar
     assert chat.page.url.endswith(f"/bundle/{OWN}")
     assert len(chat.context.pages) == 1
     chat.expected("^policy: (connect-src|img-src)")
+
+
+def test_the_dashboard_of_the_guide_shows_how_many_conversations_there_are(ui, open_page, tmp_path):
+    Guide(DOCS / "how-to/bundle-dashboard.md", tmp_path, {}).write_files()
+    shutil.copytree(tmp_path / "shop/ui", ui, dirs_exist_ok=True)
+    chat = open_page()
+    chat.sign_in()
+    chat.take_turn(f"Hello {a_word()}.")
+    chat.page.goto(f"{chat.page.url.partition('/c/')[0]}/bundle/{OWN}")
+    frame = chat.page.frame_locator("iframe.bundle-frame")
+    expect(frame.locator("#count")).to_have_text("1 conversations")

@@ -1,9 +1,12 @@
+import yaml
 from msgspec.structs import fields
 
 from docs.build import execution, executor_protocol
-from stepline.bootstrap.runtime_profile import FARGATE, KEYS, LIMITS
-from stepline.model.program.execution import Isolation, Limits
+from stepline.bootstrap.runtime_profile import FARGATE, KEYS, LIMITS, resolve_runtime
+from stepline.model.program.execution import Isolation, Limits, RuntimeProfile
 from stepline.programs.outcome import Envelope
+from tests.support.guide import blocks_of
+from tests.unit.docs.source import DOCS
 
 
 def names(value):
@@ -24,3 +27,10 @@ def test_every_field_of_an_envelope_is_explained():
 
 def test_every_field_of_a_hello_is_explained():
     assert executor_protocol.FOUND.keys() == names(Isolation)
+
+
+def test_the_profile_of_the_guide_is_read():
+    (said,) = [block.text for block in blocks_of(DOCS / "how-to/run-programs.md") if block.language == "yaml"]
+    profile, limits = resolve_runtime(yaml.safe_load(said), {}, RuntimeProfile(backend="process"))
+    assert (profile.backend, profile.name) == ("docker", "careful")
+    assert limits.timeout_s == 120

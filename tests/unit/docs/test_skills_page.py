@@ -1,7 +1,6 @@
 """docs/how-to/skills.md: its folder is what the page says it is, read and listed as it shows."""
 
-import re
-from types import ModuleType
+import runpy
 
 import pytest
 
@@ -14,46 +13,48 @@ from stepline.bundle.skills.skill_catalogue import (
 from stepline.bundle.skills.skill_choice import choose_skills, merge_skills, patterns_of
 from stepline.bundle.skills.skill_folder import BUILT_IN, load_folder
 from stepline.bundle.skills.skill_shelf import skill_shelf
+from tests.support.guide import Guide
 from tests.unit.docs.source import DOCS
 
-PAGE = (DOCS / "how-to/skills.md").read_text()
-FILES = dict(re.findall(r"^`(\S+)`:\n\n```\w+\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE))
+PAGE = DOCS / "how-to/skills.md"
+TEXT = PAGE.read_text()
 
 
 @pytest.fixture
-def folder(tmp_path):
-    for name, text in FILES.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return load_folder(tmp_path)
+def package(tmp_path):
+    """The package `shop` with the page's files."""
+    Guide(PAGE, tmp_path, {}).write_files()
+    return tmp_path / "shop"
+
+
+@pytest.fixture
+def folder(package):
+    return load_folder(package / "skills")
 
 
 def test_the_folder_is_listed_as_the_page_shows(folder):
-    assert "\n".join(render_catalogue(folder).splitlines()[1:]) in PAGE
-    assert f"at most {CATALOGUE_MAX_CHARS:,} characters" in PAGE
-    assert f"{DESCRIPTION_CHARS} characters do not fit, they have {SHORT_CHARS};" in PAGE
+    assert "\n".join(render_catalogue(folder).splitlines()[1:]) in TEXT
+    assert f"at most {CATALOGUE_MAX_CHARS:,} characters" in TEXT
+    assert f"{DESCRIPTION_CHARS} characters do not fit, they have {SHORT_CHARS};" in TEXT
 
 
-def test_a_skill_brings_its_import_its_source_and_its_file(folder):
+def test_a_skill_has_its_import_its_source_and_its_file(folder):
     read = skill_shelf(folder)
     refund = read("sk:refund")
     assert refund.imports == ("sk:letters.apology",)
     assert [row.url for row in refund.sources] == ["https://shop.example/terms"]
-    assert read("sk:public.refund/references/rules.md").text == FILES["refund/references/rules.md"]
+    assert read("sk:public.refund/references/rules.md").text == "# Limits\n\nThirty days in every country.\n"
 
 
-def test_the_descriptor_leaves_out_what_it_says(folder):
-    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    module = ModuleType("skills_descriptor")
-    exec(code, vars(module))
-    merged = merge_skills(load_folder(BUILT_IN), folder, module.SKILLS)
+def test_the_descriptor_leaves_out_what_it_disables(package, folder):
+    names = runpy.run_path(str(package / "skills_descriptor.py"))
+    merged = merge_skills(load_folder(BUILT_IN), folder, names["SKILLS"])
     tools = {tool for skill in merged for tool in skill.requires}
-    left = [skill.path for skill in choose_skills(merged, patterns_of(module.AGENTS_CONFIG, "m"), tools)]
+    left = [skill.path for skill in choose_skills(merged, patterns_of(names["AGENTS_CONFIG"], "m"), tools)]
     assert left == [
         "sk:public.analyse-table",
         "sk:public.refund",
         "sk:public.write-document",
         "sk:shop.greet",
     ]
-    assert all(skill.path.removeprefix("sk:") in PAGE for skill in load_folder(BUILT_IN))
+    assert all(skill.path.removeprefix("sk:") in TEXT for skill in load_folder(BUILT_IN))

@@ -1,15 +1,14 @@
-"""The code of docs/how-to/stream-channels.md runs as the page says, one block after the other."""
+"""The code of docs/how-to/stream-channels.md shows, keeps and passes on what its page says of each block."""
 
 import ast
 import asyncio
 import inspect
-import re
 
 import pytest
 
 from stepline.adapters.memory.model import MemoryModelClient
-from stepline.local.scripted.server import ScriptedServer
 from tests.support.generation import tagged
+from tests.support.guide import blocks_of
 from tests.unit.docs.source import DOCS
 
 PAGE = DOCS / "how-to/stream-channels.md"
@@ -28,7 +27,8 @@ OBJECT = tagged("answer", '{"artifactA": "**Up** by 7 %", "other": "hidden"}')
 TWICE = tagged("answer", "One.") + tagged("answer", "Two.")
 
 
-CLIENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+_, *BLOCKS = [block.text for block in blocks_of(PAGE)]
+"""All but the first, which makes the client."""
 
 
 class Context:
@@ -59,17 +59,6 @@ def blocks():
     after = asyncio.run(run_page({"client": client, "context": Context()}))
     client.assert_read()
     return after
-
-
-def test_the_client_speaks_to_the_model_of_the_environment(monkeypatch):
-    with ScriptedServer(token_delay_ms=0) as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
-        (_, _, names) = asyncio.run(run_page({}, [CLIENT, *BLOCKS[:2]]))
-        names["client"].close()
-    assert names["service_err"] is None
-    assert names["meta"]["raw"]
-    assert names["meta"]["usage"]
 
 
 def text_of(names, **wanted):

@@ -1,0 +1,215 @@
+"""Guides followed to the letter: the blocks of a page of docs/how-to, run in their order in a fresh project.
+
+A block is run by its language: `python` in this process, where names last to the page's end and `await` stands at the
+top; `sh` in a shell, whose folder, exported variables and functions last; `console` command by command, the output
+compared. A block that names a file is written: in its first line (`# shop/tools.py`), in the sentence before it
+(`shop/tools.py`:), or in a comment before it, which no reader of the page sees:
+
+    <!-- file: PATH -->          written to this file
+    <!-- add to: PATH -->        added to the end of this file
+    <!-- output -->              what the last Python block prints
+    <!-- on the stage -->        run by tests/e2e/test_guide.py
+    <!-- not run: REASON -->     only read: its shell code parses, and its options of `stepline` exist
+
+In shown output `…` is anything, alone on a line any lines. A command whose output begins with `error:` is expected to fail.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from stepline.bundle.parts import load_skills, load_tools
+
+_BLOCK: Final = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+_NOTE: Final = re.compile(r"<!-- (not run|file|add to|output|on the stage)(?:: (.+))? -->")
+_FIRST_LINE: Final = re.compile(r"# ([\w./-]+\.\w+)\n")
+_SENTENCE: Final = re.compile(r"`([\w./-]+\.\w+)`:$")
+_SHELLS: Final = ("sh", "bash")
+_RUN: Final = ("python", "console", *_SHELLS)
+_PATH: Final = f"{Path(sys.executable).parent}:{os.defpath}"
+_STATE: Final = """
+test -f {state} && . {state}
+set -euo pipefail
+{script}
+set +u; {{ export -p; declare -f; printf 'cd %q\\n' "$PWD"; }} >{state}
+"""
+
+
+class Block(NamedTuple):
+    """A fenced block: its line, language and text, and how it is followed.
+
+    `kind` is a comment's word, `file`, `run`, or "" for a block that says nothing; `word` is the path or the reason.
+    """
+
+    line: int
+    language: str
+    text: str
+    kind: str
+    word: str = ""
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    """Yield the blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    for found in _BLOCK.finditer(text):
+        language, body = found[2], dedent(found[3])
+        before = text[: found.start()].rstrip().rpartition("\n")[2].strip()
+        yield Block(text.count("\n", 0, found.start()) + 2, language, body, *_kind(language, body, before))
+
+
+def _kind(language: str, body: str, before: str) -> tuple[str, str]:
+    if note := _NOTE.fullmatch(before):
+        return note[1], note[2] or ""
+    if named := _SENTENCE.search(before):
+        return "file", named[1]
+    if language not in _SHELLS and (named := _FIRST_LINE.match(body)):
+        return "file", named[1]
+    return ("run" if language in _RUN else ""), ""
+
+
+class Guide:
+    """A page and the project in which it is followed; `names` are those of its Python.
+
+    `environment` is that of its shell and of its Python. With `on_stage` the blocks for the stage are run, and those
+    of Python left out.
+    """
+
+    def __init__(
+        self, page: Path, project: Path, environment: Mapping[str, str], *, on_stage: bool = False
+    ) -> None:
+        """Follow nothing yet."""
+        self.names: dict[str, Any] = {}
+        self._page, self._project, self._on_stage = page, project, on_stage
+        self._state = project.with_name(f"{project.name}.state")
+        self._environment = {"HOME": str(project), "PATH": _PATH, **environment}
+        self._printed = ""
+
+    def follow(self) -> None:
+        """Follow the page. Raises AssertionError with the line of the block that fails."""
+        with self._in_project() as loop:
+            for block in blocks_of(self._page):
+                try:
+                    self._follow(block, loop)
+                except Exception as error:
+                    error.add_note(f"{self._page}, line {block.line}:\n{block.text}")
+                    raise
+
+    def write_files(self) -> None:
+        """Write the page's files, and run nothing."""
+        for block in blocks_of(self._page):
+            if block.kind in ("file", "add to"):
+                self._write(block)
+
+    def _follow(self, block: Block, loop: asyncio.Runner) -> None:
+        match block.kind:
+            case "file" | "add to":
+                self._write(block)
+            case "output":
+                compare(block.text, self._printed)
+            case "run" | "on the stage" if block.kind == "run" or self._on_stage:
+                if block.language == "console":
+                    self._converse(block.text)
+                elif block.language in _SHELLS:
+                    self.shell(block.text)
+                elif not self._on_stage:
+                    self._execute(block, loop)
+
+    def _write(self, block: Block) -> None:
+        path = self.folder / block.word
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = f"{path.read_text(encoding='utf-8')}\n\n" if block.kind == "add to" and path.exists() else ""
+        path.write_text(before + block.text, encoding="utf-8")
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the page's shell."""
+        if not self._state.exists():
+            return self._project
+        return Path(shlex.split(self._state.read_text(encoding="utf-8").splitlines()[-1])[1])
+
+    # --- shell
+
+    def shell(self, script: str, *, fails: bool = False) -> str:
+        """Run a script; return what it prints."""
+        done = subprocess.run(
+            ["bash", "-c", _STATE.format(state=shlex.quote(str(self._state)), script=script)],
+            cwd=self._project,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert bool(done.returncode) == fails, f"{script}: {done.returncode}\n{done.stdout}"
+        return done.stdout
+
+    def _converse(self, transcript: str) -> None:
+        for command, shown in commands_of(transcript):
+            compare(shown, self.shell(command, fails=shown.startswith("error:")))
+
+    # --- Python
+
+    @contextlib.contextmanager
+    def _in_project(self) -> Iterator[asyncio.Runner]:
+        """Give Python the project's folder, modules and environment, and take them back."""
+        with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as loop:
+            for name, value in self._environment.items():
+                patch.setenv(name, value)
+            patch.chdir(self._project)
+            patch.setattr(sys, "path", [*sys.path])
+            yield loop
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(f"{self._project}/"):
+                del sys.modules[name]
+        load_tools.cache_clear()
+        load_skills.cache_clear()
+
+    def _execute(self, block: Block, loop: asyncio.Runner) -> None:
+        os.chdir(self.folder)
+        sys.path.insert(0, str(self.folder))
+        code = compile(block.text, str(self._page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            result = eval(code, self.names)
+            if code.co_flags & inspect.CO_COROUTINE:
+                loop.run(result)
+        self._printed = printed.getvalue()
+
+
+def commands_of(transcript: str) -> Iterator[tuple[str, str]]:
+    """Yield the commands of a console, each with its shown output."""
+    first, *rest = re.split(r"^\$ ", transcript, flags=re.MULTILINE)
+    assert not first, f"a console begins with a command: {first}"
+    for one in rest:
+        command, _, shown = one.partition("\n")
+        while shown.startswith("> "):
+            line, _, shown = shown.partition("\n")
+            command += f"\n{line[2:]}"
+        yield command, shown
+
+
+def compare(shown: str, printed: str) -> None:
+    """Compare what a page shows with what was printed."""
+    pattern = "".join(map(_pattern, shown.strip().splitlines()))
+    lines = "".join(f"{line.rstrip()}\n" for line in printed.strip().splitlines())
+    assert re.fullmatch(pattern, lines), f"the page shows\n{shown}\nprinted was\n{printed}"
+
+
+def _pattern(line: str) -> str:
+    return r"(.*\n)*" if line == "…" else ".*".join(map(re.escape, line.rstrip().split("…"))) + r"\n"

@@ -1,0 +1,94 @@
+"""The pages of docs/how-to, followed to the letter; what needs a stage is in tests/e2e/test_guide.py."""
+
+import itertools
+import re
+import shlex
+import subprocess
+
+import click
+import pytest
+
+from stepline.local.command.cli import main
+from stepline.local.scripted.server import ScriptedServer
+from tests.support.guide import Guide, blocks_of, commands_of
+from tests.unit.docs.source import DOCS
+
+PAGES = sorted((DOCS / "how-to").glob("*.md"))
+SHELLS = ("sh", "bash", "console")
+
+
+@pytest.fixture(scope="module")
+def environment():
+    """The environment of a reader with a key: a server of the provider's API, and no home of their own."""
+    with ScriptedServer(token_delay_ms=0) as server:
+        yield {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "any"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_runs_or_says_why_not(page):
+    said = [
+        block for block in blocks_of(page) if not block.kind or (block.kind == "not run" and not block.word)
+    ]
+    assert [(block.line, block.language) for block in said] == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(block.kind == "run" for block in blocks_of(page))],
+    ids=lambda page: page.stem,
+)
+def test_a_page_runs_as_it_is_written(page, tmp_path, environment):
+    home = {"STEPLINE_HOME": str(tmp_path / "home")}
+    project = tmp_path / "project"
+    project.mkdir()
+    Guide(page, project, {**environment, **home}).follow()
+
+
+def scripts():
+    """Yield the shell code of every page, with its place."""
+    for page in PAGES:
+        for block in blocks_of(page):
+            if block.language in SHELLS and block.kind in ("run", "on the stage", "not run"):
+                text = block.text
+                if block.language == "console":
+                    text = "\n".join(command for command, _ in commands_of(text))
+                yield f"{page.name}, line {block.line}", text
+
+
+def test_shell_code_that_is_not_run_parses():
+    whole = "\n".join(f": {shlex.quote(place)}\n{text}" for place, text in scripts())
+    done = subprocess.run(["bash", "-n"], input=whole, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_every_option_that_a_page_passes_to_stepline_exists():
+    lines = [(place, line) for place, text in scripts() for line in lines_of(text)]
+    assert len(lines) > 50
+    assert [(place, line, why) for place, line in lines if (why := refused(line))] == []
+
+
+def lines_of(text):
+    """Yield the arguments of each `stepline` of a script, but for those within quotes."""
+    lexer = shlex.shlex(
+        re.sub(r"(^|\s)#.*", "", text.replace("\\\n", " ")), posix=True, punctuation_chars="();<>|&\n"
+    )
+    lexer.whitespace, lexer.commenters = " \t", ""
+    for is_end, words in itertools.groupby(lexer, lambda word: set(word) <= set(lexer.punctuation_chars)):
+        command = [] if is_end else list(words)
+        if "stepline" in command:
+            yield command[command.index("stepline") + 1 :]
+
+
+def refused(line):
+    """Return why a command line is refused; "" if it is taken."""
+    words, command, context = list(line), main, click.Context(main, **main.context_settings)
+    while isinstance(command, click.Group) and words:
+        command = command.get_command(context, words.pop(0))
+        if command is None:
+            return "no such command"
+        context = click.Context(command, parent=context, **command.context_settings)
+    try:
+        command.make_parser(context).parse_args(words)
+    except click.UsageError as error:
+        return error.message
+    return ""
