@@ -35,12 +35,14 @@ import pytest
 
 from stepline.bundle.parts import load_skills, load_tools
 
-_BLOCK: Final = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+_BLOCK: Final = re.compile(r"^( *)```(\w*)[^\n`]*\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _NOTE: Final = re.compile(r"<!-- (not run|file|add to|output|on the stage)(?:: (.+))? -->")
 _FIRST_LINE: Final = re.compile(r"# ([\w./-]+\.\w+)\n")
 _SENTENCE: Final = re.compile(r"`([\w./-]+\.\w+)`:$")
 _SHELLS: Final = ("sh", "bash")
 _RUN: Final = ("python", "console", *_SHELLS)
+_HOMES: Final = {"HOME", "STEPLINE_HOME"}
+"""Variables that a module keeps when it is imported: another test would find a page's."""
 _PATH: Final = f"{Path(sys.executable).parent}:{os.defpath}"
 _STATE: Final = """
 test -f {state} && . {state}
@@ -85,8 +87,8 @@ def _kind(language: str, body: str, before: str) -> tuple[str, str]:
 class Guide:
     """A page and the project in which it is followed; `names` are those of its Python.
 
-    `environment` is that of its shell and of its Python. With `on_stage` the blocks for the stage are run, and those
-    of Python left out.
+    `environment` is that of its shell and, but for its homes, of its Python. With `on_stage` the blocks for the stage
+    are run, and other blocks of Python left out.
     """
 
     def __init__(
@@ -126,7 +128,7 @@ class Guide:
                     self._converse(block.text)
                 elif block.language in _SHELLS:
                     self.shell(block.text)
-                elif not self._on_stage:
+                elif block.kind == "on the stage" or not self._on_stage:
                     self._execute(block, loop)
 
     def _write(self, block: Block) -> None:
@@ -169,8 +171,8 @@ class Guide:
     def _in_project(self) -> Iterator[asyncio.Runner]:
         """Give Python the project's folder, modules and environment, and take them back."""
         with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as loop:
-            for name, value in self._environment.items():
-                patch.setenv(name, value)
+            for name in self._environment.keys() - _HOMES:
+                patch.setenv(name, self._environment[name])
             patch.chdir(self._project)
             patch.setattr(sys, "path", [*sys.path])
             yield loop

@@ -92,3 +92,82 @@ def refused(line):
     except click.UsageError as error:
         return error.message
     return ""
+
+
+LASTS = """
+`lamp/price.py`:
+
+```python
+EUR = 12.5
+```
+
+```sh
+cd lamp
+export LAMP=on
+double() { echo "$1$1"; }
+```
+
+```console
+$ double $LAMP
+onon
+$ ls; echo one; echo two
+price.py
+…
+```
+
+```python
+from price import EUR
+```
+
+```python
+import asyncio
+
+print(await asyncio.sleep(0, EUR))
+```
+
+<!-- output -->
+```text
+12.5
+```
+"""
+
+
+def follow(text, folder):
+    page, project = folder / "page.md", folder / "project"
+    project.mkdir()
+    page.write_text(text)
+    Guide(page, project, {}).follow()
+
+
+def test_folder_variables_functions_files_and_names_last_to_the_end_of_a_page(tmp_path):
+    follow(LASTS, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "```console\n$ echo one\ntwo\n```",
+        "```console\n$ echo one; echo two\none\n```",
+        "```console\n$ false\n```",
+        "```sh\nfalse\ntrue\n```",
+        "```python\nassert False\n```",
+        "```python\nprint(1)\n```\n\n<!-- output -->\n```text\n2\n```",
+    ],
+)
+def test_a_block_that_fails_or_shows_something_else_fails_its_page(block, tmp_path):
+    with pytest.raises(AssertionError):
+        follow(block, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("block", "kind"),
+    [
+        ("```yaml\na: 1\n```", ""),
+        ("```yaml\n# a.yaml\na: 1\n```", "file"),
+        ("<!-- not run: needs a key -->\n```sh\ntrue\n```", "not run"),
+        ("<!-- not run -->\n```sh\ntrue\n```", "not run"),
+    ],
+)
+def test_a_comment_a_path_or_a_language_says_how_a_block_is_followed(block, kind, tmp_path):
+    (tmp_path / "page.md").write_text(block)
+    assert [found.kind for found in blocks_of(tmp_path / "page.md")] == [kind]

@@ -65,4 +65,4 @@ def test_the_context_is_there_for_the_bundle(page):
 
 def test_without_a_running_turn_a_steer_is_dropped_and_a_quiet_event_is_kept(page):
     names, _ = page
-    assert (names["standing"].fate, names["quiet"].fate) == ("dropped", "kept")
+    assert (names["steered"].fate, names["quiet"].fate) == ("dropped", "kept")
