@@ -1,7 +1,7 @@
 """Guides followed to the letter: the blocks of a page of docs/how-to, run in their order in a fresh project.
 
-A block is run by its language: `python` in this process, where names last to the page's end and `await` stands at the
-top; `sh` in a shell, whose folder, exported variables and functions last; `console` command by command, the output
+A block is run by its language: `python` in this process, where names last to the page's end and a top-level `await` is
+allowed; `sh` in a shell, whose folder, exported variables and functions last; `console` command by command, the output
 compared. A block that names a file is written: in its first line (`# shop/tools.py`), in the sentence before it
 (`shop/tools.py`:), or in a comment before it, which no reader of the page sees:
 

@@ -11,7 +11,7 @@ import pytest
 from stepline.local.command.cli import main
 from stepline.local.scripted.server import ScriptedServer
 from tests.support.guide import Guide, blocks_of, commands_of
-from tests.unit.docs.source import DOCS
+from tests.unit.docs.source import DOCS, ROOT
 
 PAGES = sorted((DOCS / "how-to").glob("*.md"))
 SHELLS = ("sh", "bash", "console")
@@ -30,6 +30,8 @@ def test_every_block_runs_or_says_why_not(page):
         block for block in blocks_of(page) if not block.kind or (block.kind == "not run" and not block.word)
     ]
     assert [(block.line, block.language) for block in said] == []
+    tests = [path for block in blocks_of(page) for path in re.findall(r"tests/\S+\.py", block.word)]
+    assert [path for path in tests if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize(
