@@ -95,7 +95,7 @@ def test_no_line_is_lost_between_two_prompts(gateway, person):
     assert heard(gateway) == LINES
 
 
-def test_nothing_is_lost_while_output_streams(gateway, person):
+def test_lines_typed_while_output_streams_all_arrive(gateway, person):
     agent = gateway.agent
 
     def babble(request):
@@ -190,14 +190,14 @@ def test_a_chat_that_is_terminated_leaves_the_terminal_as_it_was(person):
 
 
 @pytest.mark.parametrize("leave", ["/quit\r", CTRL_D])
-def test_who_leaves_in_the_middle_of_a_turn_has_said_everything(gateway, person, leave):
+def test_leaving_in_a_turn_sends_the_lines_typed_before(gateway, person, leave):
     person.until(READY)
     person.type("".join(f"{line}\r" for line in LINES) + leave)
     assert person.left() == 0
     assert heard(gateway) == LINES
 
 
-def test_what_a_stopped_turn_did_not_hear_can_be_edited_and_sent_again(gateway, person):
+def test_a_message_that_a_stopped_turn_did_not_read_can_be_edited_and_sent_again(gateway, person):
     person.until(READY)
     person.type("go\rand this\r/stop\r")
     # Before that the line stands at the prompt because it was typed.

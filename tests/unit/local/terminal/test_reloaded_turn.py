@@ -119,7 +119,7 @@ def test_a_client_that_reloads_shows_what_one_that_watched_shows(name: str) -> N
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_what_streamed_of_a_decision_is_what_its_events_say(name: str) -> None:
+def test_streamed_text_of_a_decision_equals_its_events(name: str) -> None:
     _, effects, events = watched(CONVERSATIONS[name]())
     lanes = streams(effects)
     for decision in (event for event in events if event.type == "solver.react.decision"):
@@ -139,7 +139,7 @@ def test_what_streamed_of_a_decision_is_what_its_events_say(name: str) -> None:
             assert ended.data["answer"] in said
 
 
-def test_what_a_program_is_seen_to_print_is_what_its_last_event_says() -> None:
+def test_streamed_output_of_a_program_equals_its_last_event() -> None:
     _, effects, events = watched(CONVERSATIONS["a program that is watched"]())
     (ended,) = [event for event in events if event.type == "code_exec.log"]
     shown = [

@@ -37,7 +37,7 @@ def test_a_program_is_shown_by_its_size_its_first_line_and_its_start():
     assert render_event(log) == [f"  row {n}" for n in range(4, 9)]
 
 
-def test_what_a_tool_says_on_its_way_is_a_line():
+def test_an_event_of_a_tool_is_a_line():
     said = event("react.tool.event", type="rows", data={"count": 3})
     assert render_event(said) == ['  rows: {"count": 3}']
 
@@ -56,7 +56,7 @@ def test_a_compaction_is_a_line_when_it_begins_and_when_it_ends():
     assert render_event(replace(silent, status="skipped")) == ["… nothing was summarized"]
 
 
-def test_what_there_is_to_say_of_an_end_is_below_the_answer():
+def test_the_message_of_an_end_is_below_the_answer():
     assert render_footer(event("chat.complete", message="The answer\nis incomplete.")) == [
         "The answer is incomplete."
     ]
@@ -111,6 +111,6 @@ def test_one_thing_is_counted_in_the_singular():
     assert render_outcome(steered) == "■ interrupted: short (at most 1 round to finish)"
 
 
-def test_what_a_search_found_is_a_line():
+def test_results_of_a_search_are_a_line():
     found = event("web_search.filtered_results", results=[{}, {}], queries=["a", "b"])
     assert render_event(found) == ["  2 results for a, b"]

@@ -83,7 +83,7 @@ def test_under_an_answer_stand_its_sources_and_how_to_go_on():
     assert render_footer(event("chat.complete", answer="Hello.")) == []
 
 
-def test_what_a_turn_consumed_is_a_line_for_those_who_ask():
+def test_usage_of_a_turn_is_a_line_if_asked_for():
     assert render_footer(USAGE) == []
     assert render_footer(USAGE, usage=True) == ["  rounds 2, tokens 1200 in (900 cached), 50 out"]
     assert "about" in render_usage({"estimated": True})
@@ -139,7 +139,7 @@ FIELDS += ["duration_ms", "reason", "before_tokens", "logical_path", "language",
 @example("react.tool.result", {"duration_ms": ""})
 @example("react.tool.rejected", {"code": "", "action_index": None})
 @example("chat.followups", {"items": [""]})
-def test_whatever_an_event_holds_its_lines_are_lines_and_nothing_in_them_acts(kind, data):
+def test_lines_of_any_event_are_single_lines_without_escapes(kind, data):
     told = event(kind, **data)
     for line in [*render_event(told), *render_footer(told, usage=True)]:
         assert len(line.splitlines()) <= 1
@@ -274,7 +274,7 @@ def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(
     assert "Hello." in words
 
 
-def test_what_was_thought_stands_above_what_was_decided_and_only_once():
+def test_thinking_is_shown_once_above_its_decision():
     paper = RecordedSurface(width=80)
     decided = (
         event("solver.react.decision", claim=2, notes="n", thinking=[{"text": "I look."}]),
@@ -288,7 +288,7 @@ def test_what_was_thought_stands_above_what_was_decided_and_only_once():
     assert [line[:7] for line in lines] == ["I look.", "· n", "→ react"]
 
 
-def test_what_a_program_prints_is_shown_while_it_runs():
+def test_output_of_a_program_is_shown_while_it_runs():
     paper = RecordedSurface(width=80)
     with RichView(paper) as view:
         view.show(TextAppended(claim=2, lane="exec.0.log", off=0, text="one\n[red]two[/red]\n"))
@@ -358,7 +358,7 @@ def test_a_program_is_shown_under_its_name_while_it_is_written():
 
 
 @pytest.mark.parametrize("lane", ["code", "code.", ".", "", f"canvas.{EVIL}", "[red]", "code.0.r1", "exec"])
-def test_whatever_a_lane_is_called_is_data(lane):
+def test_a_name_of_a_lane_is_data(lane):
     shown = drawn(known(lane, f"[b]{EVIL}[/b]", replaces=lane + "x"), text(lane, f"[red]{EVIL}"))
     assert "\x1b" not in shown
 
@@ -381,7 +381,7 @@ def test_a_panel_is_never_higher_than_the_terminal():
     assert len(drawn(*many, text("thinking.0", "hm\n" * 50), height=20).splitlines()) <= 20
 
 
-def test_nothing_of_a_stream_is_left_when_it_is_void_or_another_one_begins():
+def test_a_void_or_replaced_stream_is_removed():
     begun = (known("canvas.0", "old.md"), text("canvas.0", "old"))
     assert "old" not in drawn(*begun, StreamReset(claim=1))
     assert "old" not in drawn(*begun, text("thinking.0", "new", claim=2))
@@ -393,7 +393,7 @@ def test_a_document_that_an_answer_cites_is_named_by_its_path():
     assert render_citation(source) == "[2] Costs — ks:docs/cost.md"
 
 
-def test_what_an_answer_cites_stands_under_it():
+def test_citations_are_below_the_answer():
     cited = event("chat.citations", items=[{"sid": 1, "title": f"One{EVIL}", "url": "https://example.com/1"}])
     ended = TurnEnded(n=3, turn_id="turn_1", outcome="completed", answer="See.")
     written = []
@@ -416,7 +416,7 @@ def test_a_message_that_waits_for_the_server_is_a_json_line_of_its_own():
     assert (line["frame"], line["message_id"], line["retry_after_s"]) == ("put_off", "m1", 37)
 
 
-def test_what_a_lane_holds_and_its_end_are_json_lines():
+def test_text_and_end_of_a_lane_are_json_lines():
     assert render_effect(known("canvas.0", "a.md")) == [
         {
             "frame": "lane",

@@ -204,7 +204,7 @@ def test_a_second_ctrl_c_leaves_a_turn_that_goes_on(talk):
 
 
 @pytest.mark.parametrize("leave", ["/quit", Key.END])
-def test_who_leaves_while_the_agent_works_leaves_once_everything_said_has_arrived(talk, leave):
+def test_leaving_while_the_agent_works_waits_for_sent_messages_to_arrive(talk, leave):
     here = talk(TypedInput("go", "never", meanwhile=["more", leave]), patience=9)
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
@@ -212,14 +212,14 @@ def test_who_leaves_while_the_agent_works_leaves_once_everything_said_has_arrive
     assert "--conversation" in here.noted[-1]
 
 
-def test_what_may_not_have_arrived_is_named_when_a_chat_is_left(talk):
+def test_leaving_names_messages_that_may_not_have_arrived(talk):
     here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt, "unread"]))
     here.far.script = lambda _: []
     assert here.chat.run() == 0
     assert here.noted[-2:] == ["may not have been sent: go", "not sent: unread"]
 
 
-def test_what_is_typed_when_there_is_no_connection_to_be_had_is_named(talk):
+def test_input_typed_without_a_connection_is_named(talk):
     here = talk(TypedInput("go", meanwhile=["unread"]))
     here.person.draft = "half a li"
     here.far.refuses = 1_000
@@ -251,7 +251,7 @@ def steered(rounds):
     )
 
 
-def test_what_was_shown_of_an_interrupted_answer_stays_above_what_comes_next():
+def test_the_shown_part_of_an_interrupted_answer_stays():
     printed, left = panel(*streamed(), steered(2))
     assert printed.index("Half an ans") < printed.index("■ interrupted: x")
     assert "Half" not in left
@@ -264,7 +264,7 @@ def test_a_stopped_answer_stands_once():
     assert printed.index("■ stopped") < printed.index("Half an ans")
 
 
-def test_what_is_handed_back_is_one_line_on_which_nothing_acts():
+def test_a_message_handed_back_is_one_line_without_escapes():
     evil = "\x1b]8;;https://evil\x07link\n\x1b[2J"
     effect = HandedBack(n=2, message_id="m2", kind=evil, text=evil, reason=evil)
     printed, _ = panel(effect)
@@ -315,7 +315,7 @@ def test_a_file_that_is_refused_is_said_with_its_code_and_comes_with_nothing(tal
     assert here.agent.uploads == [[]]
 
 
-def test_who_leaves_learns_which_file_went_nowhere(talk, files):
+def test_leaving_names_attached_files_that_were_not_sent(talk, files):
     folder, open_uploader = files
     here = talk(TypedInput(f"/attach {folder}/a.csv"), open_uploader=open_uploader)
     here.chat.run()
