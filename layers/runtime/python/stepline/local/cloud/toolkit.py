@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from stepline.local.stage.cdk import CDK, PYTHON
-from stepline.local.stage.deployed import read_json
+from stepline.local.stage.cdk import CDK
+from stepline.local.stage.deployed import PYTHON, read_json
 from stepline.model.base import Value
 
 _QUIET: Final = ("--no-notices", "--no-version-reporting")
