@@ -230,7 +230,7 @@ def feedback(
     from stepline.local.conversation import confirm, parse_reaction
 
     caller = find_caller(stage, user, token_command)
-    with _session(caller, ClientState(conversation=conversation), stage=stage) as session:
+    with _session(caller, ClientState(conversation=conversation)) as session:
         _join(session)
         message_id = session.rate(parse_reaction(reaction), text, turn=turn)
         accepted = confirm(session.effects(), message_id, shower(as_json, local=not stage))
@@ -269,7 +269,7 @@ def watch(
     claim = max((piece.claim for piece in pieces), default=0)
     lanes = {piece.lane: LaneText(base=piece.chars) for piece in pieces if piece.claim == claim}
     state = ClientState(conversation=conversation, cursor=after, claim=claim, lanes=lanes)
-    with _session(find_caller(stage, user, token_command), state, stage=stage) as session:
+    with _session(find_caller(stage, user, token_command), state) as session:
         completed = follow(session, session.effects(), shower(as_json, usage=True, local=not stage))
     sys.exit(0 if completed else 1)
 
@@ -380,7 +380,7 @@ def _send(
     from stepline.local.conversation import new_conversation, settle
 
     state = ClientState(conversation=conversation or new_conversation())
-    with _session(caller, state, stage=stage) as session:
+    with _session(caller, state) as session:
         if conversation and new:
             session.join()
         elif conversation:
@@ -388,7 +388,7 @@ def _send(
         completed = settle(session, session.effects(), say(session), shower(as_json, local=not stage))
         exists = session.state.cursor > 0
     if exists and not as_json and not conversation:
-        words = [*own_command(), "send", "--conversation", state.conversation, *_where(caller, stage)]
+        words = [*own_command(), "send", "--conversation", state.conversation, *caller.options]
         progress(f"continue with: {shlex.join(words)} …")
     sys.exit(0 if completed else 1)
 
@@ -419,7 +419,7 @@ def _answer(
     from stepline.local.client.state import ClientState
     from stepline.local.conversation import pending_call, settle
 
-    with _session(caller, ClientState(conversation=conversation), stage=stage) as session:
+    with _session(caller, ClientState(conversation=conversation)) as session:
         _join(session)
         effects = session.effects()
         waits = pending_call(session, effects)
@@ -436,15 +436,8 @@ def _join(session: Session, remedy: str = "") -> None:
         raise no_conversation(session.state.conversation, remedy)
 
 
-def _where(caller: Caller, stage: str) -> list[str]:
-    """Return the options that choose the same stage and user again."""
-    if stage:
-        return ["--stage", stage]
-    return [] if caller.user == name_user("") else ["--user", caller.user]
-
-
 @contextmanager
-def _session(caller: Caller, state: ClientState, *, stage: str) -> Iterator[Session]:
+def _session(caller: Caller, state: ClientState) -> Iterator[Session]:
     """Yield a session; on Ctrl-C, print how to watch the turn that is still running."""
     from stepline.local.caller import sessions
 
@@ -453,7 +446,7 @@ def _session(caller: Caller, state: ClientState, *, stage: str) -> Iterator[Sess
             yield session
         except KeyboardInterrupt:
             after = ["--after", str(session.state.cursor)]
-            words = [*own_command(), "watch", state.conversation, *after, *_where(caller, stage)]
+            words = [*own_command(), "watch", state.conversation, *after, *caller.options]
             progress(f"a running turn continues; watch it with: {shlex.join(words)}")
             sys.exit(INTERRUPTED)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from stepline.local.client.change import HandedBack, PutOff, Steered, TurnEnded, Waiting
+from stepline.local.counted import counted
 from stepline.local.safe_text import clean, one_line
 from stepline.model.plan_steps import MARKS
 from stepline.model.wire.event import ClientEvent, ErrorFrame
@@ -62,11 +63,6 @@ def render_duration(ms: float) -> str:
         return f"{ms / 1_000:.1f}".removesuffix(".0") + " s"
     minutes, seconds = divmod(round(ms / 1_000), 60)
     return f"{minutes} min {seconds} s"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 line`, `2 lines`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def render_event(event: ClientEvent) -> list[str]:
