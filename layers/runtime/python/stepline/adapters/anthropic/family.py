@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from stepline.model.base import Value
+from stepline.model.tenancy.price import SCRIPTED
 from stepline.ports.model import Effort, Thinking
 
 ALL: Final[tuple[Effort, ...]] = ("low", "medium", "high", "xhigh", "max")
@@ -109,6 +110,8 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "claude-haiku-4-5": _budget(cache=4096),
         "claude-sonnet-4": _budget(),
         "claude-opus-4": _budget(output=32_000),
+        # The local stage asks its scripted model as it would ask claude-sonnet-5-5.
+        SCRIPTED: _current("adaptive", "between_tools", capped=True),
     }
 )
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
