@@ -26,7 +26,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
@@ -40,6 +41,8 @@ _NOTE: Final = re.compile(r"<!-- (not run|file|add to|output|on the stage)(?:: (
 _FIRST_LINE: Final = re.compile(r"# ([\w./-]+\.\w+)\n")
 _SENTENCE: Final = re.compile(r"`([\w./-]+\.\w+)`:$")
 _SHELLS: Final = ("sh", "bash")
+Run = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs a coroutine of the page to its end."""
 _RUN: Final = ("python", "console", *_SHELLS)
 _HOMES: Final = {"HOME", "STEPLINE_HOME"}
 """Variables that a module keeps when it is imported: another test would find a page's."""
@@ -103,10 +106,10 @@ class Guide:
 
     def follow(self) -> None:
         """Follow the page. Raises AssertionError with the line of the block that fails."""
-        with self._in_project() as loop:
+        with self._in_project() as run:
             for block in blocks_of(self._page):
                 try:
-                    self._follow(block, loop)
+                    self._follow(block, run)
                 except Exception as error:
                     error.add_note(f"{self._page}, line {block.line}:\n{block.text}")
                     raise
@@ -117,7 +120,7 @@ class Guide:
             if block.kind in ("file", "add to"):
                 self._write(block)
 
-    def _follow(self, block: Block, loop: asyncio.Runner) -> None:
+    def _follow(self, block: Block, run: Run) -> None:
         match block.kind:
             case "file" | "add to":
                 self._write(block)
@@ -129,7 +132,7 @@ class Guide:
                 elif block.language in _SHELLS:
                     self.shell(block.text)
                 elif block.kind == "on the stage" or not self._on_stage:
-                    self._execute(block, loop)
+                    self._execute(block, run)
 
     def _write(self, block: Block) -> None:
         path = self.folder / block.word
@@ -168,21 +171,28 @@ class Guide:
     # --- Python
 
     @contextlib.contextmanager
-    def _in_project(self) -> Iterator[asyncio.Runner]:
-        """Give Python the project's folder, modules and environment, and take them back."""
-        with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as loop:
+    def _in_project(self) -> Iterator[Run]:
+        """Give Python the project's folder, modules and environment, and take them back.
+
+        Its loop runs in a thread of its own: tests of the page keep that of their browser running in this one.
+        """
+        loop = asyncio.Runner()
+        with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread:
             for name in self._environment.keys() - _HOMES:
                 patch.setenv(name, self._environment[name])
             patch.chdir(self._project)
             patch.setattr(sys, "path", [*sys.path])
-            yield loop
+            try:
+                yield lambda coroutine: thread.submit(loop.run, coroutine).result()
+            finally:
+                thread.submit(loop.close).result()
         for name, module in list(sys.modules.items()):
             if (getattr(module, "__file__", None) or "").startswith(f"{self._project}/"):
                 del sys.modules[name]
         load_tools.cache_clear()
         load_skills.cache_clear()
 
-    def _execute(self, block: Block, loop: asyncio.Runner) -> None:
+    def _execute(self, block: Block, run: Run) -> None:
         os.chdir(self.folder)
         sys.path.insert(0, str(self.folder))
         code = compile(block.text, str(self._page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -190,7 +200,7 @@ class Guide:
         with contextlib.redirect_stdout(printed):
             result = eval(code, self.names)
             if code.co_flags & inspect.CO_COROUTINE:
-                loop.run(result)
+                run(result)
         self._printed = printed.getvalue()
 
 
