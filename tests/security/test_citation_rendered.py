@@ -136,6 +136,7 @@ def _leads_away(url: str) -> bool:
 @example("[a]([[S:2]])", ("", "javascript:x", ""))
 @example("<div>\n<b [[S:2]]>", ("", "x onclick=a", ""))
 @example("[a][[S:2]]", ("", "(javascript:x)", ""))
+@example("a<b [[S:2]]>", ("", "onclick=x", ""))
 @example("[[S:2]][[S:1]]", ("a", "b!", ""))
 def test_no_title_acts_wherever_its_citation_stands(text: str, titles: tuple[str, str, str]) -> None:
     one, two, three = titles

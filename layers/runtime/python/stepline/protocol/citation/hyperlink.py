@@ -25,9 +25,10 @@ _IN_MARKDOWN: Final = {
     ord(">"): "&gt;",
 }
 _ENTITY: Final = re.compile(r"&(?=#?[A-Za-z0-9]{1,32};)")
-# Characters that begin a block, a link's URL or a definition, and text that renderers turn into links.
+# Characters that begin a block, a link's URL, a definition or the value of an attribute, and text that renderers turn into links.
 _ACTIVE: Final = re.compile(
-    r"^(?=[!#$%'()+,\-./:;=?@^_{}])|^[0-9]{1,9}(?=[.)])|(?<=www)(?=\.)|(?=://)|(?=!\Z)", re.IGNORECASE
+    r"^(?=[!#$%'()+,\-./:;=?@^_{}])|^[0-9]{1,9}(?=[.)])|(?<=www)(?=\.)|(?=://)|(?<=[^=])(?==)|(?=!\Z)",
+    re.IGNORECASE,
 )
 _IN_ATTRIBUTE: Final = {ord("&"): "&amp;"}  # everything else that ends an attribute is encoded
 
