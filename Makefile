@@ -61,7 +61,7 @@ e2e: up $(TOOLS) $(PAGE_PACKAGES)  ## every end-to-end test, and the contracts o
 	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage.deployed import load; print(load().endpoint)') pytest -q -k emulator $(SPLIT) $(DURATIONS) tests/contract
 
 iam: exec-env $(TOOLS)  ## deploy a stage of its own, hold it to its roles, and take grants away
-	pytest -q -m enforced tests/e2e
+	STEPLINE_TIER=nightly pytest -q -m enforced tests/e2e
 
 matrix:  ## the suites that need no stage on every supported Python that this machine has or can make
 	.ci/matrix 3.11+stage 3.12 debian:trixie debian:forky+stage

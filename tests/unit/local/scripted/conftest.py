@@ -11,7 +11,7 @@ from stepline.local.knowledge.build_index import build_index
 from tests.unit.docs.source import DOCS
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def documents(tmp_path_factory):
     """An index outside the checkout: below `bundles` it would give the image of programs another name."""
     folder = tmp_path_factory.mktemp("docs")
@@ -22,7 +22,7 @@ def documents(tmp_path_factory):
         yield build_index(folder, lambda _: None)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def new_bundle(tmp_path_factory):
     """The name of a bundle as `stepline new` writes it."""
     name, folder = "kiosk", tmp_path_factory.mktemp("project")
