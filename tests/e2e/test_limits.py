@@ -52,7 +52,7 @@ def test_a_client_is_told_of_a_budget_that_an_admin_sets_and_of_when_it_ends(sta
     told = stage.command(*words, check=False)
     assert told.returncode == 1
     assert "error: limit_tokens:" in told.stderr
-    assert "sent again in " in told.stderr
+    assert "You can send the message again in " in told.stderr
     shown = stage.command("limits", "--user", stage.user).stdout
     assert " of 1, until " in shown
 
