@@ -85,9 +85,9 @@ def write_files(folder: Path, files: Mapping[str, Read], *, overwrite: bool) -> 
 def _write(path: Path, folder: Path, body: bytes) -> None:
     """Write a new file, never through a link."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.parent.resolve().is_relative_to(folder.resolve()):
             raise InputError(f"{path} is behind a link to another folder", code="not_writable")
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         with path.open("xb") as file:
             file.write(body)

@@ -313,7 +313,7 @@ def pick(text: str, view: View, roster: Roster) -> Script:
 
 
 def suggest(text: str, view: View, roster: Roster) -> tuple[str, ...]:
-    """Return what a person may ask for after this message: what follows from it, then what is left of the start.
+    """Return the suggestions after a message: the requests that follow from it, then the rest of the start.
 
     Each is answered by a row of its own or by a tool's card, with tools that there are and files in sight.
     """
