@@ -40,6 +40,9 @@ NOT_SHOWN = {
     "for a message that waits for the end of a turn, and for the listing of a turn that is given up": (
         *("close dynamodb:UpdateItem *", "close states:StartExecution *", "sweeper dynamodb:UpdateItem *"),
     ),
+    "for a turn that waits in line until one that is deleted, or waits for a person, leaves its place": (
+        *("act states:StartExecution *", "api states:StartExecution *"),
+    ),
     "for a call that waits for a person, of which the scene has none": ("act dynamodb:UpdateItem *",),
     "for a program that runs long enough to be asked to stop": ("execute dynamodb:GetItem *",),
     "since the sweeper does what Close could not": (
