@@ -31,10 +31,15 @@ page: up  ## print the address of the chat page, and open it where there is a de
 	@stepline page
 
 test: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, the page, and one turn end to end (SMOKE=no: without it)
-	STEPLINE_TIER=landing python -m tests.run_parallel $(WORKERS) $(SUITES) -- -m "not emulator"
-	cd web && vitest run
+	@$(MAKE) --no-print-directory -j2 test-suites test-page
 	@test $(SMOKE) = no || stepline up </dev/null
 	@test $(SMOKE) = no || pytest -q -m "emulator and smoke" tests/e2e
+
+test-suites: exec-env $(TOOLS)  ## of `make test` the suites that need neither the page nor a stage
+	STEPLINE_TIER=landing python -m tests.run_parallel $(WORKERS) $(SUITES) -- -m "not emulator"
+
+test-page: $(PAGE_PACKAGES)  ## of `make test` the page
+	cd web && vitest run
 
 faults: exec-env $(TOOLS)  ## every fault scenario, and all that needs no stage, as `make nightly` tries it
 	STEPLINE_TIER=nightly python -m tests.run_parallel $(WORKERS) $(SUITES) tests/repository -- -m "not emulator"
@@ -157,5 +162,5 @@ node_modules/.package-lock.json: package-lock.json $(READY)
 $(PAGE_PACKAGES): web/package-lock.json | $(READY)
 	@python -m stepline.local.page.page_build install
 
-.PHONY: help chat page web web-test screenshots test faults nightly soak check e2e iam matrix bench load docs synth checkov exec-env image up down clean lock
+.PHONY: help chat page web web-test screenshots test test-suites test-page faults nightly soak check e2e iam matrix bench load docs synth checkov exec-env image up down clean lock
 .DEFAULT_GOAL := help
