@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from docs.build import DOCS
-from stepline.local.scripted.scenarios import TOUR
+from stepline.local.tour import TOUR
 
 PATH: Final = DOCS.parent / "web/src/words/en/tour.json"
 

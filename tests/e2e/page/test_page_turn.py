@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from stepline.local.scripted.scenarios import TOUR
+from stepline.local.tour import TOUR
 from tests.e2e.page.chat_page import BRIEF
 from tests.e2e.sales import WRITE
 from tests.e2e.session_client import Device

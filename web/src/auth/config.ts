@@ -18,7 +18,7 @@ export interface PageConfig {
   readonly token?: "id" | "access";
   /** The bundles that have a page of their own at `/ui/<name>/`. */
   readonly ui?: readonly string[];
-  /** What a bundle of one's own offers in an empty conversation, in place of the tour. */
+  /** What a new conversation on a local stage offers, in place of the start of the tour. */
   readonly suggestions?: readonly string[];
 }
 

@@ -106,11 +106,8 @@ def test_a_bundle_has_a_page_of_its_own_under_the_rules_of_bundles(visitor, plac
     assert json.loads(visitor.ask("/config.json").text)["ui"] == ["default", "docs"]
 
 
-def test_a_bundle_of_the_user_s_has_its_own_suggestions_and_the_default_one_those_of_the_page(visitor, place):
+def test_the_page_offers_what_its_stage_does(visitor):
     assert json.loads(visitor.ask("/config.json").text)["suggestions"] == ["What does a lamp cost?"]
-    stage = json.loads((place.home / "stage.json").read_text())
-    (place.home / "stage.json").write_text(json.dumps({**stage, "bundle": "bundles.default"}))
-    assert "suggestions" not in json.loads(visitor.ask("/config.json").text)
 
 
 @pytest.mark.parametrize("host", ["evil.test", "evil.test:4569", "127.0.0.1", "127.0.0.1:1", "0.0.0.0:4569"])

@@ -3,7 +3,8 @@
 import pytest
 
 from stepline.local.scripted.reading import parse_roster
-from stepline.local.scripted.scenarios import SCENARIOS, TOUR, find, find_request
+from stepline.local.scripted.scenarios import SCENARIOS, find, find_request
+from stepline.local.tour import TOUR
 from stepline.model.entry import ApprovalRequested, Closed, Resulted
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 

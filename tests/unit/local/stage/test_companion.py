@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from stepline.local.stage.companion import COMPANIONS, choose_model, model_variables, start_issuer, start_page
+from stepline.local.stage.companion import (
+    COMPANIONS,
+    choose_model,
+    first_requests,
+    model_variables,
+    start_issuer,
+    start_page,
+)
 from stepline.local.stage.service import LOOPBACK, Service, claimed_port, release_ports
+from stepline.local.tour import APPROVAL, STEPS, TOUR
 
 STARTS = {
     "issuer": lambda home, said: start_issuer(home, "http://127.0.0.1:1", said.append),
@@ -78,6 +86,12 @@ def test_a_stage_asks_the_scripted_model_by_its_name_and_a_real_one_by_the_defau
     assert choose_model(model_variables(home, [].append)) == {"model_roles": '{"*": "scripted"}'}
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
     assert choose_model(model_variables(home, [].append)) == {}
+
+
+def test_a_real_model_is_offered_nothing_that_only_the_scripted_one_can_show(home, monkeypatch):
+    assert first_requests(model_variables(home, [].append)) == tuple(TOUR.values())
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+    assert {APPROVAL, STEPS}.isdisjoint(first_requests(model_variables(home, [].append)))
 
 
 def test_an_issuer_of_another_page_starts_anew_at_its_port(home):

@@ -67,12 +67,14 @@ class TypedInput:
 
 
 class Talk:
-    def __init__(self, home, person, patience=1, view=None, open_uploader=no_uploader):
+    def __init__(self, home, person, patience=1, view=None, open_uploader=no_uploader, *, requests=()):
         self.written, self.noted, self.person = [], [], person
         self.agent = Agent(patience)
         self.far = RemoteEnd(self.agent)
         view = view or PlainView(self.written.append, self.noted.append)
-        self.chat = Chat(self.session, view, person, open_uploader=open_uploader, user="ann", home=home)
+        self.chat = Chat(
+            self.session, view, person, open_uploader=open_uploader, user="ann", home=home, requests=requests
+        )
 
     def session(self, state):
         return Session(self.far.dial, state, self.far.clock, PACE, uniform=max)
@@ -89,6 +91,17 @@ def test_a_line_that_is_typed_while_the_agent_works_is_said_beside_the_turn(talk
     assert here.agent.heard == [("prompt", "go"), ("followup", "and this")]
     assert here.written == ["\nall heard"]
     assert "> and this" in here.noted
+
+
+def test_a_new_conversation_on_a_terminal_offers_requests_and_no_other_one_does(talk):
+    offers = ["Tell me\nall.", "Draw a chart."]
+    here = talk(TypedInput("go", "/new"), requests=offers)
+    here.chat.run()
+    assert [line for line in here.noted if line.startswith("»")] == ["» Tell me all.", "» Draw a chart."] * 2
+    for again in (TypedInput("go"), Pipe(iter(["/new\n"]))):
+        there = talk(again, requests=offers)
+        there.chat.run()
+        assert not [line for line in there.noted if line.startswith("»")]
 
 
 def test_a_steer_interrupts_and_says_so(talk):

@@ -13,9 +13,10 @@ const ofAnyModel = 3;
 
 export function FirstRun({ page, acts }: { page: Page; acts: Acts }) {
   const first = useSelector(page.list.store, (state) => state.phase === "ready" && state.rows.length === 0);
-  const own = page.config.suggestions?.map((text) => ({ label: text, text }));
-  const tour = page.config.stage === "local" ? words.suggestions : words.suggestions.slice(0, ofAnyModel);
-  const offered = own ?? tour;
+  const offered =
+    page.config.suggestions?.map(
+      (text) => words.suggestions.find((row) => row.text === text) ?? { label: text, text },
+    ) ?? words.suggestions.slice(0, ofAnyModel);
   return (
     <div class="sheet">
       <div class="first">

@@ -38,7 +38,7 @@ class Caller:
     `renews`, it exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage. `bundle` is
     the one that every message names, "" for none. `page_url` is the origin of the chat page, "" if that is not known.
     `agents` are the modules of this stage's bundles by their names, the default's by "", empty if they are not known.
-    `options` name this caller on a command line.
+    `requests` are what a new conversation offers to begin with. `options` name this caller on a command line.
     """
 
     url: str
@@ -51,6 +51,7 @@ class Caller:
     bundle: str = ""
     page_url: str = ""
     agents: Mapping[str, str] = field(default_factory=dict)
+    requests: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
 
@@ -106,6 +107,7 @@ def find_caller(
         bundle=bundle,
         page_url=local.page_url,
         agents={"": local.bundle, **local.bundles},
+        requests=() if bundle else local.requests,
         options=("--user", user) if user else (),
     )
 

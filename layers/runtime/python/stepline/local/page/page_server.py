@@ -28,7 +28,6 @@ from stepline.local.page.site_files import (
     find_bundle_file,
     read_table,
 )
-from stepline.local.stage.bundle_code import DEFAULT
 from stepline.local.stage.deployed import REPOSITORY, load, read_json
 from stepline.local.stage.service import LOOPBACK
 
@@ -95,16 +94,16 @@ class StageFacts:
     def config(self) -> dict[str, Any] | None:
         """Return the document that leads the page to its stage, None before the first deployment.
 
-        The pages of bundles are those that there are here: the functions' code is deployed without looking for them. A
-        bundle of the user's has its own requests to begin with, if any.
+        The pages of bundles are those that there are here: the functions' code is deployed without looking for them. The
+        suggestions are the stage's.
         """
         outputs = read_json(self._home / "outputs.json")
         told = [stack[_CONFIG_OUTPUT] for stack in outputs.values() if _CONFIG_OUTPUT in stack]
         if not told:
             return None
         stage = load(self._home)
-        own = {} if stage is None or stage.bundle == DEFAULT else {"suggestions": list(stage.requests)}
-        return {**json.loads(told[0]), "ui": sorted(self.bundles()), **own}
+        offered = {"suggestions": list(stage.requests)} if stage else {}
+        return {**json.loads(told[0]), "ui": sorted(self.bundles()), **offered}
 
     def headers(self) -> Mapping[Any, Mapping[str, str]]:
         stage = load(self._home)

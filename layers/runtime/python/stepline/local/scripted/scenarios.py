@@ -31,6 +31,7 @@ from stepline.local.scripted.result_text import (
 )
 from stepline.local.scripted.script import Asked, Remark, Script
 from stepline.local.scripted.speech import plain, quote
+from stepline.local.tour import APPROVAL, CHART, PLAN_AND_FILE, SEARCHED, STEPS, TOUR
 
 _LEAD: Final = r"\A(?:(?:please|now|then|and)\s+)*"
 _FLAGS: Final = re.IGNORECASE | re.DOTALL
@@ -38,24 +39,9 @@ _FLAGS: Final = re.IGNORECASE | re.DOTALL
 
 SUGGESTIONS: Final = 3
 QUOTE_CHARS: Final = 160
-PLAN_AND_FILE: Final = (
-    "Make a plan with three steps, write it to a file with the word kumquat in it and read it back."
-)
-CHART: Final = f"Write a CSV of sales over six months to {script.SALES}, sum it up by month and draw a chart."
 IN_EUROS: Final = "Give the totals in euros, too."
 BEST_MONTH: Final = "Which month sold most?"
-SEARCHED: Final = "Search for prompt caching and tell me what you find."
-APPROVAL: Final = "Show me how an approval works."
-STEPS: Final = "Take eight steps, so that I can add something, redirect you or stop you."
 RECALL: Final = "What did I say before?"
-TOUR: Final = {
-    "A plan and a file": PLAN_AND_FILE,
-    "A program and a chart": CHART,
-    "A search with sources": SEARCHED,
-    "An approval": APPROVAL,
-    "Add, redirect, stop": STEPS,
-}
-"""The requests that a person is offered first, by their labels."""
 
 
 class Scenario(NamedTuple):

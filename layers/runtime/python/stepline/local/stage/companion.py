@@ -16,6 +16,7 @@ from stepline.local.stage.deployed import PYTHON, build_environment, tool_enviro
 from stepline.local.stage.emulator import Progress
 from stepline.local.stage.fingerprint import Fingerprint
 from stepline.local.stage.service import LOOPBACK, Service, claim_port, claimed_port
+from stepline.local.tour import ANY_MODEL, TOUR
 from stepline.model.tenancy.price import SCRIPTED
 
 COMPANIONS: Final = ("issuer", "page", "model")
@@ -75,8 +76,16 @@ def model_variables(home: Path, progress: Progress) -> dict[str, str]:
 
 def choose_model(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the app's context for these variables: the scripted model has a name of its own, at which it costs nothing."""
-    scripted = variables.get("ANTHROPIC_API_KEY") == SCRIPTED
-    return {"model_roles": json.dumps({DEFAULT_ROLE: SCRIPTED})} if scripted else {}
+    return {"model_roles": json.dumps({DEFAULT_ROLE: SCRIPTED})} if _is_scripted(variables) else {}
+
+
+def first_requests(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the requests of the tour that the model with these variables can follow."""
+    return tuple(TOUR.values())[: None if _is_scripted(variables) else ANY_MODEL]
+
+
+def _is_scripted(variables: Mapping[str, str]) -> bool:
+    return variables.get("ANTHROPIC_API_KEY") == SCRIPTED
 
 
 def given(names: Sequence[str]) -> dict[str, str]:

@@ -50,8 +50,8 @@ _KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 class LocalStage(Value):
     """The local stage as deployed by `stepline up`, with its addresses.
 
-    `home` is the folder of its keys, `exec_mode` the mode in which programs run, and `requests` the questions of users that tools
-    of its default bundle answer.
+    `home` is the folder of its keys, `exec_mode` the mode in which programs run, and `requests` what a new conversation with
+    its default bundle offers to begin with.
     """
 
     endpoint: str

@@ -20,6 +20,7 @@ from stepline.local.stage.cdk import deploy
 from stepline.local.stage.companion import (
     COMPANIONS,
     choose_model,
+    first_requests,
     given,
     model_variables,
     start_issuer,
@@ -144,7 +145,7 @@ def up(
             stage,
             bundle=agent.module,
             bundles=dict(agent.further),
-            requests=agent.requests,
+            requests=first_requests(model) if agent.module == DEFAULT else agent.requests,
             exec_mode=programs["exec_mode"],
         )
         if stage != known:

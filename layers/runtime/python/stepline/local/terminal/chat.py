@@ -9,7 +9,7 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -33,7 +33,7 @@ from stepline.local.conversation import (
 )
 from stepline.local.terminal.keyboard import Key, Keyboard, Pipe, Typed
 from stepline.local.terminal.output import JsonView, make_plain_view
-from stepline.local.terminal.render import render_error
+from stepline.local.terminal.render import render_error, render_suggestion
 from stepline.local.terminal.turn_view import RichView, View
 from stepline.model.base import Value
 from stepline.model.file.attachment import TEXT_MAX_CHARS
@@ -157,12 +157,14 @@ class Chat:
         home: Path,
         bundle: str = "",
         agents: Mapping[str, str] = MappingProxyType({}),
+        requests: Sequence[str] = (),
         command: str = "stepline chat",
     ) -> None:
         """Chat as `user`: read from `keyboard`, show on `view`, save the place in `home`.
 
         Files go through the uploader of their conversation. A new conversation has this `bundle`, and so has the last one, if it
-        is continued; `agents` are the modules of the stage's bundles by name, if they are known. `command` begins such a chat.
+        is continued; `agents` are the modules of the stage's bundles by name, if they are known. On a terminal a new conversation
+        offers these `requests`. `command` begins such a chat.
         """
         self._open_session = open_session
         self._open_uploader = open_uploader
@@ -170,7 +172,7 @@ class Chat:
         self._keyboard = keyboard
         self._home = home
         self._place = Bookmark(user=user, conversation="", bundle=bundle, agent=agents.get(bundle, ""))
-        self._bundle, self._agents, self._command = bundle, agents, command
+        self._bundle, self._agents, self._requests, self._command = bundle, agents, requests, command
         self._completed = True
         self._own: set[str] = set()
         self._unconfirmed: dict[str, str] = {}
@@ -246,6 +248,8 @@ class Chat:
             self._view.say(f"conversation {session.state.conversation}, {_standing(session.state)}")
             if self._keyboard.commands:
                 self._view.say(HINT)
+                for text in self._requests if known == "new" else ():
+                    self._view.say(render_suggestion(text))
             while not self._leaving and (line := self._next(session, effects)) is not Key.END:
                 command = self._read(line)
                 if command and command.verb == "new":
@@ -455,6 +459,7 @@ def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int
             home=caller.home,
             bundle=caller.bundle,
             agents=caller.agents,
+            requests=caller.requests,
             command=shlex.join([*own_command(), "chat", *caller.options]),
         )
         return chat.run(conversation)

@@ -80,7 +80,7 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
         case "chat.citations":
             return _single_spaced([render_citation(item) for item in _items(event)])
         case "chat.followups":
-            return _single_spaced([f"» {one_line(str(item))}" for item in _list(event, "items")])
+            return _single_spaced([render_suggestion(str(item)) for item in _list(event, "items")])
         case "chat.complete" if message := event.data.get("message"):
             return _single_spaced([one_line(str(message))])
         case "accounting.usage" if usage:
@@ -92,6 +92,11 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
 def _single_spaced(lines: Sequence[str]) -> list[str]:
     """Collapse the gaps that empty fields leave; indented lines are foreign text and stay unchanged."""
     return [line if line.startswith("  ") else " ".join(line.split()) for line in lines]
+
+
+def render_suggestion(text: str) -> str:
+    """Return a message that the user may send next, on one line."""
+    return f"» {one_line(text)}"
 
 
 def render_citation(source: Mapping[str, Any]) -> str:

@@ -1,0 +1,23 @@
+"""The requests that a new conversation with the default bundle offers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PLAN_AND_FILE: Final = (
+    "Make a plan with three steps, write it to a file with the word kumquat in it and read it back."
+)
+CHART: Final = "Write a CSV of sales over six months to sales.csv, sum it up by month and draw a chart."
+SEARCHED: Final = "Search for prompt caching and tell me what you find."
+APPROVAL: Final = "Show me how an approval works."
+STEPS: Final = "Take eight steps, so that I can add something, redirect you or stop you."
+TOUR: Final = {
+    "A plan and a file": PLAN_AND_FILE,
+    "A program and a chart": CHART,
+    "A search with sources": SEARCHED,
+    "An approval": APPROVAL,
+    "Add, redirect, stop": STEPS,
+}
+"""Each request by its label."""
+ANY_MODEL: Final = 3
+"""The number of them that any model can follow; the others need the scripted one."""
