@@ -25,7 +25,7 @@ def test_it_says_what_was_built_and_which_references_lead_to_nothing(run, tmp_pa
     assert code == 0
     assert out.splitlines()[0].startswith("1 document, 1 section: ")
     assert out.splitlines()[2:] == ["2 references, 1 without a target", "  ks:docs/a.md: docs/gone.md"]
-    assert err == "reading 1 files\n"
+    assert err == "reading 1 file\n"
     assert Knowledge(tmp_path).search("heron")
 
 

@@ -71,7 +71,7 @@ def test_a_document_that_cannot_be_read_is_told_as_that(space):
     space.write({"delivery.md": GUIDE})
 
     def said(line):
-        if line == "reading 1 files":
+        if line == "reading 1 file":
             (space.folder / "delivery.md").unlink()
 
     with pytest.raises(InputError) as caught:

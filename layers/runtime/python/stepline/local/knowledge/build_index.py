@@ -21,6 +21,7 @@ import msgspec
 
 from stepline.bundle.knowledge_index import EXCERPT_CHARS, FOLDER, POINTER, SCHEMA, WEIGHTS
 from stepline.errors import DependencyError, InputError
+from stepline.local.counted import counted
 from stepline.local.knowledge.document_reference import check_references
 from stepline.local.knowledge.knowledge_config import FILE, KnowledgeConfig, read_config
 from stepline.local.knowledge.knowledge_source import (
@@ -89,7 +90,7 @@ def build_bundle(module: str, project: Path, progress: Progress) -> None:
 
 def _build(home: Path, config: KnowledgeConfig, source: SourceFiles, progress: Progress) -> Built:
     chosen = choose_files(source, config)
-    progress(f"reading {len(chosen)} files")
+    progress(f"reading {counted(len(chosen), 'file')}")
     contents = _read({path: read for path, (_, read) in chosen.items()})
     signature = _sign(config, contents)
     file = home / f"{signature}.sqlite"
