@@ -262,6 +262,27 @@ def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(processe
     assert "The shop is closed today." not in last
 
 
+def test_what_a_bundle_adds_to_a_running_turn_is_there_once_and_read_from_the_next_round_on(processes):
+    class Knowing(BaseWorkflow):
+        async def process(self, payload):
+            react = await self.build_react(knowledge_space_fn=self.search, knowledge_read_fn=self.search)
+            return await react.run(payload)
+
+        async def search(self, query, limit):
+            added = [await self.ctx_browser.contribute([{"text": "Ada likes tea."}]) for _ in range(2)]
+            assert added[0] == added[1]
+            return []
+
+    model = MemoryModelClient(called("react.search_knowledge", {"query": "tea"}), answered("Tea it is."))
+    workflow = Knowing(processes.process(model), processes.lane, user="ada")
+    assert asyncio.run(workflow.process({"text": "What do I like?"})).answer == "Tea it is."
+    (entry,) = processes.entries(Contributed)
+    assert [block.text for block in entry.blocks] == ["Ada likes tea."]
+    first, second = map(text_of, model.requests)
+    assert "Ada likes tea." not in first
+    assert "Ada likes tea." in second
+
+
 def test_nothing_is_prepared_for_a_message_that_has_its_answer(processes):
     model = MemoryModelClient(answered("Once."))
     first = processes.ask(processes.process(model), workflow=Prepared, message_id="m-1")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stepline.errors import PathError
@@ -283,6 +283,10 @@ def test_printing_and_reading_a_path_again_changes_nothing(turn: str, space: str
 
 
 @given(turns, st.sampled_from(["files/", "outputs/", "user.attachments/", "external.a.attachments/m/"]), rels)
+@example(T, "files/", "a/b.csv")
+@example(T, "outputs/", "a.csv")
+@example(T, "user.attachments/", "a.csv")
+@example(T, "external.a.attachments/m/", "a.csv")
 def test_where_a_file_lies_and_what_it_is_called_follow_from_each_other(
     turn: str, space: str, rel: str
 ) -> None:
