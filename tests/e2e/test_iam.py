@@ -42,6 +42,7 @@ NOT_SHOWN = {
     ),
     "for a turn that waits in line until one that is deleted, or waits for a person, leaves its place": (
         *("act states:StartExecution *", "api states:StartExecution *"),
+        *("act dynamodb:ConditionCheckItem *", "sweeper dynamodb:ConditionCheckItem *"),
     ),
     "for a call that waits for a person, of which the scene has none": ("act dynamodb:UpdateItem *",),
     "for a program that runs long enough to be asked to stop": ("execute dynamodb:GetItem *",),
@@ -69,7 +70,11 @@ NOT_SHOWN = {
     ),
     "for the scanner of malware, of which the stage has none": ("preflight s3:GetObjectTagging *",),
     "for feedback, of which the scene has none": (
-        *("api dynamodb:ConditionCheckItem *", "close dynamodb:ConditionCheckItem *"),
+        *(
+            "api dynamodb:ConditionCheckItem *",
+            "close dynamodb:ConditionCheckItem *",
+            "api dynamodb:Query GSI2",
+        ),
     ),
     "for a person whom an admin erases": ("eraser dynamodb:BatchGetItem *",),
     "since the end of a connection is told by the gateway, too": ("eraser dynamodb:DeleteItem *",),

@@ -14,6 +14,7 @@ from tests.e2e.mode import unhindered
 from tests.e2e.session_client import Device, check_devices, stored_batches
 from tests.e2e.stage import TURN_TIMEOUT_S, a_word
 from tests.e2e.test_recovery import check_log
+from tests.support.generation import answered
 
 pytestmark = pytest.mark.emulator
 
@@ -127,9 +128,10 @@ def test_every_kind_of_message_counts_once_however_often_and_late_it_comes(scrip
 
 def test_a_turn_that_is_lost_each_time_ends_with_one_error_and_the_next_one_works(scripted, conversation):
     poison, word = a_word(), a_word()
-    # Its model never comes to an end, so that its execution is lost each time. How often it is asked is open: the step may
-    # be tried once more before its execution is stopped.
-    scripted.fault(kind="slow_tokens", match=poison, count=1_000, token_delay_ms=200)
+    # Its model takes an hour to come to an end, so that its execution is lost each time. How often it is asked is open: the
+    # step may be tried once more before its execution is stopped.
+    endless = answered("On and on. " * 6_000)
+    scripted.fault(kind="fixture", match=poison, count=1_000, text=endless, token_delay_ms=200)
     with Device(scripted, conversation, fails=True) as device:
         device.session.say(ASKED.format(word=poison))
         device.until(TextAppended)
