@@ -178,7 +178,7 @@ function Lines({ page }: { page: Page }) {
   const unknown = useSelector(conversation.store, (state) => state.thread.unknown);
   const meanwhile = useSelector(conversation.store, (state) => state.meanwhile);
   return (
-    <div class="lines">
+    <div class="notices">
       <ConnectionBanner page={page} conversation={conversation} signedOut={signedOut} />
       {notice && <Line text={notice} onDismiss={() => page.notice.set("")} />}
       {alert && (
