@@ -125,6 +125,14 @@ class ChatPage:
             self.page.keyboard.press(key)
         raise AssertionError(f"{key} does not lead to {control}")
 
+    def use_letters(self):
+        """Turn the keys of single letters on, which are off until a person does."""
+        more = self.page.get_by_role("button", name="More")
+        more.click()
+        self.page.get_by_role("checkbox", name="Single-letter keys").check()
+        self.page.keyboard.press("Escape")
+        expect(more).to_be_focused()
+
     def take_turn(self, text):
         """Say something and wait for the end of its turn; return the turn's element."""
         before = self.turns.count()

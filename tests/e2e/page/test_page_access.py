@@ -115,6 +115,7 @@ def test_axe_finds_nothing_serious_in_a_thread_its_files_its_search_and_its_time
         chat.page.keyboard.press("Escape")
     chat.page.set_viewport_size(WIDE)
     check_timeline(chat, found)
+    chat.use_letters()
     chat.page.keyboard.press("/")
     chat.page.keyboard.type(word)
     expect(chat.page.get_by_role("region", name="Search")).to_contain_text(word)

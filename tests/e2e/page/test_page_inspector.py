@@ -132,6 +132,7 @@ def test_a_reply_and_the_log_beside_it_are_those_that_are_recorded(bench, told):
 def test_t_leads_to_the_same_round_of_the_chat_and_back(bench, told):
     chat = bench(1)
     expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 2")
+    chat.use_letters()
     chat.page.keyboard.press("t")
     aimed = chat.turns.first.locator("li.round[data-round='2']")
     expect(aimed.get_by_role("region", name="react.write")).to_be_visible()

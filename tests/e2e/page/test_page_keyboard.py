@@ -132,7 +132,7 @@ def test_rounds_tabs_and_feedback_are_worked_by_keys(worked):
     press(chat, "End")
     expect(card.get_by_role("tabpanel")).to_contain_text("a.txt")
     open_by_keys(chat, "Bad answer")
-    chat.tab_to(turn.get_by_role("textbox"))
+    expect(turn.get_by_role("textbox")).to_be_focused()
     chat.page.keyboard.type("nj/?")
     press(chat, "Enter")
     expect(turn.locator(".feedback-said").first).to_have_text("Thank you, kept.")
@@ -143,7 +143,10 @@ def test_rounds_tabs_and_feedback_are_worked_by_keys(worked):
 def test_letters_move_through_the_page_and_escape_leads_back(worked):
     chat = worked
     address = chat.page.url
-    press(chat, "Shift+Tab")
+    press(chat, "Shift+Tab", "k", "n", "/", "t", "?")
+    expect(chat.page.get_by_role("dialog", name="Keyboard")).to_have_count(0)
+    assert chat.page.url == address
+    chat.use_letters()
     press(chat, "k")
     expect(chat.turns.last).to_be_focused()
     for letter, part in (("p", "plan"), ("f", "files"), ("s", "sources")):
@@ -173,9 +176,7 @@ def test_letters_move_through_the_page_and_escape_leads_back(worked):
     expect(keys).to_have_count(0)
     press(chat, "n", "/", "t")
     assert chat.page.url.partition("/t/")[0] == address
-    press(chat, "?")
-    chat.tab_to(keys.get_by_role("checkbox", name="Single-letter keys"))
-    press(chat, "Space", "Escape")
+    chat.use_letters()
     press(chat, "n")
     expect(chat.turns).to_have_count(0)
     expect(chat.field).to_be_focused()

@@ -321,7 +321,7 @@ function useKeys({ conversation, turn, iteration, view, all, index, navigate, le
       if (!letters || event.ctrlKey || event.metaKey || event.altKey || takesText(event.target)) return;
       const by = { j: 1, k: -1 }[event.key];
       const next = by && all[index + by];
-      if ((!by && event.key !== "t") || document.querySelector("dialog[open]")) return;
+      if ((!by && event.key !== "t") || document.querySelector("dialog[open], [popover]:popover-open")) return;
       event.preventDefault();
       if (!by) navigate(`/c/${conversation}/t/${turn}/r/${iteration + 1}`);
       else if (next) navigate(addressOf(conversation, next, view));

@@ -86,17 +86,13 @@ describe("the length of a text", () => {
 });
 
 describe("a key in the field", () => {
-  const press = { key: "Enter", shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, isComposing: false };
+  const press = { key: "Enter", shiftKey: false, ctrlKey: false, metaKey: false, altKey: false };
 
   it("sends, breaks the line, or redirects", () => {
     expect(keyOf(press, false)).toBe("main");
     expect(keyOf({ ...press, shiftKey: true }, false)).toBe("newline");
     expect(keyOf({ ...press, ctrlKey: true }, false)).toBe("redirect");
     expect(keyOf({ ...press, metaKey: true }, false)).toBe("redirect");
-  });
-
-  it("does nothing while a character is composed", () => {
-    expect(keyOf({ ...press, isComposing: true }, false)).toBe("none");
   });
 
   it("brings the last message into an empty field alone", () => {

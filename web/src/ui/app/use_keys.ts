@@ -2,7 +2,7 @@
 
 import { useLayoutEffect } from "preact/hooks";
 import { STOP } from "../composer/composer.tsx";
-import { type KeyAct, keyAct, takesText } from "../keys/keys.ts";
+import { type KeyAct, keyAct, leaveKeysToInputMethod, takesText } from "../keys/keys.ts";
 import { type Route, threadOf } from "../route.ts";
 import { SEARCH } from "../search/search_field.tsx";
 import type { Page } from "../store/page.ts";
@@ -10,11 +10,15 @@ import type { Page } from "../store/page.ts";
 /** What lies over the page. */
 export type Over = "none" | "list" | "margin" | "keys" | "limits";
 
+/** Dialogs and menus that are open. */
+const OPEN = "dialog[open], [popover]:popover-open";
+
 export function useKeys(page: Page, over: Over, setOver: (over: Over) => void): void {
+  useLayoutEffect(() => leaveKeysToInputMethod(document), []);
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const act = keyAct(event, takesText(document.activeElement), page.settings.value.letters);
-      if (act === "none" || (act !== "escape" && document.querySelector("dialog[open]"))) return;
+      if (act === "none" || (act !== "escape" && document.querySelector(OPEN))) return;
       if (act === "escape") {
         closeOrStop(page, event);
         return;
@@ -62,7 +66,7 @@ function perform(act: KeyAct, page: Page, over: Over, setOver: (over: Over) => v
 
 /** Close what is open; with nothing open, put the focus on Stop; there, stop. Dialogs and menus close by themselves. */
 function closeOrStop(page: Page, event: KeyboardEvent): void {
-  if (document.querySelector("dialog[open], [popover]:popover-open")) return;
+  if (document.querySelector(OPEN)) return;
   const route = page.route.value;
   const stop = document.getElementById(STOP);
   if (route.is === "thread" && route.file) page.closeTo(threadOf(route.conversation));

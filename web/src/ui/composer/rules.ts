@@ -73,12 +73,12 @@ function countCodePoints(text: string): number {
 
 export type ComposerKey = "main" | "redirect" | "last" | "newline" | "none";
 
-/** Return what a key does in the field. A key that composes a character (Japanese, Chinese) does nothing. */
+/** Return what a key does in the field. */
 export function keyOf(
-  event: Pick<KeyboardEvent, "key" | "shiftKey" | "ctrlKey" | "metaKey" | "altKey" | "isComposing">,
+  event: Pick<KeyboardEvent, "key" | "shiftKey" | "ctrlKey" | "metaKey" | "altKey">,
   empty: boolean,
 ): ComposerKey {
-  if (event.isComposing || event.altKey) return "none";
+  if (event.altKey) return "none";
   if (event.key === "Enter") {
     if (event.ctrlKey || event.metaKey) return "redirect";
     return event.shiftKey ? "newline" : "main";

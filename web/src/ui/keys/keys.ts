@@ -29,23 +29,38 @@ const LETTERS: Readonly<Record<string, KeyAct>> = {
   "?": "help",
 };
 
+/** The code of a key that an input method has taken. */
+const PROCESSED = 229;
+
 export interface Pressed {
   readonly key: string;
   readonly ctrlKey: boolean;
   readonly metaKey: boolean;
   readonly altKey: boolean;
-  readonly isComposing: boolean;
   readonly defaultPrevented: boolean;
 }
 
 /** Return the act of a key; `writing` is true in a field that takes text. */
 export function keyAct(event: Pressed, writing: boolean, letters: boolean): KeyAct {
-  if (event.isComposing || event.defaultPrevented) return "none";
+  if (event.defaultPrevented) return "none";
   if (event.key === "Escape") return "escape";
-  if (event.ctrlKey || event.metaKey || event.altKey || writing) return "none";
-  // The list of keys stays reachable: it has the switch that turns the letters on again.
-  if (!letters && event.key !== "?") return "none";
+  if (!letters || writing || event.ctrlKey || event.metaKey || event.altKey) return "none";
   return LETTERS[event.key] ?? "none";
+}
+
+/** Keep the keys of an input method from the page; return how to undo it.
+ *
+ * The Enter that confirms a character sends nothing, in no field. Safari ends the composition before that key, and marks it by
+ * its code alone; as it submits a form then, that is prevented, too.
+ */
+export function leaveKeysToInputMethod(page: Document): () => void {
+  const leave = (event: KeyboardEvent) => {
+    if (!event.isComposing && event.keyCode !== PROCESSED) return;
+    event.stopPropagation();
+    if (event.key === "Enter" && !event.isComposing) event.preventDefault();
+  };
+  page.addEventListener("keydown", leave, { capture: true });
+  return () => page.removeEventListener("keydown", leave, { capture: true });
 }
 
 /** Return whether an element takes text, so that letters belong to it. */

@@ -10,7 +10,7 @@ export interface Settings {
   readonly letters: boolean;
 }
 
-export const DEFAULTS: Settings = { theme: "system", reading: "complete", letters: true };
+export const DEFAULTS: Settings = { theme: "system", reading: "complete", letters: false };
 
 const KEY = "stepline.settings";
 const THEMES: readonly string[] = ["system", "light", "dark"];

@@ -1,6 +1,6 @@
 /** The request that a call may run: what would run, with which parameters, and the three answers, all by keyboard. */
 
-import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useId, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import type { Approval as Asked, Call } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
@@ -9,6 +9,7 @@ import { wordsOf } from "../../words/index.ts";
 import type { Acts } from "../acts.ts";
 import { Params } from "./call.tsx";
 import { useNow } from "./desk.ts";
+import { onEscape, useFocus } from "./form.ts";
 import { Mark } from "./mark.tsx";
 import { ProgramText } from "./program.tsx";
 
@@ -27,22 +28,6 @@ export function parseParams(text: string): { params: Readonly<Record<string, unk
   }
 }
 
-/** A field that has the focus as soon as it is there, since the reader asked for it. */
-function useFocus<T extends HTMLElement>() {
-  const field = useRef<T>(null);
-  useLayoutEffect(() => field.current?.focus(), []);
-  return field;
-}
-
-/** Escape closes the form and nothing behind it. */
-function onEscape(close: () => void) {
-  return (event: KeyboardEvent) => {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    close();
-  };
-}
-
 function Denial({ deny, close }: { deny: (text: string) => void; close: () => void }) {
   const [text, setText] = useState("");
   const field = useFocus<HTMLTextAreaElement>();
@@ -52,7 +37,7 @@ function Denial({ deny, close }: { deny: (text: string) => void; close: () => vo
     deny(text.trim());
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
+    if (event.key === "Enter" && !event.shiftKey) submit(event);
   };
   return (
     <form class="ask-form" onSubmit={submit} onKeyDown={onEscape(close)}>

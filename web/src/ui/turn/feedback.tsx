@@ -6,6 +6,7 @@ import { say } from "../../words/en/thread.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Reaction } from "../acts.ts";
 import { useDesk } from "./desk.ts";
+import { onEscape, useFocus } from "./form.ts";
 import { Icon } from "./mark.tsx";
 import { memo } from "./memo.tsx";
 
@@ -52,23 +53,20 @@ function said(state: Sending): string {
 function Line(props: { reaction: Reaction; text: string; send: (text: string) => void; close: () => void }) {
   const [text, setText] = useState(props.text);
   const id = useId();
+  const field = useFocus<HTMLInputElement>();
   const left = lineChars - text.length;
   const submit = (event: Event) => {
     event.preventDefault();
     props.send(text.trim());
   };
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    props.close();
-  };
   return (
-    <form class="why-line" onSubmit={submit} onKeyDown={onKeyDown}>
+    <form class="why-line" onSubmit={submit} onKeyDown={onEscape(props.close)}>
       <label for={id} class="vh">
         {props.reaction === "ok" ? say.whyGood : say.why}
       </label>
       <input
         id={id}
+        ref={field}
         type="text"
         dir="auto"
         maxLength={lineChars}

@@ -1,0 +1,29 @@
+// @vitest-environment happy-dom
+import { afterEach, expect, it, vi } from "vitest";
+import { leaveKeysToInputMethod } from "../../src/ui/keys/keys.ts";
+
+const undo = leaveKeysToInputMethod(document);
+afterEach(() => document.body.replaceChildren());
+
+function press(init: KeyboardEventInit): { heard: number; prevented: boolean } {
+  const field = document.body.appendChild(document.createElement("input"));
+  const hear = vi.fn();
+  field.addEventListener("keydown", hear);
+  document.addEventListener("keydown", hear);
+  const event = new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...init });
+  field.dispatchEvent(event);
+  document.removeEventListener("keydown", hear);
+  return { heard: hear.mock.calls.length, prevented: event.defaultPrevented };
+}
+
+it("an Enter that confirms a character reaches no field and submits nothing, in Safari's order, too", () => {
+  expect(press({ key: "Enter", isComposing: true })).toEqual({ heard: 0, prevented: false });
+  expect(press({ key: "Enter", keyCode: 229 })).toEqual({ heard: 0, prevented: true });
+  expect(press({ key: "Process", keyCode: 229 })).toEqual({ heard: 0, prevented: false });
+});
+
+it("every other key is the page's", () => {
+  expect(press({ key: "Enter", keyCode: 13 })).toEqual({ heard: 2, prevented: false });
+  undo();
+  expect(press({ key: "Enter", keyCode: 229 })).toEqual({ heard: 2, prevented: false });
+});
