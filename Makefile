@@ -30,7 +30,7 @@ chat: up  ## start what is needed and talk to the agent; `make chat OPEN=` leave
 page: up  ## print the address of the chat page, and open it where there is a desktop
 	@stepline page
 
-test: exec-env $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, the page, and one turn end to end (SMOKE=no: without it)
+test: $(TOOLS) $(PAGE_PACKAGES)  ## unit, contract, handlers, stacks, the page, and one turn end to end (SMOKE=no: without it)
 	@$(MAKE) --no-print-directory -j2 test-suites test-page
 	@test $(SMOKE) = no || stepline up </dev/null
 	@test $(SMOKE) = no || pytest -q -m "emulator and smoke" tests/e2e

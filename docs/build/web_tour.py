@@ -6,12 +6,15 @@ import json
 from typing import Final
 
 from docs.build import DOCS
-from stepline.local.tour import TOUR
+from stepline.local.tour import ANY_MODEL, TOUR
 
 PATH: Final = DOCS.parent / "web/src/words/en/tour.json"
 
 
 def render() -> str:
     """Return the rows as JSON."""
-    rows = [{"label": label, "text": text} for label, text in TOUR.items()]
+    rows = [
+        {"label": label, "text": text, "anyModel": at < ANY_MODEL}
+        for at, (label, text) in enumerate(TOUR.items())
+    ]
     return json.dumps(rows, indent=2) + "\n"

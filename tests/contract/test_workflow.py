@@ -262,7 +262,7 @@ def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(processe
     assert "The shop is closed today." not in last
 
 
-def test_what_a_bundle_adds_to_a_running_turn_is_there_once_and_read_from_the_next_round_on(processes):
+def test_blocks_contributed_during_a_turn_are_stored_once_and_read_from_the_next_round(processes):
     class Knowing(BaseWorkflow):
         async def process(self, payload):
             react = await self.build_react(knowledge_space_fn=self.search, knowledge_read_fn=self.search)

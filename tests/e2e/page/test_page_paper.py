@@ -56,7 +56,7 @@ def table(columns):
 
 
 @pytest.fixture
-def told(chat):
+def answer_page(chat):
     """A conversation with three tables, a long piece of code and a program."""
     word = a_word()
     code = "\n".join(f"line {at}" for at in range(CODE_LINES))
@@ -71,18 +71,18 @@ def told(chat):
     return chat
 
 
-def test_tables_keep_words_and_numbers_whole_and_scroll_inside_the_page(told):
+def test_tables_keep_words_and_numbers_whole_and_scroll_inside_the_page(answer_page):
     for width in (360, 720, 1120, 2200):
-        told.page.set_viewport_size({**WIDE, "width": width})
-        assert told.page.evaluate(BROKEN) == [], width
-        assert told.page.evaluate(OUTSIDE) == 0, width
-    assert told.page.locator(".md .grid").last.evaluate("grid => grid.scrollWidth > grid.clientWidth")
+        answer_page.page.set_viewport_size({**WIDE, "width": width})
+        assert answer_page.page.evaluate(BROKEN) == [], width
+        assert answer_page.page.evaluate(OUTSIDE) == 0, width
+    assert answer_page.page.locator(".md .grid").last.evaluate("grid => grid.scrollWidth > grid.clientWidth")
 
 
-def test_code_and_tables_are_on_paper_whole(told):
-    told.page.set_viewport_size(PAPER)
-    told.page.emulate_media(media="print")
-    code = told.page.locator(".md .code .source")
+def test_code_and_tables_are_on_paper_whole(answer_page):
+    answer_page.page.set_viewport_size(PAPER)
+    answer_page.page.emulate_media(media="print")
+    code = answer_page.page.locator(".md .code .source")
     expect(code).to_be_visible()
     heights = code.evaluate(
         "e => [e.getBoundingClientRect().height, e.parentElement.clientHeight, e.scrollHeight]"
@@ -90,7 +90,7 @@ def test_code_and_tables_are_on_paper_whole(told):
     assert heights[1] >= heights[2] > CODE_LINES * 10
     widths = [
         table.evaluate("e => e.getBoundingClientRect().right")
-        for table in told.page.locator(".md table").all()
+        for table in answer_page.page.locator(".md table").all()
     ]
     assert max(widths) <= PAPER["width"] * SHRINKS
-    assert told.page.evaluate(BROKEN.replace(".md", ".md table:not(:has(th:nth-child(11)))")) == []
+    assert answer_page.page.evaluate(BROKEN.replace(".md", ".md table:not(:has(th:nth-child(11)))")) == []

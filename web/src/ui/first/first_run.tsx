@@ -8,15 +8,12 @@ import { useSelector } from "../store/store.ts";
 
 const { first: words } = shell;
 
-/** So many of the tour any model can follow; the others are the scripted one's. */
-const ofAnyModel = 3;
-
 export function FirstRun({ page, acts }: { page: Page; acts: Acts }) {
   const first = useSelector(page.list.store, (state) => state.phase === "ready" && state.rows.length === 0);
   const offered =
     page.config.suggestions?.map(
       (text) => words.suggestions.find((row) => row.text === text) ?? { label: text, text },
-    ) ?? words.suggestions.slice(0, ofAnyModel);
+    ) ?? words.suggestions.filter((row) => row.anyModel);
   return (
     <div class="sheet">
       <div class="first">

@@ -98,12 +98,12 @@ class StageFacts:
         suggestions are the stage's.
         """
         outputs = read_json(self._home / "outputs.json")
-        told = [stack[_CONFIG_OUTPUT] for stack in outputs.values() if _CONFIG_OUTPUT in stack]
-        if not told:
+        configured = [stack[_CONFIG_OUTPUT] for stack in outputs.values() if _CONFIG_OUTPUT in stack]
+        if not configured:
             return None
         stage = load(self._home)
         offered = {"suggestions": list(stage.requests)} if stage else {}
-        return {**json.loads(told[0]), "ui": sorted(self.bundles()), **offered}
+        return {**json.loads(configured[0]), "ui": sorted(self.bundles()), **offered}
 
     def headers(self) -> Mapping[Any, Mapping[str, str]]:
         stage = load(self._home)
