@@ -129,7 +129,7 @@ class ChatPage:
         """Turn the keys of single letters on, which are off until a person does."""
         more = self.page.get_by_role("button", name="More")
         more.click()
-        self.page.get_by_role("checkbox", name="Single-letter keys").check()
+        self.page.get_by_role("checkbox", name="Single-letter shortcuts").check()
         self.page.keyboard.press("Escape")
         expect(more).to_be_focused()
 

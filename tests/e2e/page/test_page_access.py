@@ -154,7 +154,7 @@ def test_axe_finds_nothing_serious_while_a_call_waits_for_a_person(chat):
     with approvals(chat.stage, {TOOL: "always"}):
         chat.stage.fault(kind="fixture", match=word, text=called(TOOL, {"query": word}), token_delay_ms=0)
         chat.say(f"Do it: {word}")
-        card = chat.turns.last.get_by_role("region", name="May this run?")
+        card = chat.turns.last.get_by_role("region", name=f"Allow {TOOL}?")
         expect(card.get_by_role("button", name="Approve")).to_be_enabled()
         check_both(chat, "waits", found)
         for name in ("Deny", "Edit"):

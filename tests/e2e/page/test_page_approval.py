@@ -13,7 +13,7 @@ from tests.support.generation import answered, called
 pytestmark = pytest.mark.emulator
 
 TOOL = "react.memsearch"
-WAITS = "May this run?"
+WAITS = f"Allow {TOOL}?"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,7 +61,7 @@ def finish(chat, word, verdict, *others):
 def test_an_approved_call_runs(asked):
     chat, word, card = asked
     expect(card).to_contain_text(TOOL)
-    expect(card).to_contain_text("It asks each time.")
+    expect(card).to_contain_text("Approval is required every time.")
     assert results(chat) == []
     press(chat, card, "Approve")
     finish(chat, word, "approved")
@@ -89,7 +89,7 @@ def test_an_edited_call_runs_with_other_parameters(asked):
     chat.page.keyboard.press("Control+A")
     chat.page.keyboard.type('{"query": ')
     chat.page.keyboard.press("Control+Enter")
-    expect(card.get_by_role("alert")).to_contain_text("no JSON yet")
+    expect(card.get_by_role("alert")).to_contain_text("Not valid JSON")
     expect(field).to_be_focused()
     chat.page.keyboard.type(f'"{other}"}}')
     chat.page.keyboard.press("Control+Enter")

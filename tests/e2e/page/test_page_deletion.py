@@ -34,7 +34,7 @@ def test_a_conversation_is_deleted_from_its_menu_and_another_tab_hears_of_it(cha
     expect(other.turns).to_have_count(1)
     pick(chat, "Delete this conversation…")
     dialog = chat.page.get_by_role("alertdialog")
-    expect(dialog).to_contain_text("This cannot be undone.")
+    expect(dialog).to_contain_text("This can't be undone.")
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
     assert find_serious(chat.page) == []
     confirm(chat)
@@ -81,7 +81,7 @@ def test_what_was_written_in_a_conversation_that_another_device_deletes_goes_alo
     assert device.ask("DELETE", f"/v1/conversations/{name}").ok
     expect(chat.page.locator(".blank").get_by_text(GONE)).to_be_visible()
     assert find_serious(chat.page) == []
-    chat.page.get_by_role("button", name="Begin a new one with what you wrote").click()
+    chat.page.get_by_role("button", name="Start a new conversation with your draft").click()
     expect(chat.field).to_have_value("And what did I say after that?")
     chat.page.keyboard.press("Enter")
     expect(chat.turns).to_have_count(1)
@@ -94,14 +94,14 @@ def test_everything_of_a_user_is_one_file_and_then_gone(chat):
     name = chat.conversation
     chat.page.get_by_role("button", name="More").click()
     with chat.page.expect_download() as download:
-        chat.page.get_by_role("button", name="Export everything of mine").click()
+        chat.page.get_by_role("button", name="Export all my data").click()
     assert name in download.value.path().read_text()
-    chat.page.get_by_role("button", name="Erase everything of mine…").click()
+    chat.page.get_by_role("button", name="Delete all my data…").click()
     dialog = chat.page.get_by_role("alertdialog")
-    expect(dialog.get_by_role("button", name="Erase everything")).to_be_disabled()
+    expect(dialog.get_by_role("button", name="Delete all")).to_be_disabled()
     assert find_serious(chat.page) == []
-    dialog.get_by_role("textbox").fill("erase")
+    dialog.get_by_role("textbox").fill("delete")
     chat.page.keyboard.press("Enter")
-    expect(chat.page.get_by_text("Everything of yours is being erased.")).to_be_visible()
+    expect(chat.page.get_by_text("All your data is being deleted.")).to_be_visible()
     expect(row_of(chat, name)).to_have_count(0)
     expect(chat.page).to_have_url(re.compile(r"/$"))

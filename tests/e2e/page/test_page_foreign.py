@@ -98,7 +98,7 @@ def test_a_foreign_site_can_not_frame_the_page_nor_hold_a_window_of_it(chat, str
     with tab.expect_popup() as opening:
         tab.evaluate("url => { window.held = open(url) }", f"{page_url}c/x")
     opened = opening.value
-    opened.get_by_role("alert").get_by_text("There is no such conversation").wait_for(state="attached")
+    opened.get_by_role("alert").get_by_text("This conversation doesn't exist").wait_for(state="attached")
     assert tab.evaluate("held.closed || held.window === null") is True
     assert opened.evaluate("opener") is None
     opened.close()

@@ -108,7 +108,7 @@ def test_two_requests_are_compared_and_the_first_difference_is_marked(bench, tol
     seen = column(chat, "What the model saw")
     expect(seen.get_by_label("Compare with")).to_have_value("1")
     expect(seen).to_contain_text("From turn 1, round 2 to turn 1, round 3")
-    expect(seen.get_by_text("A cache ends here.")).to_be_visible()
+    expect(seen.get_by_text("The cache ends here.")).to_be_visible()
     expect(seen.locator("[data-op=added]").filter(has_text="TOOL RESULT").first).to_be_visible()
     seen.get_by_label("Compare with").select_option(label="turn 2, round 1")
     expect(seen).to_contain_text("From turn 1, round 3 to turn 2, round 1")

@@ -135,7 +135,7 @@ def test_rounds_tabs_and_feedback_are_worked_by_keys(worked):
     expect(turn.get_by_role("textbox")).to_be_focused()
     chat.page.keyboard.type("nj/?")
     press(chat, "Enter")
-    expect(turn.locator(".feedback-said").first).to_have_text("Thank you, kept.")
+    expect(turn.locator(".feedback-said").first).to_have_text("Thanks for the feedback.")
     focus_is_somewhere(chat)
     assert turn.locator("q.feedback-text").inner_text() == "nj/?"
 
@@ -171,7 +171,7 @@ def test_letters_move_through_the_page_and_escape_leads_back(worked):
     expect(keys).to_be_visible()
     press(chat, "n")
     expect(keys).to_be_visible()
-    chat.tab_to(keys.get_by_role("checkbox", name="Single-letter keys"))
+    chat.tab_to(keys.get_by_role("checkbox", name="Single-letter shortcuts"))
     press(chat, "Space", "Escape")
     expect(keys).to_have_count(0)
     press(chat, "n", "/", "t")

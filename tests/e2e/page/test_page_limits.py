@@ -53,7 +53,7 @@ def test_a_receipt_says_dollars_by_role_and_model_and_what_ran_for_the_turn(chat
     line.click()
     costs = chat.page.locator(".receipt .costs")
     expect(costs.get_by_role("row").filter(has_text="agent")).to_contain_text(USD)
-    expect(costs.get_by_role("row").filter(has_text="Functions, GB-seconds")).to_contain_text("$")
+    expect(costs.get_by_role("row").filter(has_text="Function time, GB-seconds")).to_contain_text("$")
     expect(costs.get_by_role("row").filter(has_text="All of it")).to_contain_text(USD)
     assert find_serious(chat.page) == []
 
@@ -62,7 +62,7 @@ def test_a_receipt_says_dollars_by_role_and_model_and_what_ran_for_the_turn(chat
 def test_the_menu_has_the_sum_of_the_conversation(chat):
     chat.take_turn(BRIEF)
     chat.page.get_by_role("button", name="More").click()
-    expect(chat.page.get_by_text("This conversation has cost")).to_contain_text(USD)
+    expect(chat.page.get_by_text("This conversation cost")).to_contain_text(USD)
 
 
 def test_nothing_is_said_of_what_is_left_where_there_is_no_limit(chat):
@@ -85,8 +85,8 @@ def test_a_message_without_budget_comes_back_with_when_that_ends_and_goes_out_wh
 ):
     limit(usd_day=0)
     chat.say(BRIEF)
-    expect(chat.page.locator("#composer-hint")).to_contain_text("Again at")
-    expect(chat.page.get_by_role("alert")).to_contain_text("Again at")
+    expect(chat.page.locator("#composer-hint")).to_contain_text("Try again at")
+    expect(chat.page.get_by_role("alert")).to_contain_text("Try again at")
     expect(chat.field).to_have_value(BRIEF)
     expect(chat.turns).to_have_count(0)
     limit(usd_day=50)
@@ -112,14 +112,14 @@ def test_an_admin_sets_the_limits_of_a_user_in_the_sheet(open_page, scripted):
     )
     chat.sign_in()
     chat.page.get_by_role("button", name="More").click()
-    chat.page.get_by_role("button", name="Limits of the organization…").click()
+    chat.page.get_by_role("button", name="Organization limits…").click()
     sheet = chat.page.get_by_role("dialog", name="Limits")
     expect(sheet.get_by_role("form", name="Organization local")).to_be_visible()
     expect(sheet.get_by_role("form", name="Project default")).to_be_visible()
     sheet.get_by_label("Limits of a user").fill(chat.user)
     sheet.get_by_role("button", name="Show").click()
     account = sheet.get_by_role("form", name=f"User {chat.user}")
-    account.get_by_label("Dollars a day").fill("3")
+    account.get_by_label("Dollars per day").fill("3")
     assert find_serious(chat.page) == []
     account.get_by_role("button", name="Save").click()
     expect(account).to_contain_text("Saved")

@@ -128,10 +128,10 @@ def test_an_address_opens_its_round_and_shows_it(talks, open_page):
 def test_an_address_that_the_page_does_not_have_begins_a_new_conversation_and_says_so(chat):
     chat.open("/nowhere/at/all")
     expect(chat.field).to_be_visible()
-    expect(chat.page.get_by_text("There is no such page")).to_be_visible()
+    expect(chat.page.get_by_text("This page doesn't exist")).to_be_visible()
     assert chat.page.url.rstrip("/") == chat.stage.deployed.page_url.rstrip("/")
     chat.page.get_by_role("button", name="Dismiss").click()
-    expect(chat.page.get_by_text("There is no such page")).to_have_count(0)
+    expect(chat.page.get_by_text("This page doesn't exist")).to_have_count(0)
 
 
 def test_a_conversation_of_somebody_else_is_not_told_from_one_that_is_not_there(chat, deployed, conversation):
@@ -142,9 +142,9 @@ def test_a_conversation_of_somebody_else_is_not_told_from_one_that_is_not_there(
     for name in (conversation, f"none-{conversation}"):
         chat.open(f"/c/{name}")
         said = chat.page.get_by_role("paragraph").filter(
-            has_text="There is no such conversation, or it is not yours."
+            has_text="This conversation doesn't exist, or you don't have access to it."
         )
         expect(said).to_be_visible()
         expect(chat.turns).to_have_count(0)
-    chat.page.get_by_role("button", name="Begin a new one").click()
+    chat.page.get_by_role("button", name="New conversation").click()
     expect(chat.field).to_be_visible()

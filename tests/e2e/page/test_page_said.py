@@ -113,7 +113,7 @@ def test_a_refused_file_and_a_turn_that_fails_are_alerts(chat):
 def test_answers_are_read_when_complete_by_paragraph_or_not(timed):
     chat, word = timed, a_word()
     chat.page.get_by_role("button", name="More").click()
-    chat.page.get_by_role("radio", name="Not").click()
+    chat.page.get_by_role("radio", name="Off").click()
     chat.page.keyboard.press("Escape")
     chat.stage.fault(kind="fixture", match=word, text=answered("It is\n\ndone now."))
     chat.take_turn(f"Work: {word}")

@@ -111,7 +111,7 @@ def test_a_rating_with_words_is_kept_and_taken_back(chat):
     turn.get_by_role("button", name="Bad answer").click()
     turn.get_by_role("textbox").fill("Too long.")
     chat.page.keyboard.press("Enter")
-    expect(turn.locator(".feedback-said").first).to_have_text("Thank you, kept.")
+    expect(turn.locator(".feedback-said").first).to_have_text("Thanks for the feedback.")
     chat.page.reload()
     chat.await_idle()
     expect(chat.turns.last).to_contain_text("Too long.")
@@ -125,9 +125,9 @@ def test_a_rating_with_words_is_kept_and_taken_back(chat):
 
 
 def test_a_suggestion_fills_the_field_and_is_sent_with_shift(chat):
-    chip = chat.take_turn(BRIEF).get_by_role("button", name=TOUR["A plan and a file"])
+    chip = chat.take_turn(BRIEF).get_by_role("button", name=TOUR["Make a plan and save it"])
     chip.click()
-    expect(chat.field).to_have_value(TOUR["A plan and a file"])
+    expect(chat.field).to_have_value(TOUR["Make a plan and save it"])
     expect(chat.field).to_be_focused()
     chip.click(modifiers=["Shift"])
     expect(chat.turns).to_have_count(2)

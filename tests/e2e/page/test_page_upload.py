@@ -72,7 +72,7 @@ def test_a_file_goes_up_is_judged_and_the_message_that_waited_for_it_is_read_wit
         attach(chat, f"{word}.csv", table(word).encode())
         expect(file_of(chat, word).get_by_role("progressbar")).to_be_visible()
         chat.say(f"Read {word}.csv")
-        expect(chat.page.locator(".composer")).to_contain_text("Goes out when its files are ready.")
+        expect(chat.page.locator(".composer")).to_contain_text("Will be sent when its files are ready.")
         expect(chat.turns).to_have_count(0)
     expect(chat.turns).to_have_count(1)
     expect(file_of(chat, word)).to_have_count(0)

@@ -91,29 +91,31 @@ describe("the limits of an account", () => {
   it("are shown as they were given, with the default in grey, and with what is used", async () => {
     await draw("project_admin");
     const form = account("Project web");
-    expect(field(form, "Tokens a day").value).toBe("1000000");
+    expect(field(form, "Tokens per day").value).toBe("1000000");
     expect(field(form, "Storage in MB").value).toBe("5");
-    expect(field(form, "Dollars a day")).toMatchObject({ value: "", placeholder: "5" });
-    expect(field(form, "Dollars a month").placeholder).toBe("none");
+    expect(field(form, "Dollars per day")).toMatchObject({ value: "", placeholder: "5" });
+    expect(field(form, "Dollars per month").placeholder).toBe("none");
     expect(form.textContent).toContain("$1.25 used");
-    expect(form.textContent).toContain("The day ends at 26 Nov, 00:00 UTC, the month at 1 Dec, 00:00 UTC.");
+    expect(form.textContent).toContain(
+      "Daily budgets reset at 26 Nov, 00:00 UTC, monthly budgets at 1 Dec, 00:00 UTC.",
+    );
   });
 
   it("are replaced as a whole, in the version that was read", async () => {
     await draw("project_admin");
     const form = account("Project web");
-    type(field(form, "Dollars a day"), "2.5");
-    type(field(form, "Tokens a day"), "");
+    type(field(form, "Dollars per day"), "2.5");
+    type(field(form, "Tokens per day"), "");
     await submit(form);
     expect(written).toEqual([["project", { usd_day: 2.5, storage_bytes: 5 * 1024 * 1024, version: 3 }]]);
-    expect(form.textContent).toContain("Saved; it holds from the next round on.");
+    expect(form.textContent).toContain("Saved. It applies from the next round.");
   });
 
   it("are not sent if a field is no number, which is marked", async () => {
     await draw("project_admin");
     const form = account("Project web");
-    type(field(form, "Turns at once"), "1.5");
-    expect(field(form, "Turns at once").getAttribute("aria-invalid")).toBe("true");
+    type(field(form, "Concurrent turns"), "1.5");
+    expect(field(form, "Concurrent turns").getAttribute("aria-invalid")).toBe("true");
     await submit(form);
     expect(written).toEqual([]);
   });
@@ -122,11 +124,11 @@ describe("the limits of an account", () => {
     refusals = ["limits_changed"];
     await draw("project_admin");
     const form = account("Project web");
-    type(field(form, "Dollars a day"), "9");
+    type(field(form, "Dollars per day"), "9");
     given = { usd_day: 1 };
     await submit(form);
-    expect(form.textContent).toContain("Somebody else has changed these limits meanwhile.");
-    expect(field(form, "Dollars a day").value).toBe("1");
+    expect(form.textContent).toContain("Someone else changed these limits.");
+    expect(field(form, "Dollars per day").value).toBe("1");
   });
 });
 

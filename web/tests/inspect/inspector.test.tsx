@@ -69,7 +69,7 @@ async function open(data: Recorded, asked: Asked): Promise<void> {
 }
 
 async function settle(): Promise<void> {
-  await eventually(() => expect(host.textContent).not.toContain("Reading…"));
+  await eventually(() => expect(host.textContent).not.toContain("Loading…"));
   await act(async () => undefined);
 }
 
@@ -124,7 +124,7 @@ describe("the rounds", () => {
     expect(texts(".pick .bust")).toEqual(["2.5k of 4.3k read: a block was hidden"]);
     expect(all(".pick .notch").length).toBe(1);
     await click(named(".picks summary", "Tell me a lot."));
-    expect(texts(".pick .bust")).toContain("0 of 7.7k read: older turns were summed up");
+    expect(texts(".pick .bust")).toContain("0 of 7.7k read: earlier turns were summarized");
   });
 
   it("that were refused say so", async () => {
@@ -156,7 +156,7 @@ describe("the rounds", () => {
 
   it("of which there is none here are said to be missing, beside those that there are", async () => {
     await open(stage, { turn: 9, round: 9 });
-    expect(host.textContent).toContain("There is no such round, or it is not decided yet.");
+    expect(host.textContent).toContain("This round is still running.");
     expect(all(".picks summary").length).toBe(4);
   });
 });
@@ -173,7 +173,7 @@ describe("the request", () => {
   it("says that the system part is for admins, and since when it is the same", async () => {
     await open(stage, { turn: 4, round: 3 });
     const system = named(".piece", "SYSTEM");
-    expect(system?.textContent).toContain("shown to admins only");
+    expect(system?.textContent).toContain("Only administrators can see the system text");
     expect(system?.textContent).toContain("same since turn 1");
   });
 
@@ -187,7 +187,7 @@ describe("the request", () => {
     await click(named(".piece .kind", "USER MESSAGE"));
     const chosen = host.querySelector(".log .chosen");
     expect(chosen?.textContent).toContain("prompt: Search for prompt injection");
-    expect(host.querySelector(".behind")?.textContent).toContain(`behind ${chosen?.getAttribute("data-n")}`);
+    expect(host.querySelector(".behind")?.textContent).toContain(`after ${chosen?.getAttribute("data-n")}`);
     await click(host.querySelector(".log [data-n='11'] button"));
     const opened = named("details.folded[open]", "TURN 2");
     expect(opened?.querySelectorAll(".piece.chosen").length).toBeGreaterThan(1);
@@ -213,7 +213,7 @@ describe("the difference", () => {
     expect(host.textContent).toContain("From turn 4, round 2 to turn 4, round 3");
     expect(texts(".folded > summary .place")[0]).toMatch(/^\d+ pieces the same$/);
     expect(texts(".cachemark.differs")[0]).toMatch(
-      /^first difference: byte [\d,]+, behind [\d,]+ tokens\. A cache ends here\.$/,
+      /^first difference at byte [\d,]+, after [\d,]+ tokens\. The cache ends here\.$/,
     );
     const announce = named("[data-op=changed]", "ANNOUNCE");
     expect(announce?.querySelector("del")?.textContent).toBe("2");
@@ -224,7 +224,7 @@ describe("the difference", () => {
     await open(reduced, { turn: 2, round: 3, view: "diff" });
     const [selected] = all(".seen [aria-current]");
     expect(selected?.textContent).toContain("TOOL RESULT");
-    expect(host.textContent).toContain("The cache held 4.3k tokens, and 2.5k of them were read: a block was hidden.");
+    expect(host.textContent).toContain("2.5k of 4.3k cached tokens were read: a block was hidden.");
   });
 
   it("is made with another round by choosing it", async () => {
@@ -288,7 +288,7 @@ describe("the costs", () => {
 });
 
 describe("the log", () => {
-  it("says what the model had seen, behind the newest batch of its request", async () => {
+  it("says what the model had seen, after the newest batch of its request", async () => {
     await open(stage, { turn: 4, round: 3 });
     const saw = host.querySelector(".log .saw");
     expect(saw?.previousElementSibling?.getAttribute("data-n")).toBe("25");
@@ -303,8 +303,8 @@ describe("a deployment that shows nothing of it", () => {
       /requests|decisions|log\?/.test(address) ? refusal(403, "not_inspectable") : null;
     await open(stage, { turn: 4, round: 3, refuse });
     expect(texts("[role=alert]")).toEqual([
-      "This deployment does not show requests, replies and the log to you. Rounds and costs are yours to see.",
-      "This deployment does not show requests, replies and the log to you. Rounds and costs are yours to see.",
+      "This deployment doesn't show you requests, replies or the log. You can see rounds and costs.",
+      "This deployment doesn't show you requests, replies or the log. You can see rounds and costs.",
     ]);
     expect(texts(".pick").join("")).toContain("10,820");
     await open(stage, { turn: 4, round: 3, view: "costs", refuse });

@@ -48,7 +48,7 @@ describe("marks", () => {
     expect(marksOf(rows).map((mark) => mark.what)).toEqual([
       "the system part",
       "the end of turn 3",
-      "where the request before ended",
+      "the end of the previous request",
       "the end of the timeline",
     ]);
   });

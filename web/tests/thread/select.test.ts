@@ -59,9 +59,9 @@ describe("the readout", () => {
 
   test.each([
     ["a program", "round 1 · program"],
-    ["a steer", "coming to an end, 2 rounds left"],
+    ["a steer", "finishing, 2 rounds left"],
     ["a stop", "stopping"],
-    ["a call that is approved", "round 1 · waits for your approval"],
+    ["a call that is approved", "round 1 · waiting for your approval"],
   ])("of %s says %s", (name, text) => {
     expect(readouts(name)).toContain(text);
   });

@@ -120,7 +120,7 @@ describe("a turn that fails", () => {
   }
 
   it("is said when it fails, and not of a conversation that is opened", () => {
-    expect(failureOf(begun, broken)).toContain("broke off");
+    expect(failureOf(begun, broken)).toContain("failed");
     expect(failureOf(emptyThread("chat-one"), broken)).toBeNull();
   });
 

@@ -117,7 +117,7 @@ describe("the composer", () => {
     const refusal = { frame: "error", code: "rate_limited", message: "", message_id: messageId };
     act(() => socket.say({ ...refusal, conversation: "chat-one", retry_after_s: 40, retryable: true }));
     write("again");
-    expect(root.querySelector(".hint")?.textContent).toMatch(/^again in (39|40) s$/);
+    expect(root.querySelector(".hint")?.textContent).toMatch(/^try again in (39|40) s$/);
     expect(buttons()).toEqual([["Send", true]]);
   });
 
@@ -126,7 +126,7 @@ describe("the composer", () => {
     write("a".repeat(29_000));
     expect(root.querySelector(".hint")?.textContent).toMatch(/left$/);
     write("a".repeat(40_000));
-    expect(root.querySelector(".hint")?.textContent).toMatch(/too long: goes as message.txt$/);
+    expect(root.querySelector(".hint")?.textContent).toMatch(/over the limit: will be sent as message.txt$/);
   });
 
   it("keeps the draft, and sends nothing, when nobody is signed in", () => {

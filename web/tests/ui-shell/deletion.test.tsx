@@ -122,7 +122,7 @@ describe("a conversation of the list", () => {
     await press("Delete About chat-one");
     expect(dialog()?.getAttribute("role")).toBe("alertdialog");
     const said = document.getElementById(dialog()?.getAttribute("aria-describedby") ?? "")?.textContent;
-    expect(said).toMatch(/“About chat-one” goes with its files.* This cannot be undone\.$/);
+    expect(said).toMatch(/“About chat-one”, its files.* This can't be undone\.$/);
     expect(dialog()?.querySelector("button")?.textContent).toBe("Cancel");
     await press("Delete");
     expect(deleted).toEqual(["chat-one"]);
@@ -155,7 +155,7 @@ describe("a conversation of the list", () => {
     draw();
     await press("Delete About chat-one");
     await press("Delete");
-    expect(dialog()?.querySelector("[role=alert]")?.textContent).toBe("Not sent yet, trying again.");
+    expect(dialog()?.querySelector("[role=alert]")?.textContent).toBe("Not sent yet, retrying…");
     expect(names()).toContain("chat-one");
     await press("Delete");
     expect(names()).toEqual(["chat-two"]);
@@ -196,7 +196,7 @@ describe("a conversation that is deleted elsewhere", () => {
     tell("feed");
     draw();
     expect(root.querySelector(".blank p")?.textContent).toBe("This conversation was deleted.");
-    await press("Begin a new one with what you wrote");
+    await press("Start a new conversation with your draft");
     expect(page.current.value.name).not.toBe("chat-one");
     expect(page.current.value.composer.draft.value.text).toBe("and the rest?");
   });
@@ -215,7 +215,7 @@ describe("a conversation that is deleted elsewhere", () => {
     });
     expect(phase()).toBe("deleted");
     draw();
-    expect(button("Begin a new one with what you wrote")).toBeTruthy();
+    expect(button("Start a new conversation with your draft")).toBeTruthy();
   });
 });
 
@@ -224,15 +224,15 @@ describe("everything of a user", () => {
     await opened("/c/chat-one");
     draw();
     act(() => page.askToErase());
-    expect(button("Erase everything").disabled).toBe(true);
+    expect(button("Delete all").disabled).toBe(true);
     const field = dialog()?.querySelector("input") as HTMLInputElement;
     act(() => {
-      field.value = "Erase ";
+      field.value = "Delete ";
       field.dispatchEvent(new InputEvent("input", { bubbles: true }));
     });
-    await press("Erase everything");
+    await press("Delete all");
     expect([erased, names(), page.route.value.is]).toEqual([1, [], "new"]);
-    expect(page.notice.value).toBe("Everything of yours is being erased.");
+    expect(page.notice.value).toBe("All your data is being deleted.");
   });
 
   it("is exported page by page, each a line of JSON", async () => {

@@ -125,17 +125,17 @@ describe("a refusal by a limit", () => {
   });
 
   it("is told by the server's sentence, which says whose it is, and by its end", () => {
-    expect(sayLimit("limit_usd", "", 0, NOW)).toBe("The budget of dollars is used up.");
-    expect(sayLimit("limit_turns", "Too many.", NOW + 9_400, NOW)).toBe("Too many. Again in 10.0 s.");
+    expect(sayLimit("limit_usd", "", 0, NOW)).toBe("The dollar budget is used up.");
+    expect(sayLimit("limit_turns", "Too many.", NOW + 9_400, NOW)).toBe("Too many. Try again in 10.0 s.");
     expect(sayLimit("limit_usd", "Used up.", Date.parse(DAY), NOW)).toBe(
-      "Used up. Again at 26 Nov, 00:00 UTC, in 15 h 0 min.",
+      "Used up. Try again at 26 Nov, 00:00 UTC (in 15 h 0 min).",
     );
   });
 
   it("is said aloud once, not as its time goes on", () => {
-    expect(sayRefused("limit_usd", "Used up.", Date.parse(DAY))).toBe("Used up. Again at 26 Nov, 00:00 UTC.");
-    expect(sayRefused("stopped", "")).toBe("Work is stopped by the administrators. Ask them.");
-    expect(sayRefused("busy", "later")).toBe("Not sent yet, trying again.");
+    expect(sayRefused("limit_usd", "Used up.", Date.parse(DAY))).toBe("Used up. Try again at 26 Nov, 00:00 UTC.");
+    expect(sayRefused("stopped", "")).toBe("An administrator has stopped all work. Contact your administrator.");
+    expect(sayRefused("busy", "later")).toBe("Not sent yet, retrying…");
   });
 
   it("is asked about anew at the end of each turn", () => {

@@ -7,15 +7,15 @@ const callOf = (shown: ReturnType<typeof show>) => shown.one(".ask").dataset.cal
 
 test("a request says what would run, with what, why it asks and until when", () => {
   const ask = textOf(show("approval-asked").one(".ask"));
-  expect(ask).toContain("May this run?mail.sendwaits for you");
+  expect(ask).toContain("Allow mail.send?needs your approval");
   expect(ask).toContain("toada@example.com");
-  expect(ask).toContain("It asks each time.An answer counts until 09:24, 9 min 18 s from now.");
+  expect(ask).toContain("Approval is required every time.An answer counts until 09:24, 9 min 18 s from now.");
 });
 
 test("a request for a program shows the program, and offers no editing", () => {
   const shown = show("approval-program");
   expect(textOf(shown.one(".ask .code"))).toContain("import pandas as pd");
-  expect(shown.text).toContain("Parameters of a program cannot be edited.");
+  expect(shown.text).toContain("A program's parameters can't be edited.");
   expect(shown.has("Edit")).toBe(false);
   expect(shown.all(".program")).toEqual([]);
 });
@@ -72,9 +72,7 @@ test("editing begins with the parameters, says what is no JSON, and sends what i
   expect(JSON.parse(field.value)).toMatchObject({ to: "ada@example.com" });
   shown.type(field, '{"to": ');
   expect(field.getAttribute("aria-invalid")).toBe("true");
-  expect(textOf(shown.one(`#${CSS.escape(field.getAttribute("aria-describedby") ?? "")}`))).toContain(
-    "This is no JSON yet",
-  );
+  expect(textOf(shown.one(`#${CSS.escape(field.getAttribute("aria-describedby") ?? "")}`))).toContain("Not valid JSON");
   shown.key(field, "Enter", { ctrlKey: true });
   expect(shown.told).toEqual([]);
   shown.type(field, '{"to": "grace@example.com"}');
@@ -89,16 +87,16 @@ test.each(["[]", "null", "1", '"x"'])("parameters are an object, not %s", (text)
 
 test("when its time is over a request says so, and cannot be answered", () => {
   const shown = show("approval-late");
-  expect(shown.text).toContain("Its time is over.");
+  expect(shown.text).toContain("This approval has expired.");
   expect(shown.button("Approve").disabled).toBe(true);
 });
 
 test("a settled request says its verdict in words", () => {
   expect(show("approval-settled").all(".verdict").map(textOf)).toEqual([
     "approved",
-    "edited, and run with other parameters",
-    "denied Told to the agent: Not before Monday.".replace("denied ", "denied"),
-    "not answered in time, so it was not run",
+    "approved with changes",
+    "denied Reason given to the agent: Not before Monday.".replace("denied ", "denied"),
+    "expired: not run",
     "withdrawn: something else came instead",
   ]);
 });

@@ -7,7 +7,7 @@ const card = (shown: Shown, label: string) => shown.one(`section[aria-label="${l
 
 test.each([
   ["react.read", "done", "12 ms"],
-  ["react.write", "failed", "The parameters do not fit the tool. bad_params"],
+  ["react.write", "failed", "The parameters don't fit the tool. bad_params"],
   ["mail.send", "may have happened", "unverified"],
   ["react.hide", "not run", "not run"],
   ["web_tools.web_fetch", "running", "5.0 s"],
@@ -47,7 +47,7 @@ test("a search says how many results it has for what, each with number, title, h
 });
 
 test("a fetch says which page failed, and why", () => {
-  expect(textOf(card(show("tools-results"), "web_tools.web_fetch"))).toContain("It did not come to an end in time.");
+  expect(textOf(card(show("tools-results"), "web_tools.web_fetch"))).toContain("It did not finish in time.");
 });
 
 test("an event of a tool is one line, with its data behind it", () => {
@@ -96,8 +96,8 @@ test("promised files are grey until they are written, and internal ones are mark
 
 test("a log says that its beginning is kept nowhere, and how long it was", () => {
   const log = textOf(show("program-log").one("[role=tabpanel]"));
-  expect(log).toContain("81,204 earlier characters are kept nowhere");
-  expect(log).toContain("143 KB in all");
+  expect(log).toContain("81,204 earlier characters not kept");
+  expect(log).toContain("143 KB in total");
 });
 
 test("parameters are shown in the order in which they are taken, and to their end", () => {

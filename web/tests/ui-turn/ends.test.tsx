@@ -21,7 +21,7 @@ test("an answer that streams has a caret; a recorded one has none", () => {
 test("an answer that was held back stands above, numbered, with what it could not read", () => {
   const shown = show("answer-deferred");
   const held = () => textOf(shown.one(".deferred"));
-  expect(held()).toContain("Answer 1, written before it could read: Give the totals in euros, too.");
+  expect(held()).toContain("Answer 1, written before the agent read: Give the totals in euros, too.");
   expect(held()).not.toContain("12,340");
   shown.press(shown.button("Answer 1"));
   expect(held()).toContain("12,340");
@@ -69,7 +69,7 @@ test("what sending again cannot help does not offer it", () => {
   expect(show("end-error-refused").has("Send again")).toBe(false);
   const context = show("end-error-context");
   expect(context.has("Send again")).toBe(false);
-  expect(context.text).toContain("Begin a new conversation");
+  expect(context.text).toContain("Start a new conversation");
 });
 
 test("a followup fills the field on a click, and is sent with Shift", () => {
@@ -104,7 +104,7 @@ test("a receipt says what the calls of models cost by role, and what ran for the
   expect(textOf(shown.one(".receipt-line"))).toContain("9.5k weighted · $0.0291");
   const rows = () => shown.all(".costs tr").map((row) => [...row.children].map(textOf));
   const models = [
-    ["What", "", "how much", "$"],
+    ["Item", "", "Amount", "$"],
     ["agent claude-sonnet-5", "2 calls", "14.6k → 780", "$0.0284"],
     ["title claude-haiku-4-5", "1 call", "540 → 12", "$0.0007"],
   ];
@@ -112,11 +112,11 @@ test("a receipt says what the calls of models cost by role, and what ran for the
   await shown.settle();
   expect(rows()).toEqual([
     ...models,
-    ["Functions, GB-seconds", "", "3.2", "<$0.0001"],
-    ["Writes of the table", "", "88", "$0.0001"],
-    ["All of it", "", "", "$0.0292"],
+    ["Function time, GB-seconds", "", "3.2", "<$0.0001"],
+    ["Table writes", "", "88", "$0.0001"],
+    ["Total", "", "", "$0.0292"],
   ]);
-  expect(shown.text).toContain("1 attempt broke off before it could be counted");
+  expect(shown.text).toContain("1 attempt failed before it could be counted");
   expect(shown.text).toContain("prices of 2026-11-20");
 });
 
@@ -135,7 +135,7 @@ test("a receipt says what the cache lost, and which numbers are estimates", () =
   expect(show("receipt-bust").text).toContain("2.1k of 8.1k read: a block was hidden");
   const estimated = show("receipt-estimated");
   expect(textOf(estimated.one(".receipt-line"))).toContain("about 9.5k weighted");
-  expect(textOf(estimated.one(".receipt"))).toContain("A call was cut off before the provider counted it.");
+  expect(textOf(estimated.one(".receipt"))).toContain("A call was cut off before the provider counted its tokens.");
 });
 
 test("a stacked bar has a segment a class with a gap of one between them, and none for nothing", () => {
@@ -166,7 +166,7 @@ test("a rating is sent at once, and asks for a line that is optional", async () 
   shown.press(shown.button("Bad answer"));
   await shown.settle();
   expect(pressed(shown, "Bad answer")).toBe("true");
-  expect(shown.text).toContain("Thank you, kept.");
+  expect(shown.text).toContain("Thanks for the feedback.");
   const field = shown.one(".why-line input");
   expect(field.getAttribute("maxlength")).toBe("1000");
   shown.type(field, " Too long. ");
@@ -186,7 +186,7 @@ test("the same rating once more takes it back; another one replaces it", async (
   shown.press(shown.button("Bad answer"));
   await shown.settle();
   expect(pressed(shown, "Bad answer")).toBe("false");
-  expect(shown.text).toContain("Taken back.");
+  expect(shown.text).toContain("Feedback removed.");
   expect(shown.told.at(-1)).toEqual(["rate", turnId(shown), null, "", expect.any(Function)]);
 });
 
@@ -208,9 +208,9 @@ test("a rating that is refused says why; one that comes too early is kept", asyn
   early.press(early.button("Good answer"));
   const onKept = early.told[0]?.at(-1) as () => void;
   act(() => onKept());
-  expect(early.text).toContain("Kept here, and sent when the turn has ended.");
+  expect(early.text).toContain("Will be sent when the turn ends.");
   await early.settle();
-  expect(early.text).toContain("Thank you, kept.");
+  expect(early.text).toContain("Thanks for the feedback.");
 });
 
 test("a rating of another device is shown when it comes", async () => {

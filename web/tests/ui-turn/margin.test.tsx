@@ -49,7 +49,7 @@ test("files that a running program promised are grey", () => {
 test("the gauge says its numbers, and how much came from the cache in which round", () => {
   const shown = show("running");
   expect(shown.one(".gauge").getAttribute("aria-label")).toBe(
-    "14,800 of 80,000 tokens; older text is shortened from 80,000 down to 44,000",
+    "14,800 of 80,000 tokens. At 80,000, older text is shortened to 44,000.",
   );
   expect(textOf(part(shown, "context"))).toContain("82 % read from the cache in round 3.");
   expect(shown.all(".gauge .tick").length).toBe(1);

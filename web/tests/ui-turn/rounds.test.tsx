@@ -16,7 +16,7 @@ test.each([
   ["round-cut", "cut off"],
   ["round-waits-for-provider", "waits for the provider"],
   ["turn-in-line", "Waiting: 3rd in line"],
-  ["approval-asked", "waits for you"],
+  ["approval-asked", "needs your approval"],
   ["draft-growing", "writing totals.md"],
   ["running", "1 call"],
 ])("%s says %s in its line", (state, words) => {
@@ -54,7 +54,7 @@ test("a reader who may not inspect sees no way to the timeline", () => {
 test("thinking shows its end, and all of it on a click", () => {
   const shown = show("round-thinking");
   expect(shown.all(".think .last").length).toBe(1);
-  shown.press(shown.button("Show all of the thinking"));
+  shown.press(shown.button("Show all thinking"));
   expect(shown.all(".think .last").length).toBe(0);
 });
 
@@ -64,26 +64,26 @@ test("what the provider lets wait goes on at a time, and says so", () => {
 });
 
 test("a restart is told with its number, unless it came at once and only once", () => {
-  expect(show("round-restarted").text).toContain("Began again (2nd attempt)");
+  expect(show("round-restarted").text).toContain("Restarted (2nd attempt)");
   const soon = round(0, "", { state: "thinking", items: [{ is: "restarted", attempt: 1, at: at(2) }] });
-  expect(new Shown({ thread: thread([turn("Hello", [soon])]) }).text).not.toContain("Began again");
+  expect(new Shown({ thread: thread([turn("Hello", [soon])]) }).text).not.toContain("Restarted");
 });
 
 test("rejected actions, remarks and hooks are told in the opened round, and a dot tells of them in the folded one", () => {
   const shown = show("round-remarks");
-  expect(shown.text).toContain("Action 2 was not run: The round already had as many actions as it may have.");
+  expect(shown.text).toContain("Action 2 was not run: The round already had the maximum number of actions.");
   expect(shown.text).toContain("audit.recorded");
   const folded = round(0, "I go on.", { items: [{ is: "notice", code: "final_answer_with_notes" }] });
   const quiet = new Shown({ thread: thread([done("Hello", [folded], "Hello.")]) });
-  expect(quiet.one(".dot").getAttribute("aria-label")).toBe("with a remark");
+  expect(quiet.one(".dot").getAttribute("aria-label")).toBe("with a note");
 });
 
 test("a compaction is a line on the rail with its sizes; one that changed nothing is told in its round alone", () => {
-  expect(show("compaction-running").text).toContain("Summing up older turns…");
+  expect(show("compaction-running").text).toContain("Summarizing earlier turns…");
   expect(textOf(show("compaction-done").one(".round.quiet"))).toContain("81k → 43k tokens, 4 turns in a summary");
   const nothing = show("compaction-nothing");
   expect(nothing.all(".round.quiet")).toEqual([]);
-  expect(nothing.text).toContain("Nothing was summed up");
+  expect(nothing.text).toContain("Nothing was summarized");
 });
 
 test("messages of a running turn say how they stand", () => {
@@ -110,13 +110,13 @@ test("a message that was heeded before the turn was told to go on says that it g
   const shown = show("message-heeded");
   const [first, open] = shown.thread.turns;
   shown.draw({}, { ...shown.thread, turns: [first as Turn, { ...(open as Turn), ending: null }] });
-  expect(shown.text).toContain("interrupted the tools; goes on");
+  expect(shown.text).toContain("interrupted the tools; continues");
 });
 
 test("a message that is handed back can be sent now, or discarded, and is offered no more then", () => {
   const shown = show("message-handed-back");
   const handed = shown.thread.turns[0]?.messages[0];
-  expect(shown.text).toContain("Not used: the answer stood already.");
+  expect(shown.text).toContain("Not used: the answer was already complete.");
   shown.press(shown.button("Send now"));
   shown.press(shown.button("Discard"));
   expect(shown.told).toEqual([
@@ -141,7 +141,7 @@ test("a message that opens a turn is drawn before the log has it, and once", () 
 });
 
 test("a message that is refused says why, and can be sent again", () => {
-  expect(show("message-trying").text).toContain("not sent yet, trying");
+  expect(show("message-trying").text).toContain("not sent yet, retrying…");
   const shown = show("message-refused");
   expect(textOf(shown.one(".trouble"))).toContain("Another message has this id. message_id_taken");
   shown.press(shown.button("Send again"));

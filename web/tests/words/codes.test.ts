@@ -59,9 +59,9 @@ describe("the sentences of codes", () => {
     expect(Object.keys(callCodes).filter((code) => !all.has(code))).toEqual([]);
   });
 
-  test("each begins with a capital and ends with a full stop", () => {
+  test("each begins with a capital and ends like a sentence", () => {
     for (const sentence of [...Object.values(codes), ...Object.values(callCodes)]) {
-      expect(sentence).toMatch(/^[A-Z].*\.$/);
+      expect(sentence).toMatch(/^[A-Z].*[.…]$/);
     }
   });
 

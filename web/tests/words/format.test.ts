@@ -128,9 +128,9 @@ describe("the readout", () => {
     [{ is: "writing", round: 3, name: "plan.md" }, "round 3 · writing plan.md"],
     [{ is: "calling", round: 1, toolId: "react.read" }, "round 1 · react.read"],
     [{ is: "program", round: 2 }, "round 2 · program"],
-    [{ is: "approval", round: 2, toolId: "bank.pay" }, "round 2 · waits for your approval"],
-    [{ is: "ending", left: 2 }, "coming to an end, 2 rounds left"],
-    [{ is: "ending", left: 1 }, "coming to an end, 1 round left"],
+    [{ is: "approval", round: 2, toolId: "bank.pay" }, "round 2 · waiting for your approval"],
+    [{ is: "ending", left: 2 }, "finishing, 2 rounds left"],
+    [{ is: "ending", left: 1 }, "finishing, 1 round left"],
     [{ is: "stopping" }, "stopping"],
   ] as const)("%o says %s", (readout, text) => {
     expect(sayReadout(readout)).toBe(text);

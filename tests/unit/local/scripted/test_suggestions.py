@@ -106,7 +106,7 @@ def test_only_what_the_agent_has_tools_for_is_offered(bundle):
     roster = roster_of(chat)
     for text in offered(chat):
         assert roster.has(find(text)[0].tools)
-        assert TOUR["A program and a chart"] != text
+        assert TOUR["Run a program and draw a chart"] != text
 
 
 def test_a_new_bundle_s_own_question_calls_its_own_tool(new_bundle):
@@ -127,7 +127,7 @@ def test_a_suggestion_is_matched_as_a_whole_sentence():
 
 
 def test_totals_are_given_in_euros_too():
-    chat = ScriptedConversation(TOUR["A program and a chart"])
+    chat = ScriptedConversation(TOUR["Run a program and draw a chart"])
     chat.say("Give the totals in euros, too.")
     assert chat.rounds() == [["write"], ["execute_code_python"], ["pull"], ["execute_code_python"]]
     assert "**2026-02** sold most: 13.50." in chat.say("Which month sold most?")

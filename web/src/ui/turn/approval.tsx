@@ -178,10 +178,7 @@ function Request({ call, approval, acts }: { call: Call; approval: Asked; acts: 
     <section class="card ask" data-call={call.callId} aria-labelledby={id}>
       <header>
         <Mark shape="hand" tone="live" word={say.verdict.asked} />
-        <h3 id={id}>{say.asks}</h3>
-        <code class="tid" dir="ltr">
-          {visible(call.toolId)}
-        </code>
+        <h3 id={id}>{say.asks(visible(call.toolId))}</h3>
         <span class="pill live">{say.waitsForYou}</span>
       </header>
       <div class="inner">
@@ -216,7 +213,7 @@ function Verdict({ approval }: { approval: Asked & { state: keyof typeof verdict
   return (
     <div class="verdict">
       <p>
-        <Mark shape={shape} tone={tone} word={say.asks} /> {words}
+        <Mark shape={shape} tone={tone} word={say.approval} /> {words}
       </p>
       {approval.text && (
         <p class="aside">

@@ -85,16 +85,16 @@ const rounds = {
   place: (turn: number, round: number, batch: number) => `turn ${turn} · round ${round} · batch ${batch}`,
   of: (turn: number, round: number) => `turn ${turn}, round ${round}`,
   runs: "running",
-  refresh: "Read again",
-  none: "No round has been decided yet.",
-  gone: "There is no such round, or it is not decided yet.",
+  refresh: "Refresh",
+  none: "No round has finished yet.",
+  gone: "This round is still running.",
   refused: "refused",
   interrupted: "cut off",
   bust: (read: string, expected: string, reason: string) => `${read} of ${expected} read: ${reason}`,
   figures: (read: string, written: string, plain: string, output: string) =>
     `${read} read, ${written} written, ${plain} plain, ${output} output`,
   notCounted: "not counted",
-  keys: "j and k go to the next and the previous round, t to the chat.",
+  keys: "Press j or k for the next or previous round, and t for the chat.",
 };
 
 /** Why a cache was read for less than it held. */
@@ -103,32 +103,31 @@ const busts: Readonly<Record<string, string>> = {
   tools: "the tools of MCP servers changed",
   model: "another model answered",
   hide: "a block was hidden",
-  prune: "older turns were shortened",
-  compaction: "older turns were summed up",
+  prune: "earlier turns were shortened",
+  compaction: "earlier turns were summarized",
   feedback: "feedback was added",
-  provider: "nothing of ours changed",
+  provider: "the request was unchanged",
 };
 
 const request = {
   label: "What the model saw",
   tokensIn: (share: string) => `tokens in, ${share} read`,
-  notCounted: "tokens, estimated: the provider did not count them",
+  notCounted: "tokens (estimated: the provider didn't count them)",
   read: "read from the cache",
   written: "written",
   plain: "plain",
   leftOut: "left out",
   output: "output",
-  pieces: (tokens: string, most: string) =>
-    `Pieces are estimates: ${tokens} together${most && `, of ${most} at most`}.`,
-  equal: (digest: string) => `These are the bytes that were sent: their SHA-256 ${digest}… is the recorded one.`,
+  pieces: (tokens: string, most: string) => `Sizes are estimates: ${tokens} in total${most && ` of ${most}`}.`,
+  equal: (digest: string) => `These are the bytes that were sent: their SHA-256 (${digest}…) matches the record.`,
   unequal: (digest: string) =>
-    `Not the bytes that were sent: their SHA-256 was ${digest}…, and this release renders the log differently.`,
+    `These are not the bytes that were sent (SHA-256 ${digest}…): this release renders the log differently.`,
   mark: (mark: number) => `mark ${mark}`,
   behind: (tokens: string, what: string) => `${tokens} tokens, ${what}`,
   marks: {
     system: "the system part",
     turn: (turn: number) => `the end of turn ${turn}`,
-    before: "where the request before ended",
+    before: "the end of the previous request",
     end: "the end of the timeline",
     batch: (n: number) => `up to batch ${n}`,
   },
@@ -140,15 +139,15 @@ const request = {
   everyTime: "every time",
   neverStored: "never stored",
   sameSince: (turn: number) => `same since turn ${turn}`,
-  hidden: "The text of the system part is the deployment's: it is shown to admins only.",
-  file: "The bytes of a file; its digest is in its place here.",
+  hidden: "Only administrators can see the system text.",
+  file: "The bytes of a file, shown as its digest.",
   shortened: (why: string, from: string) => `${why} from ${from}`,
-  nothing: "Nothing is shown of it any more.",
+  nothing: "The model no longer sees it.",
   original: "Show the original",
   hideOriginal: "Hide the original",
   shown: "As the model read it",
   before: "The original",
-  noOriginal: "Nothing is kept at its path any more.",
+  noOriginal: "The original no longer exists.",
   binary: (mime: string, size: number) => `${mime}, ${formatBytes(size)}`,
   showAll: (lines: number, bytes: number) => `Show all: ${counted(lines, "line")}, ${formatBytes(bytes)}`,
   showLess: "Show less",
@@ -162,14 +161,14 @@ const diff = {
   from: (older: string, newer: string) => `From ${older} to ${newer}`,
   same: (pieces: number) => `${counted(pieces, "piece")} the same`,
   gone: (pieces: number) => counted(pieces, "piece"),
-  ops: { added: "added", removed: "gone", changed: "changed" } as Readonly<Record<string, string>>,
+  ops: { added: "added", removed: "removed", changed: "changed" } as Readonly<Record<string, string>>,
   first: (byte: string, tokens: string) =>
-    `first difference: byte ${byte}, behind ${tokens} tokens. A cache ends here.`,
-  none: "The two requests are the same, byte for byte.",
+    `first difference at byte ${byte}, after ${tokens} tokens. The cache ends here.`,
+  none: "The two requests are identical, byte for byte.",
   itself: "There is no other round to compare with.",
-  hidden: "Its text is the deployment's, and not shown to you; the digests differ.",
+  hidden: "Only administrators can see this text. Its digest changed.",
   bust: (read: string, expected: string, reason: string) =>
-    `The cache held ${expected} tokens, and ${read} of them were read: ${reason}.`,
+    `${read} of ${expected} cached tokens were read: ${reason}.`,
   long: (bytes: number) => `Compare these words (${formatBytes(bytes)})`,
 };
 
@@ -190,14 +189,14 @@ const reply = {
   codeOf: (call: string) => `Program of ${call}`,
   notices: "Notices",
   raw: "Raw text",
-  rawRefused: "The generation as it came; its decision was refused.",
-  rawCut: "The generation as far as it came.",
+  rawRefused: "The model's raw output. Its decision was refused.",
+  rawCut: "The model's raw output until it was cut off.",
   answer: "Answer",
   declined: "The model declined to answer",
   ended: {
-    max_iterations: "The runtime answered in the model's place: the rounds were used up.",
-    violations: "The runtime answered in the model's place: too many decisions were refused.",
-    steer: "The runtime answered in the model's place: the turn was redirected.",
+    max_iterations: "The runtime answered instead of the model: the rounds were used up.",
+    violations: "The runtime answered instead of the model: too many decisions were refused.",
+    steer: "The runtime answered instead of the model: the turn was redirected.",
   } as Readonly<Record<string, string>>,
   accepted: "accepted",
   refused: "refused",
@@ -210,9 +209,9 @@ const log = {
   range: (first: number, last: number) => `${formatNumber(first)} – ${formatNumber(last)}`,
   earlier: "Earlier batches",
   later: "Later batches",
-  saw: "what the model had seen",
+  saw: "seen by the model",
   state: "State",
-  behind: (n: number) => `behind ${formatNumber(n)}`,
+  behind: (n: number) => `after ${formatNumber(n)}`,
   facts: {
     status: "status",
     epoch: "epoch, claim",
@@ -231,7 +230,7 @@ const log = {
 const costs = {
   title: "Costs",
   label: "Costs of the conversation",
-  by: "Draw",
+  by: "Group",
   byRound: "by round",
   byTurn: "by turn",
   tokens: "Tokens by cache class",
@@ -240,8 +239,8 @@ const costs = {
   weightedNote: "In tokens of plain input: reads count 0.1, writes 1.25 and 2, output 5.",
   most: (value: string) => `highest ${value}`,
   share100: "of 100%",
-  numbers: "Numbers below are turns.",
-  table: "The same in numbers",
+  numbers: "The horizontal axis shows turns.",
+  table: "Data table",
   columns: {
     call: "Call",
     read: "Read",
@@ -266,17 +265,16 @@ const costs = {
   free: "free",
   partly: (usd: string) => `${usd} or more`,
   prices: (date: string) => `Prices as of ${date}.`,
-  none: "Nothing was asked of a model yet.",
+  none: "No model call yet.",
 };
 
 /** What stands in the place of something that could not be read. */
 const refusals: Readonly<Record<string, string>> = {
-  not_inspectable:
-    "This deployment does not show requests, replies and the log to you. Rounds and costs are yours to see.",
-  round_not_found: "Nothing is recorded of this round's request: it is older than the recording of requests.",
-  not_found: "There is no such conversation, or it is not yours.",
-  body_missing: "A text of this conversation is missing in the store.",
-  api_unreachable: "The server cannot be reached.",
+  not_inspectable: "This deployment doesn't show you requests, replies or the log. You can see rounds and costs.",
+  round_not_found: "This round's request was not recorded: it is older than the recording of requests.",
+  not_found: "This conversation doesn't exist, or you don't have access to it.",
+  body_missing: "Part of this conversation is missing from the store.",
+  api_unreachable: "The server can't be reached.",
 };
 
 export const words = {
@@ -294,6 +292,6 @@ export const words = {
   viewsLabel: "Views of the round",
   tabs: { rounds: "Rounds", middle: "Round", log: "Log" },
   tabsLabel: "Panels",
-  loading: "Reading…",
+  loading: "Loading…",
   retry: "Try again",
 };

@@ -17,15 +17,15 @@ export const en = {
   readout: {
     idle: "idle",
     stopping: "stopping",
-    ending: (left: number) => `coming to an end, ${counted(left, "round")} left`,
+    ending: (left: number) => `finishing, ${counted(left, "round")} left`,
     round: (number: number) => `round ${formatNumber(number)}`,
     thinking: "thinking",
     deciding: "deciding",
     writing: (name: string) => `writing ${name}`,
     program: "program",
-    approval: "waits for your approval",
+    approval: "waiting for your approval",
     provider: (time: string) => `waits for the provider until ${time}`,
-    compacting: "summing up older turns",
+    compacting: "summarizing earlier turns",
     closing: "closing",
   },
 };

@@ -12,10 +12,10 @@ SEARCHED: Final = "Search for prompt caching and tell me what you find."
 APPROVAL: Final = "Show me how an approval works."
 STEPS: Final = "Take eight steps, so that I can add something, redirect you or stop you."
 TOUR: Final = {
-    "A plan and a file": PLAN_AND_FILE,
-    "A program and a chart": CHART,
-    "A search with sources": SEARCHED,
-    "An approval": APPROVAL,
+    "Make a plan and save it": PLAN_AND_FILE,
+    "Run a program and draw a chart": CHART,
+    "Search with sources": SEARCHED,
+    "Try an approval": APPROVAL,
     "Add, redirect, stop": STEPS,
 }
 """Each request by its label."""
