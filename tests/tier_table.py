@@ -205,6 +205,7 @@ STAGE: Mapping[str, Capability] = {
     "page/test_page_deletion.py": Capability(
         ("test_a_conversation_is_deleted_from_its_menu_and_another_tab_hears_of_it",)
     ),
+    "page/test_page_firefox.py": Capability(),
     "page/test_page_foreign.py": Capability(
         (
             "test_the_policy_of_every_route_lets_nothing_in_that_is_not_the_pages_own[/]",
