@@ -128,8 +128,7 @@ def test_every_kind_of_message_counts_once_however_often_and_late_it_comes(scrip
 
 def test_a_turn_that_is_lost_each_time_ends_with_one_error_and_the_next_one_works(scripted, conversation):
     poison, word = a_word(), a_word()
-    # Its model takes an hour to come to an end, so that its execution is lost each time. How often it is asked is open: the
-    # step may be tried once more before its execution is stopped.
+    # Its model takes an hour to come to an end, so that its execution is lost each time.
     endless = answered("On and on. " * 6_000)
     scripted.fault(kind="fixture", match=poison, count=1_000, text=endless, token_delay_ms=200)
     with Device(scripted, conversation, fails=True) as device:
@@ -156,11 +155,10 @@ def test_a_turn_that_is_lost_each_time_ends_with_one_error_and_the_next_one_work
 
 
 def lose(stage, conversation):
-    """End the worker that decides and the execution of the open turn, before another worker is asked."""
+    """End the execution of the open turn, and then the worker that decides, which nothing asks for again."""
     states = client("stepfunctions", stage.deployed)
     epoch = stored_batches(stage, conversation)[-1].state.epoch
     arn = stage.deployed.machine_arn.replace(":stateMachine:", ":execution:")
     name = f"{arn}:{stage.execution(conversation, epoch)}"
-    # One call apart: what is read in between lets a busy machine ask the next worker, and the step fails.
-    stage.kill_workers("decide")
     states.stop_execution(executionArn=name)
+    stage.kill_workers("decide")
