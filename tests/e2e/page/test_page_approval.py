@@ -93,7 +93,7 @@ def test_an_edited_call_runs_with_other_parameters(asked):
     expect(field).to_be_focused()
     chat.page.keyboard.type(f'"{other}"}}')
     chat.page.keyboard.press("Control+Enter")
-    finish(chat, word, "edited")
+    finish(chat, word, "approved with changes")
     (call,) = [e["data"] for e in chat.events() if is_result(e) and e["data"]["status"] == "ok"]
     assert call["tool_id"] == TOOL
     assert other in str(chat.stage.model_requests(word)[-1]["body"])

@@ -54,7 +54,7 @@ def test_a_receipt_says_dollars_by_role_and_model_and_what_ran_for_the_turn(chat
     costs = chat.page.locator(".receipt .costs")
     expect(costs.get_by_role("row").filter(has_text="agent")).to_contain_text(USD)
     expect(costs.get_by_role("row").filter(has_text="Function time, GB-seconds")).to_contain_text("$")
-    expect(costs.get_by_role("row").filter(has_text="All of it")).to_contain_text(USD)
+    expect(costs.get_by_role("row").filter(has_text="Total")).to_contain_text(USD)
     assert find_serious(chat.page) == []
 
 
