@@ -19,6 +19,7 @@ export default defineConfig({
   build: { target: "es2023", assetsInlineLimit: 0, modulePreload: { polyfill: false }, sourcemap: false },
   test: {
     include: ["tests/**/*.test.{ts,tsx}"],
+    setupFiles: ["tests/setup.ts"],
     // One environment for all files of a process: a third of the time.
     isolate: false,
     // These end a test that hangs. A busy machine may take the defaults' five seconds for any test.

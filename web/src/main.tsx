@@ -6,6 +6,8 @@ import { AuthError, type AuthSession, loadConfig, type PageConfig, SignIn } from
 import "./ui/app/shell.css";
 import { App } from "./ui/app/app.tsx";
 import { Landing } from "./ui/app/landing.tsx";
+import { loadCodes } from "./ui/app/load_later.ts";
+import { loadOnce } from "./ui/app/use_module.ts";
 import { measureFile } from "./ui/attachments/measure.ts";
 import { applyTheme, openSettings } from "./ui/settings/settings.ts";
 import { browserClock, browserFrame } from "./ui/store/clock.ts";
@@ -17,6 +19,7 @@ const root = document.getElementById("page") as HTMLElement;
 const settings = openSettings(storage());
 
 applyTheme(document.documentElement, settings.value.theme);
+void loadOnce(loadCodes);
 void start();
 
 async function start(): Promise<void> {
@@ -53,7 +56,10 @@ async function recover(error: unknown): Promise<void> {
   if (!(error instanceof AuthError)) throw error;
   if (error.code === "login_required") await leave(error.returnRoute);
   else if (error.code === "stale_callback") location.replace("/");
-  else render(<Landing is="failed" code={error.code} onSignIn={() => void leave(error.returnRoute)} />, root);
+  else {
+    await loadCodes();
+    render(<Landing is="failed" code={error.code} onSignIn={() => void leave(error.returnRoute)} />, root);
+  }
 }
 
 function open(config: PageConfig, auth: AuthSession): void {

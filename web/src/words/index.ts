@@ -1,4 +1,3 @@
-import { callCodes, codes } from "./en/codes.ts";
 import { en } from "./en/shared.ts";
 
 export {
@@ -17,12 +16,21 @@ export {
 
 export { sayReadout } from "./readout.ts";
 
+type Sentences = Pick<typeof import("./en/codes.ts"), "codes" | "callCodes">;
+
+let sentences: Sentences = { codes: {}, callCodes: {} };
+
+/** Take the sentences of codes, which are loaded later than the page. */
+export function takeSentences(taken: Sentences): void {
+  sentences = taken;
+}
+
 /** Return the sentence of a code; one that a later release added is told by `message`, or else by its name. */
 export function wordsOf(code: string, message = ""): string {
-  return Object.hasOwn(codes, code) ? (codes[code] as string) : message || en.unknownCode(code);
+  return Object.hasOwn(sentences.codes, code) ? (sentences.codes[code] as string) : message || en.unknownCode(code);
 }
 
 /** Return the sentence of a code of a call's result, or of a program's. */
 export function wordsOfCall(code: string): string {
-  return Object.hasOwn(callCodes, code) ? (callCodes[code] as string) : wordsOf(code);
+  return Object.hasOwn(sentences.callCodes, code) ? (sentences.callCodes[code] as string) : wordsOf(code);
 }

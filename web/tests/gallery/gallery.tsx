@@ -4,6 +4,7 @@ import { render } from "preact";
 import { useState } from "preact/hooks";
 import { Margin } from "../../src/ui/margin/index.ts";
 import { ThreadView } from "../../src/ui/turn/index.ts";
+import "../setup.ts";
 import { acts, contextOf } from "./context.ts";
 import { type State, states } from "./fixtures.ts";
 

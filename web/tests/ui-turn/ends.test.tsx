@@ -2,8 +2,8 @@
 import { act } from "preact/test-utils";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Turn } from "../../src/thread/thread.ts";
-import { sayUsd } from "../../src/ui/turn/costs.tsx";
-import { receiptLine, segments } from "../../src/ui/turn/receipt.tsx";
+import { segments } from "../../src/ui/turn/receipt.tsx";
+import { receiptLine, sayUsd } from "../../src/ui/turn/receipt_line.ts";
 import { traceBars } from "../../src/ui/turn/trace.tsx";
 import { at, receipt } from "../gallery/build.ts";
 import { type Shown, show, textOf } from "./shown.tsx";

@@ -5,17 +5,13 @@ import { visible } from "../../markdown/index.ts";
 import { say } from "../../words/en/limits.ts";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
-import { Announcements } from "../announce/announcements.tsx";
 import { TitleBar, useTitle } from "../bar/title_bar.tsx";
 import { Composer, FIELD } from "../composer/composer.tsx";
 import { ConnectionBanner } from "../connection/connection_banner.tsx";
-import { Confirm } from "../erase/confirm.tsx";
-import { Deleted } from "../erase/deleted.tsx";
 import { keepFocus } from "../keys/keep_focus.ts";
 import { LeftLine } from "../limits/left_line.tsx";
 import { ConversationStrip, Conversations } from "../list/conversation_rows.tsx";
 import { formatRoute, type Route } from "../route.ts";
-import { SearchPage } from "../search/search_page.tsx";
 import { applyTheme } from "../settings/settings.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
@@ -23,10 +19,12 @@ import { makeActs } from "./acts.ts";
 import { Guard } from "./guard.tsx";
 import { useWidth } from "./layout.ts";
 import { AdminLimits, BundleView, Inspection } from "./lazy.tsx";
-import { KeysSheet, Sheet } from "./sheet.tsx";
+import { loadLater } from "./load_later.ts";
+import { Sheet } from "./sheet.tsx";
 import { ThreadPane } from "./thread_pane.tsx";
 import { useDrop } from "./use_drop.ts";
 import { type Over, useKeys } from "./use_keys.ts";
+import { useModule } from "./use_module.ts";
 
 export function App({ page }: { page: Page }) {
   const route = useStore(page.route);
@@ -82,20 +80,12 @@ export function App({ page }: { page: Page }) {
           <Conversations page={page} />
         </Sheet>
       )}
-      {over === "keys" && (
-        <KeysSheet
-          letters={settings.letters}
-          setLetters={(letters) => page.settings.update({ letters })}
-          onClose={close}
-        />
-      )}
       {over === "limits" && (
         <Sheet label={say.title} place="end" onClose={close}>
           <AdminLimits page={page} onClose={close} />
         </Sheet>
       )}
-      <Confirm page={page} />
-      <Announcements page={page} />
+      <Later page={page} keys={over === "keys"} onClose={close} />
     </>
   );
 }
@@ -137,8 +127,9 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
   const refused = useSelector(conversation.store, (state) => state.link.is === "refused");
   const phase = useSelector(conversation.store, (state) => state.phase);
   const drop = useDrop(page.config.uploads ? conversation.composer.attachments : null);
-  if (route.is === "search") return <SearchPage page={page} query={route.query} field={!hasField} />;
-  if (phase === "deleted" && route.is !== "bundle") return <Deleted page={page} conversation={conversation} />;
+  if (route.is === "search" || (phase === "deleted" && route.is !== "bundle")) {
+    return <LaterView page={page} hasField={hasField} />;
+  }
   if (route.is === "timeline") return <Inspection page={page} route={route} />;
   if (route.is === "bundle") return <BundleView page={page} bundle={route.bundle} />;
   return (
@@ -166,6 +157,31 @@ function View({ page, acts, hasField, marginOpen, closeMargin }: ViewProps) {
         </footer>
       )}
     </div>
+  );
+}
+
+/** The views that are loaded after the first picture: the search, and what is in place of a conversation that was deleted. */
+function LaterView({ page, hasField }: { page: Page; hasField: boolean }) {
+  const later = useModule(loadLater);
+  const route = useStore(page.route);
+  const conversation = useStore(page.current);
+  if (!later) return <div class="sheet" aria-busy="true" />;
+  if (route.is === "search") return <later.SearchPage page={page} query={route.query} field={!hasField} />;
+  return <later.Deleted page={page} conversation={conversation} />;
+}
+
+/** What lies over the page or is only heard. */
+function Later({ page, keys, onClose }: { page: Page; keys: boolean; onClose: () => void }) {
+  const later = useModule(loadLater, () => page.notice.set(shell.thread.broken));
+  const { letters } = useStore(page.settings);
+  if (!later) return null;
+  const setLetters = (on: boolean) => page.settings.update({ letters: on });
+  return (
+    <>
+      {keys && <later.KeysSheet letters={letters} setLetters={setLetters} onClose={onClose} />}
+      <later.Confirm page={page} />
+      <later.Announcements page={page} />
+    </>
   );
 }
 

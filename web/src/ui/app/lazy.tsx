@@ -1,7 +1,7 @@
 /** Views that are loaded when they are first looked at. */
 
 import type { ComponentType } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { FileLink } from "../../api/index.ts";
 import type { MarkdownContext } from "../../markdown/index.ts";
 import { draftAt, type Thread } from "../../thread/index.ts";
@@ -10,6 +10,7 @@ import { parseRoute, type Route } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
+import { useModule } from "./use_module.ts";
 
 interface InspectorProps {
   readonly conversation: string;
@@ -21,24 +22,6 @@ interface InspectorProps {
   readonly progress: string;
   readonly api: Page["api"];
   readonly navigate: (address: string) => void;
-}
-
-/** Return what a module exports, null until it is there. */
-function useModule<T>(load: () => Promise<T>): T | null {
-  const [loaded, setLoaded] = useState<T | null>(null);
-  const [failure, setFailure] = useState<unknown>(null);
-  useEffect(() => {
-    let shown = true;
-    load().then(
-      (module) => shown && setLoaded(() => module),
-      (error: unknown) => shown && setFailure(error),
-    );
-    return () => {
-      shown = false;
-    };
-  }, [load]);
-  if (failure !== null) throw failure;
-  return loaded;
 }
 
 const loadInspector = () => import("../../inspect/index.tsx");

@@ -14,7 +14,9 @@ import { ThreadView } from "../turn/index.ts";
 import { Guard } from "./guard.tsx";
 import { useWidth } from "./layout.ts";
 import { OpenFile } from "./lazy.tsx";
+import { loadCodes } from "./load_later.ts";
 import { Sheet } from "./sheet.tsx";
+import { useModule } from "./use_module.ts";
 
 interface PaneProps {
   readonly page: Page;
@@ -36,11 +38,13 @@ export function ThreadPane({ page, conversation, acts, marginOpen, closeMargin }
   const width = useWidth();
   const context = useThreadContext(page, conversation, route);
   const pane = useReadMark(page, conversation);
+  const codes = useModule(loadCodes);
   if (phase === "missing") return <Missing page={page} />;
   if (phase === "failed") return <Failed conversation={conversation} />;
   if (thread.turns.length === 0 && thread.loose.length === 0 && outbox.length === 0) {
     return phase === "loading" ? <div class="sheet" aria-busy="true" /> : <FirstRun page={page} acts={acts} />;
   }
+  if (!codes) return <div class="sheet" aria-busy="true" />;
   const path = route.is === "thread" ? route.file : "";
   const closeFile = () => page.closeTo(threadOf(conversation.name));
   const file = path && (

@@ -6,7 +6,7 @@ import { shell } from "../../words/en/shell.ts";
 import { formatClock, wordsOf } from "../../words/index.ts";
 import { Icon } from "../app/icons.tsx";
 import { Link } from "../app/link.tsx";
-import { Menu } from "../menu/menu.tsx";
+import { MenuButton } from "../menu/menu_button.tsx";
 import { type Route, threadOf } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
@@ -51,7 +51,7 @@ export function TitleBar({ page, openList, openMargin, openKeys, openLimits }: B
             <Icon name="margin" />
           </button>
         )}
-        <Menu
+        <MenuButton
           page={page}
           conversation={conversation}
           onRename={() => setRenaming(true)}

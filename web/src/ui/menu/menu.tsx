@@ -1,99 +1,83 @@
 /** The menu of the title bar: the conversation, and the reader's choices. */
 
-import { useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
-import { Icon } from "../app/icons.tsx";
 import type { Settings } from "../settings/settings.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
 import { renderMarkdown, saveFile } from "./export.ts";
+import type { ItemsProps } from "./menu_button.tsx";
 import { Mine } from "./mine.tsx";
 import { Total } from "./total.tsx";
 
 const { menu: words } = shell;
-const ID = "page-menu";
 
-interface MenuProps {
-  readonly page: Page;
-  readonly conversation: Conversation;
-  readonly onRename: () => void;
-  readonly openKeys: () => void;
-  readonly openLimits: () => void;
-}
-
-export function Menu({ page, conversation, onRename, openKeys, openLimits }: MenuProps) {
-  const panel = useRef<HTMLDivElement>(null);
+export function MenuItems({ page, conversation, onRename, openKeys, openLimits, open, close }: ItemsProps) {
   const begun = useSelector(conversation.store, (state) => state.thread.turns.length > 0);
   const settings = useStore(page.settings);
   // The server decides for itself; here it only shows or hides.
   const { role } = useStore(page.budget.store);
-  const [open, setOpen] = useState(false);
   const pick = (run: () => void) => () => {
-    panel.current?.hidePopover();
+    close();
     run();
   };
   return (
     <>
-      <button type="button" class="tool" aria-label={shell.bar.menu} popovertarget={ID}>
-        <Icon name="more" />
+      {begun && (
+        <>
+          <button type="button" onClick={pick(onRename)}>
+            {shell.bar.rename}
+          </button>
+          <Export page={page} conversation={conversation} />
+          <button type="button" class="danger" onClick={pick(() => page.askToDelete(conversation.name))}>
+            {words.delete}
+          </button>
+          <Total page={page} conversation={conversation.name} open={open} />
+          <hr />
+        </>
+      )}
+      <Choice
+        legend={words.theme}
+        choices={words.themes}
+        value={settings.theme}
+        onPick={(theme) => page.settings.update({ theme: theme as Settings["theme"] })}
+      />
+      <Choice
+        legend={words.reading}
+        choices={words.readings}
+        value={settings.reading}
+        onPick={(reading) => page.settings.update({ reading: reading as Settings["reading"] })}
+      />
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={settings.letters}
+          onChange={(event) => page.settings.update({ letters: event.currentTarget.checked })}
+        />
+        {words.letters}
+      </label>
+      <hr />
+      {role.endsWith("admin") && (
+        <button type="button" onClick={pick(openLimits)}>
+          {words.limits}
+        </button>
+      )}
+      <button type="button" onClick={pick(openKeys)}>
+        {words.keys} <kbd>?</kbd>
       </button>
-      <div ref={panel} id={ID} popover="auto" class="menu" onToggle={(event) => setOpen(event.newState === "open")}>
-        {begun && (
-          <>
-            <button type="button" onClick={pick(onRename)}>
-              {shell.bar.rename}
-            </button>
-            <Export page={page} conversation={conversation} />
-            <button type="button" class="danger" onClick={pick(() => page.askToDelete(conversation.name))}>
-              {words.delete}
-            </button>
-            <Total page={page} conversation={conversation.name} open={open} />
-            <hr />
-          </>
-        )}
-        <Choice
-          legend={words.theme}
-          choices={words.themes}
-          value={settings.theme}
-          onPick={(theme) => page.settings.update({ theme: theme as Settings["theme"] })}
-        />
-        <Choice
-          legend={words.reading}
-          choices={words.readings}
-          value={settings.reading}
-          onPick={(reading) => page.settings.update({ reading: reading as Settings["reading"] })}
-        />
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={settings.letters}
-            onChange={(event) => page.settings.update({ letters: event.currentTarget.checked })}
-          />
-          {words.letters}
-        </label>
-        <hr />
-        {role.endsWith("admin") && (
-          <button type="button" onClick={pick(openLimits)}>
-            {words.limits}
-          </button>
-        )}
-        <button type="button" onClick={pick(openKeys)}>
-          {words.keys} <kbd>?</kbd>
+      {page.config.ui?.map((bundle) => (
+        <button key={bundle} type="button" onClick={pick(() => page.go({ is: "bundle", bundle }))}>
+          {words.bundle(bundle)}
         </button>
-        {page.config.ui?.map((bundle) => (
-          <button key={bundle} type="button" onClick={pick(() => page.go({ is: "bundle", bundle }))}>
-            {words.bundle(bundle)}
-          </button>
-        ))}
-        <hr />
-        <Mine page={page} close={() => panel.current?.hidePopover()} />
-        <hr />
-        <button type="button" onClick={pick(() => void page.signOut())}>
-          {words.signOut}
-        </button>
-      </div>
+      ))}
+      <hr />
+      <Mine page={page} close={close} />
+      <hr />
+      <button type="button" onClick={pick(() => void page.signOut())}>
+        {words.signOut}
+      </button>
     </>
   );
 }

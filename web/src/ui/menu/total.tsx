@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { type ConversationCost, conversationCostOf } from "../../thread/whole_receipt.ts";
 import { shell } from "../../words/en/shell.ts";
 import type { Page } from "../store/page.ts";
-import { sayUsd } from "../turn/costs.tsx";
+import { sayUsd } from "../turn/receipt_line.ts";
 
 export function Total({ page, conversation, open }: { page: Page; conversation: string; open: boolean }) {
   const [cost, setCost] = useState<ConversationCost | null>(null);

@@ -7,12 +7,7 @@ import { say } from "../../words/en/thread.ts";
 import { formatQuantity, formatTokens, formatUsd } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import { useDesk } from "./desk.ts";
-
-/** Return dollars, and whether that is all of it; "" where no price is known. */
-export function sayUsd(usd: number, priced: boolean): string {
-  if (priced) return usd > 0 ? formatUsd(usd) : say.free;
-  return usd > 0 ? say.atLeast(formatUsd(usd)) : "";
-}
+import { sayUsd } from "./receipt_line.ts";
 
 function readTokens(usage: Usage): number {
   return usage.inputTokens + usage.cacheReadTokens + usage.cacheWrite5mTokens + usage.cacheWrite1hTokens;

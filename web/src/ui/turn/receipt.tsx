@@ -4,7 +4,7 @@ import { type TokenStack, tokenStack } from "../../thread/select.ts";
 import type { Bust, Round, Receipt as Total, Usage } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs, formatNumber } from "../../words/format.ts";
-import { Costs, sayUsd } from "./costs.tsx";
+import { Costs } from "./costs.tsx";
 
 /** The four classes in their order, each with the class of its colour. */
 const classes = [
@@ -87,21 +87,6 @@ export function cachedPercent({ read, written, plain }: TokenStack): number | nu
   return input === 0 ? null : Math.round((read / input) * 100);
 }
 
-/** The one line of a receipt: `3.2 s · 2 rounds · 9.5k weighted · $0.0284`, or the model in place of $0. */
-export function receiptLine(receipt: Total): string {
-  const estimated = receipt.usage?.estimated ? `${say.about} ` : "";
-  const isFree = receipt.priced && receipt.usd === 0;
-  const cost = receipt.usage && (isFree ? receipt.model : sayUsd(receipt.usd, receipt.priced));
-  return [
-    formatMs(receipt.elapsedMs),
-    say.rounds(receipt.rounds),
-    receipt.usage && `${estimated}${say.weighted(receipt.weightedTokens)}`,
-    cost && (isFree ? cost : `${estimated}${cost}`),
-  ]
-    .filter(Boolean)
-    .join(" · ");
-}
-
 function Totals({ receipt, usage }: { receipt: Total; usage: Usage }) {
   const parts = tokenStack(usage);
   const percent = cachedPercent(parts);
@@ -123,14 +108,14 @@ function Totals({ receipt, usage }: { receipt: Total; usage: Usage }) {
   );
 }
 
-interface TableProps {
+export interface ReceiptProps {
   readonly label: string;
   readonly turnId: string;
   readonly receipt: Total;
   readonly rounds: readonly Round[];
 }
 
-export function ReceiptTable({ label, turnId, receipt, rounds }: TableProps) {
+export function ReceiptTable({ label, turnId, receipt, rounds }: ReceiptProps) {
   const largest = Math.max(...rounds.map((round) => (round.usage ? total(tokenStack(round.usage)) : 0)), 1);
   const hours = rounds.some((round) => (round.usage?.cacheWrite1hTokens ?? 0) > 0);
   return (

@@ -9,6 +9,8 @@ import { say } from "../../words/en/thread.ts";
 import { formatMs, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Trouble } from "../acts.ts";
+import { loadLater } from "../app/load_later.ts";
+import { useModule } from "../app/use_module.ts";
 import { LIMIT_CODES, sayLimit } from "../limits/limit_codes.ts";
 import { DeferredAnswer, FinalAnswer, finalAnswer, oneLine } from "./answer.tsx";
 import { turnKey, useDesk, useNow, useOpen } from "./desk.ts";
@@ -17,7 +19,8 @@ import { Icon, Mark } from "./mark.tsx";
 import { memo } from "./memo.tsx";
 import { MessageLine, Prompt, unreadBy } from "./message.tsx";
 import { Compactions } from "./notice.tsx";
-import { ReceiptTable, receiptLine } from "./receipt.tsx";
+import type { ReceiptProps } from "./receipt.tsx";
+import { receiptLine } from "./receipt_line.ts";
 import { failed, RoundView } from "./round.tsx";
 
 export interface TurnProps {
@@ -241,6 +244,11 @@ function receiptOf(turn: Turn): Receipt {
   );
 }
 
+function OpenReceipt(props: ReceiptProps) {
+  const later = useModule(loadLater);
+  return later && <later.ReceiptTable {...props} />;
+}
+
 function Foot({ turn, name }: { turn: Turn; name: string }) {
   const [open, setOpen] = useOpen(`${turn.turnId}/receipt`, false);
   const { outcome } = turn;
@@ -262,7 +270,7 @@ function Foot({ turn, name }: { turn: Turn; name: string }) {
           {receiptLine(receipt)}
         </button>
       </div>
-      {open && <ReceiptTable label={name} turnId={turn.turnId} receipt={receipt} rounds={turn.rounds} />}
+      {open && <OpenReceipt label={name} turnId={turn.turnId} receipt={receipt} rounds={turn.rounds} />}
     </>
   );
 }

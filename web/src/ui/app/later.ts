@@ -1,0 +1,9 @@
+/** Parts that no first picture of the page has: loaded in one piece as soon as that is drawn. */
+
+export { Announcements } from "../announce/announcements.tsx";
+export { Confirm } from "../erase/confirm.tsx";
+export { Deleted } from "../erase/deleted.tsx";
+export { MenuItems } from "../menu/menu.tsx";
+export { SearchPage } from "../search/search_page.tsx";
+export { ReceiptTable } from "../turn/receipt.tsx";
+export { KeysSheet } from "./keys_sheet.tsx";

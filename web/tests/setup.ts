@@ -1,0 +1,7 @@
+/** What a page has loaded when somebody reads it: the sentences of codes, and the parts that come after the first picture. */
+
+import { loadCodes, loadLater } from "../src/ui/app/load_later.ts";
+import { loadOnce } from "../src/ui/app/use_module.ts";
+
+await loadOnce(loadCodes);
+await loadOnce(loadLater);
