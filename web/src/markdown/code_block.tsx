@@ -8,10 +8,11 @@
 import { Component, type VNode } from "preact";
 import { say } from "../words/en/markdown.ts";
 import type { PaintedLine } from "./highlight.ts";
-import { visibleOrder } from "./visible.ts";
+import { visible, visibleOrder } from "./visible.ts";
 
 const COLOUR_MAX_CHARS = 100_000;
 const LINES_MAX_CHARS = 400_000;
+const LANGUAGE_CHARS = 24;
 const COPIED_MS = 2_000;
 
 interface Props {
@@ -96,6 +97,11 @@ export class CodeBlock extends Component<Props, State> {
     const words = { "": say.copy, copied: say.copied, failed: say.copyFailed };
     return (
       <div class="code">
+        {language && (
+          <p class="language">
+            <bdi>{visible(language, LANGUAGE_CHARS)}</bdi>
+          </p>
+        )}
         <button type="button" class="copy" onClick={this.#copy} aria-live="polite">
           {words[copied]}
         </button>

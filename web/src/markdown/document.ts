@@ -165,7 +165,7 @@ export class MarkdownDocument {
     if (known) return known.draft;
     const source = this.#text.slice(segment.start, segment.end);
     if (segment.kind !== "text" && segment.kind !== "table") return { segment, source, lexer: null, links: noLinks() };
-    const lexer = new BoundedLexer();
+    const lexer = new BoundedLexer(start);
     return { segment, source, lexer, links: lexer.readBlocks(source) };
   }
 

@@ -1,17 +1,59 @@
 /**
- * Marked's lexer with bounds: a stranger chooses how deep and how long.
+ * Marked's lexer with formulas and footnotes, and with bounds: a stranger chooses how deep and how long.
  *
  * Beyond a bound text stays text. It is shown, and not understood: within 24 blockquotes of each other, within 24 spans of each
  * other, and in a paragraph of more than 16 KB or with more than 600 characters that could begin something. The lexer's time for a
  * paragraph is quadratic and worse in those, so a paragraph of `[*a[*a[*a…` would take seconds without them.
  */
 
-import { Lexer, type Links, type Token, type TokensList } from "marked";
+import { type Hooks, Lexer, type Links, type Token, type TokensList } from "marked";
+import { findOpening, maskFormulas, readBlockFormula, readFormula } from "./math.ts";
+import { noteKey, readNote, readReference } from "./notes.ts";
 
 const DEPTH_MAX = 24;
 const INLINE_MAX_CHARS = 16_384;
 const OPENERS_MAX = 600;
-const OPENERS = /[[*_~`<]/g;
+const OPENERS = /[[*_~`<$]/g;
+/** A block that may begin within a paragraph. */
+const BLOCK = /\n(?= {0,3}(?:\$\$|\\\[|\[\^))/g;
+
+export interface FormulaToken {
+  readonly type: "formula";
+  readonly raw: string;
+  readonly tex: string;
+  readonly display: boolean;
+}
+
+/** The explanation of a footnote. */
+export interface NoteToken {
+  readonly type: "note";
+  readonly raw: string;
+  readonly name: string;
+  readonly tokens: Token[];
+  /** The text has no other of its name before it. */
+  first: boolean;
+}
+
+export interface ReferenceToken {
+  readonly type: "reference";
+  readonly raw: string;
+  readonly name: string;
+}
+
+function takeFormula(found: ReturnType<typeof readFormula>): FormulaToken | undefined {
+  return found ? { type: "formula", ...found } : undefined;
+}
+
+/** Return where a formula or a note interrupts a paragraph, -1 if nowhere. */
+function findBlock(src: string): number {
+  const end = src.search(/\n[ \t]*\n/);
+  const paragraph = end < 0 ? src : src.slice(0, end);
+  for (const { index } of paragraph.matchAll(BLOCK)) {
+    const rest = src.slice(index + 1);
+    if (readBlockFormula(rest) || readNote(rest)) return index + 1;
+  }
+  return -1;
+}
 
 function isTooMuch(src: string): boolean {
   if (src.length > INLINE_MAX_CHARS) return true;
@@ -21,9 +63,46 @@ function isTooMuch(src: string): boolean {
 export class BoundedLexer extends Lexer {
   #blocks = 0;
   #inlines = 0;
+  /** What is taken apart within a block now. */
+  #inline = "";
+  readonly #notes: NoteToken[] = [];
+  readonly #hooks = { emStrongMask: (masked: string) => maskFormulas(this.#inline, masked) } as Hooks;
+  readonly #at: string;
 
-  constructor() {
+  /** `at`: where in the whole text this one begins, by which its notes are known. */
+  constructor(at = 0) {
     super({ gfm: true });
+    this.#at = String(at);
+    this.options.extensions = {
+      renderers: {},
+      childTokens: {},
+      block: [(src) => takeFormula(readBlockFormula(src)), (src) => this.#takeNote(src)],
+      inline: [
+        (src, tokens) => takeFormula(readFormula(src, 0, tokens.at(-1)?.raw.at(-1) ?? "")),
+        (src) => this.#takeReference(src),
+      ],
+      startBlock: [findBlock],
+      startInline: [findOpening],
+    };
+  }
+
+  #takeNote(src: string): NoteToken | undefined {
+    const found = readNote(src);
+    if (!found) return undefined;
+    const { raw, name, text } = found;
+    const key = noteKey(name);
+    const known = Object.hasOwn(this.tokens.links, key);
+    if (!known) this.tokens.links[key] = { href: "", title: this.#at };
+    const { top } = this.state;
+    const note: NoteToken = { type: "note", raw, name, tokens: this.blockTokens(text, []), first: !known };
+    this.state.top = top;
+    this.#notes.push(note);
+    return note;
+  }
+
+  #takeReference(src: string): ReferenceToken | undefined {
+    const found = readReference(src);
+    return found && Object.hasOwn(this.tokens.links, noteKey(found.name)) ? { type: "reference", ...found } : undefined;
   }
 
   override blockTokens(src: string, tokens?: Token[], lastParagraphClipped?: boolean): Token[];
@@ -47,6 +126,8 @@ export class BoundedLexer extends Lexer {
       return tokens;
     }
     this.#inlines += 1;
+    this.#inline = src;
+    this.options.hooks = findOpening(src) < 0 ? null : this.#hooks;
     try {
       return super.inlineTokens(src, tokens);
     } finally {
@@ -63,6 +144,7 @@ export class BoundedLexer extends Lexer {
   /** Take apart what is within the blocks, by these definitions. */
   readInlines(links: Links): Token[] {
     this.tokens.links = links;
+    for (const note of this.#notes) note.first &&= links[noteKey(note.name)]?.title === this.#at;
     for (const { src, tokens } of this.inlineQueue) {
       this.state.inRawBlock = false;
       this.inlineTokens(src, tokens);

@@ -14,32 +14,37 @@ interface Props {
   readonly table: Token;
   readonly pages: readonly Rows[];
   readonly context: MarkdownContext;
+  readonly notes: string;
 }
 
-class Page extends Component<{ document: MarkdownDocument; page: Rows; context: MarkdownContext }> {
-  override shouldComponentUpdate(next: Readonly<{ page: Rows; context: MarkdownContext }>): boolean {
+interface PageProps {
+  readonly document: MarkdownDocument;
+  readonly page: Rows;
+  readonly context: MarkdownContext;
+  readonly notes: string;
+}
+
+class Page extends Component<PageProps> {
+  override shouldComponentUpdate(next: PageProps): boolean {
     return next.page !== this.props.page || next.context !== this.props.context;
   }
 
-  override render({
-    document,
-    page,
-    context,
-  }: Readonly<{ document: MarkdownDocument; page: Rows; context: MarkdownContext }>) {
+  override render({ document, page, context, notes }: PageProps) {
     const table = document.readRows(page);
-    return table && drawRows(table, { context, whole: true });
+    return table && drawRows(table, { context, notes, whole: true });
   }
 }
 
 export class LongTable extends Component<Props, { all: boolean }> {
   override state = { all: false };
 
-  override render({ document, table, pages, context }: Props): VNode {
-    const drawing: Drawing = { context, whole: true };
+  override render({ document, table, pages, context, notes }: Props): VNode {
+    const drawing: Drawing = { context, notes, whole: true };
     const first = table as Tokens.Table;
     const count = pages.reduce((sum, page) => sum + page.count, first.rows.length);
     const more =
-      this.state.all && pages.map((page, i) => <Page key={i} document={document} page={page} context={context} />);
+      this.state.all &&
+      pages.map((page, i) => <Page key={i} document={document} page={page} context={context} notes={notes} />);
     return (
       <div class="cut">
         {drawTable(first, drawing, more)}

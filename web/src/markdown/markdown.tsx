@@ -18,8 +18,12 @@ interface Props {
 
 type Rows = Block & { readonly is: "rows" };
 
+/** How many texts were drawn: each names its footnotes by its number. */
+let texts = 0;
+
 export class Markdown extends Component<Props> {
   readonly #document = new MarkdownDocument();
+  readonly #notes = `note-${++texts}-`;
 
   override render({ text, growing, context }: Props): VNode {
     const blocks = this.#document.update(text, growing);
@@ -31,9 +35,16 @@ export class Markdown extends Component<Props> {
       const table = rows.length > 0 && block.is === "tokens" ? block.tokens[0] : undefined;
       nodes.push(
         table?.type === "table" ? (
-          <LongTable key={i} document={this.#document} table={table} pages={rows} context={context} />
+          <LongTable
+            key={i}
+            document={this.#document}
+            table={table}
+            pages={rows}
+            context={context}
+            notes={this.#notes}
+          />
         ) : (
-          <Drawn key={i} block={block} context={context} />
+          <Drawn key={i} block={block} context={context} notes={this.#notes} />
         ),
       );
       i += rows.length;
@@ -45,6 +56,7 @@ export class Markdown extends Component<Props> {
 interface DrawnProps {
   readonly block: Block;
   readonly context: MarkdownContext;
+  readonly notes: string;
 }
 
 /** One block, drawn anew for another one only. Its nodes are not kept by us: a node holds the whole tree of its first picture. */
@@ -53,13 +65,13 @@ class Drawn extends Component<DrawnProps> {
     return next.block !== this.props.block || next.context !== this.props.context;
   }
 
-  override render({ block, context }: DrawnProps) {
-    return drawWhole(block, context);
+  override render({ block, context, notes }: DrawnProps) {
+    return drawWhole(block, context, notes);
   }
 }
 
-function drawWhole(block: Block, context: MarkdownContext) {
-  if (block.is === "tokens") return drawBlocks(block.tokens, { context, whole: block.whole });
+function drawWhole(block: Block, context: MarkdownContext, notes: string) {
+  if (block.is === "tokens") return drawBlocks(block.tokens, { context, notes, whole: block.whole });
   if (block.is === "code") return <CodeBlock code={block.code} language={block.language} whole={block.whole} />;
   return block.is === "plain" ? <Plain text={block.text} /> : null;
 }

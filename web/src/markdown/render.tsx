@@ -9,6 +9,9 @@ import { say } from "../words/en/markdown.ts";
 import { CodeBlock } from "./code_block.tsx";
 import type { MarkdownContext } from "./context.ts";
 import { decodeReferences } from "./entities.ts";
+import { Note, Reference } from "./footnote.tsx";
+import { Formula } from "./formula.tsx";
+import type { FormulaToken, NoteToken, ReferenceToken } from "./lexer.ts";
 import { anchor, Link } from "./link.tsx";
 import { parsePath } from "./path.ts";
 import { visibleOrder } from "./visible.ts";
@@ -17,6 +20,8 @@ import { visibleOrder } from "./visible.ts";
 export interface Drawing {
   readonly context: MarkdownContext;
   readonly whole: boolean;
+  /** Begins the ids of the text's footnotes. */
+  readonly notes: string;
   readonly linked?: boolean;
 }
 
@@ -53,6 +58,16 @@ function drawBlock(token: Token, drawing: Drawing): ComponentChildren {
       const { text, lang } = token as Tokens.Code;
       return (
         <CodeBlock code={text.replace(/\n$/, "")} language={lang?.split(/\s/, 1)[0] ?? ""} whole={drawing.whole} />
+      );
+    }
+    case "formula":
+      return <div dir="ltr">{drawInline(token, drawing)}</div>;
+    case "note": {
+      const { name, first, tokens } = token as NoteToken;
+      return (
+        <Note name={name} first={first} prefix={drawing.notes}>
+          {drawBlocks(tokens, drawing)}
+        </Note>
       );
     }
     case "html":
@@ -126,6 +141,12 @@ function drawInline(token: Token, drawing: Drawing): ComponentChildren {
       return <del>{drawInlines(token.tokens ?? [], drawing)}</del>;
     case "codespan":
       return drawCode((token as Tokens.Codespan).text, drawing);
+    case "formula": {
+      const { raw, tex, display } = token as FormulaToken;
+      return <Formula raw={raw} tex={tex} display={display} />;
+    }
+    case "reference":
+      return <Reference name={(token as ReferenceToken).name} prefix={drawing.notes} />;
     case "br":
       return <br />;
     case "checkbox": {

@@ -1,5 +1,10 @@
 /** Elements and attributes that a drawn text may have, and nothing else. */
 
+const MATH =
+  "class display displaystyle fence form height lspace mathvariant movablelimits rspace scriptlevel stretchy voffset width".split(
+    " ",
+  );
+
 const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
   a: ["href", "title", "target", "rel", "class", "aria-label", "aria-describedby"],
   b: [],
@@ -8,7 +13,7 @@ const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
   button: ["type", "class", "aria-live", "aria-label", "aria-describedby"],
   code: ["dir"],
   del: [],
-  div: ["class"],
+  div: ["class", "dir", "id", "tabindex"],
   em: [],
   h3: ["dir"],
   h4: ["dir"],
@@ -23,6 +28,7 @@ const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
   section: ["class", "aria-label", "tabindex"],
   span: ["class", "role", "aria-label"],
   strong: [],
+  sup: [],
   table: [],
   tbody: [],
   td: ["class", "dir"],
@@ -31,10 +37,20 @@ const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
   tr: [],
   u: [],
   ul: [],
+  bdi: [],
+  ...Object.fromEntries(
+    "math mfrac mi mn mo mover mpadded mphantom mrow mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover"
+      .split(" ")
+      .map((name) => [name, MATH]),
+  ),
 };
 
-const CLASSES = new Set("md growing cite dead raw cut grid end mid task box code copy lines source unlined".split(" "));
-const HREF = /^(?:https?:\/\/[^\s"'<>]+|mailto:[^\s"'<>]+|\/c\/chat-1\/f\/[^\s"'<>?#]+)$/;
+const CLASSES = new Set(
+  "md growing cite dead raw cut grid end mid task box code copy lines source unlined language formula wide lhs rhs note".split(
+    " ",
+  ),
+);
+const HREF = /^(?:https?:\/\/[^\s"'<>]+|mailto:[^\s"'<>]+|\/c\/chat-1\/f\/[^\s"'<>?#]+|#note-\d+-[a-z\d-]+)$/;
 
 /** Return what stands in the tree and may not, as one line each. */
 export function findForbidden(root: Element): string[] {

@@ -7,10 +7,12 @@ import type { Source } from "../../src/thread/thread.ts";
 import { contextOf, draw } from "./drawing.ts";
 import { orderlyTexts } from "./texts.ts";
 
-/** Elements, attributes in any order, and text. */
+/** Elements, attributes in any order, and text; the ids of footnotes without the number of their text. */
 function sketch(node: Node): unknown {
   if (!(node instanceof Element)) return node.textContent;
-  const attributes = Object.fromEntries(Array.from(node.attributes, ({ name, value }) => [name, value]));
+  const attributes = Object.fromEntries(
+    Array.from(node.attributes, ({ name, value }) => [name, value.replace(/note-\d+-/, "note-")]),
+  );
   return [node.localName, attributes, Array.from(node.childNodes, sketch)];
 }
 

@@ -22,7 +22,7 @@ type Rule = (element: Element, inner: () => string) => string;
 
 const drawn: Rule = (element, inner) => {
   const name = element.nodeName;
-  if (name === "BUTTON") return "";
+  if (name === "BUTTON" || element.className === "language") return "";
   if (name === "PRE") return outlineCode(Array.from(element.children, (line) => line.textContent).join("\n"));
   if (element.className === "dead") {
     const address = element.querySelector(":scope > code:last-child"); // it leads nowhere

@@ -1,0 +1,111 @@
+/**
+ * Where formulas stand in a text: `$$…$$` and `\[…\]` as blocks, `\(…\)` and `$…$` within a line.
+ *
+ * A formula that has not ended is text, so a text that grows shows it as such until its end has come. None reaches over a blank
+ * line or holds a backtick, and none is longer than 4,000 characters.
+ */
+
+export interface Formula {
+  readonly raw: string;
+  readonly tex: string;
+  readonly display: boolean;
+}
+
+export const FORMULA_MAX_CHARS = 4_000;
+
+const DELIMITERS = [
+  ["$$", "$$", true],
+  ["\\[", "\\]", true],
+  ["\\(", "\\)", false],
+  ["$", "$", false],
+] as const;
+const BLANK_LINE = /\n[ \t]*(?:\n|$)/y;
+const LINE_END = /[ \t]*(?:\n|$)/y;
+const WORD = /[\p{L}\p{N}$]/u;
+/** An amount and a word behind it: `$5 for one, 10$ for two`. */
+const AMOUNT = /^[\d.,]+[kKmMbB%+]?\s+\p{L}{2}/u;
+/** Brackets that are escaped stand about words; about a formula, they hold a sign, a number or a letter alone. */
+const SIGNS = /[\\^_=+<>|{}\d]|^\s*\S{1,2}\s*$/;
+const BLOCK = /^ {0,3}(?=\$\$|\\\[)/;
+
+/** Return the formula that begins at a place of a text; null if none does. */
+export function readFormula(text: string, at = 0, before = text.charAt(at - 1)): Formula | null {
+  const first = text.charAt(at);
+  if (first !== "$" && first !== "\\") return null;
+  const found = DELIMITERS.find(([open]) => text.startsWith(open, at));
+  if (!found) return null;
+  const [open, close, display] = found;
+  const end = findEnd(text, at + open.length, close);
+  if (end < 0) return null;
+  const tex = text.slice(at + open.length, end);
+  if (!/[^\\\s]/.test(tex)) return null;
+  if (open === "$" ? !isBetweenDollars(tex, before, text.charAt(end + 1)) : open !== "$$" && !SIGNS.test(tex))
+    return null;
+  return { raw: text.slice(at, end + close.length), tex, display };
+}
+
+function isBetweenDollars(tex: string, before: string, after: string): boolean {
+  return tex.trim() === tex && !WORD.test(before) && !WORD.test(after) && !AMOUNT.test(tex);
+}
+
+/** Return where `close` stands, -1 if something else comes first. */
+function findEnd(text: string, from: number, close: string): number {
+  const until = Math.min(text.length, from + FORMULA_MAX_CHARS);
+  for (let i = from; i < until; i += 1) {
+    if (text.startsWith(close, i)) return i;
+    const char = text.charAt(i);
+    if (char === "`" || (char === "$" && close.startsWith("$"))) return -1;
+    if (char === "\n") {
+      BLANK_LINE.lastIndex = i;
+      if (BLANK_LINE.test(text)) return -1;
+    }
+    if (char !== "\\") continue;
+    const next = text.charAt(i + 1);
+    if (!close.startsWith("$") && (next === "(" || next === "[")) return -1;
+    i += 1;
+  }
+  return -1;
+}
+
+/** Return the formula that is a block of its own at the beginning of a text, with the rest of its line; null if there is none. */
+export function readBlockFormula(text: string): Formula | null {
+  const indent = BLOCK.exec(text)?.[0];
+  if (indent === undefined) return null;
+  const found = readFormula(text, indent.length);
+  if (!found) return null;
+  LINE_END.lastIndex = indent.length + found.raw.length;
+  const rest = LINE_END.exec(text);
+  return rest && { ...found, raw: indent + found.raw + rest[0] };
+}
+
+/** Return where a formula may begin next, -1 if nowhere. */
+export function findOpening(text: string): number {
+  return text.search(/\$|\\[([]/);
+}
+
+/** Return `masked` with letters in the place of the formulas of `text`: a star within one ends no emphasis outside of it. */
+export function maskFormulas(text: string, masked: string): string {
+  let result = masked;
+  for (let i = 0; i < text.length; i += 1) {
+    const char = text.charAt(i);
+    if (char === "`") {
+      i = behindCode(text, i) - 1;
+    } else if (char === "$" || char === "\\") {
+      const length = readFormula(text, i)?.raw.length ?? 0;
+      if (length > 0) result = result.slice(0, i) + "a".repeat(length) + result.slice(i + length);
+      i += length > 0 ? length - 1 : Number(char === "\\");
+    }
+  }
+  return result;
+}
+
+/** Return where a span of code has ended; without an end, where its mark has. */
+function behindCode(text: string, at: number): number {
+  const mark = /`+/y;
+  mark.lastIndex = at;
+  const run = mark.exec(text)?.[0] ?? "`";
+  const inner = new RegExp(`(?<!\`)${run}(?!\`)`, "g");
+  inner.lastIndex = at + run.length;
+  const end = inner.exec(text);
+  return end ? end.index + run.length : at + run.length;
+}
