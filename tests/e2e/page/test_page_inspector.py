@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.page.long_talk import move_in
 from tests.e2e.session_client import Device
 from tests.e2e.stage import Stage, a_word
 
@@ -142,3 +143,16 @@ def test_t_leads_to_the_same_round_of_the_chat_and_back(bench, told):
     expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 2")
     chat.page.keyboard.press("j")
     expect(chat.page.locator(".strip")).to_contain_text("turn 1 · round 3")
+
+
+@pytest.mark.parametrize("turns", [25, 250])
+def test_a_long_conversation_opens_at_the_top_with_one_scrollbar_a_panel(chat, tmp_path, turns):
+    name = move_in(chat.stage, f"e2e-{a_word()}", turns, tmp_path)
+    chat.open(f"/c/{name}")
+    chat.page.get_by_role("link", name="Timeline").click()
+    current = column(chat, "Turns and rounds").locator("a.pick[aria-current]")
+    expect(current).to_contain_text(f"turn {turns}, round 1")
+    expect(current).to_be_in_viewport()
+    expect(column(chat, "The log").locator("li[aria-current=true]")).to_be_in_viewport()
+    assert chat.page.evaluate("[scrollY, document.documentElement.scrollHeight - innerHeight]") == [0, 0]
+    expect(chat.page.locator(".bar")).to_be_in_viewport(ratio=1)

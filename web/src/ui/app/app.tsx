@@ -74,6 +74,7 @@ export function App({ page }: { page: Page }) {
             />
           </Guard>
         </main>
+        <Later page={page} keys={over === "keys"} onClose={close} />
       </div>
       {over === "list" && (
         <Sheet label={shell.list.label} place="start" onClose={close}>
@@ -85,7 +86,6 @@ export function App({ page }: { page: Page }) {
           <AdminLimits page={page} onClose={close} />
         </Sheet>
       )}
-      <Later page={page} keys={over === "keys"} onClose={close} />
     </>
   );
 }
