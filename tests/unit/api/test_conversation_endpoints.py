@@ -168,7 +168,19 @@ def test_a_page_begins_where_a_turn_opened() -> None:
     opened = [turn.opened for turn in conversation.timeline().history]
     page = caller.get(f"{URL}/events", turns="2")
     assert (page["first_n"], page["more"], page["events"][0]["n"]) == (opened[1], True, opened[1])
-    assert caller.get(f"{URL}/events", before="1") == {"events": [], "first_n": 0, "more": False}
+    assert caller.get(f"{URL}/events", before="1") == {
+        "events": [],
+        "first_n": 0,
+        "more": False,
+        "turns_before": 0,
+    }
+
+
+def test_a_page_says_how_many_turns_opened_before_it() -> None:
+    _, caller = talked(3)
+    page = caller.get(f"{URL}/events", turns="2")
+    assert page["turns_before"] == 1
+    assert caller.get(f"{URL}/events", before=str(page["first_n"]))["turns_before"] == 0
 
 
 def test_a_page_has_as_many_whole_turns_as_its_bytes_allow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +190,10 @@ def test_a_page_has_as_many_whole_turns_as_its_bytes_allow(monkeypatch: pytest.M
     monkeypatch.setattr(event_page, "PAGE_MAX_BYTES", int(len(whole) * 1.5))
     page = caller.get(f"{URL}/events", turns="3")
     assert (page["first_n"], page["more"]) == (opened[2], True)
+
+
+def starts_a_turn(frame: Any) -> bool:
+    return any(event["type"] == "chat.start" for event in frame["events"])
 
 
 def test_a_turn_larger_than_a_page_is_cut_between_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +206,8 @@ def test_a_turn_larger_than_a_page_is_cut_between_batches(monkeypatch: pytest.Mo
         page = caller.get(f"{URL}/events", before=before)
         found, before = [*page["events"], *found], str(page["first_n"])
         assert len({frame["n"] for frame in page["events"]}) <= 1
+        opened = [frame["n"] for frame in whole if starts_a_turn(frame)]
+        assert page["turns_before"] == sum(n < page["first_n"] for n in opened)
     assert found == whole
 
 

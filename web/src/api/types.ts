@@ -155,12 +155,13 @@ export interface EventFrame {
  * The frames of a page, oldest first, exactly as `resume` sends them.
  *
  * `first_n` is the number of its first batch, 0 for an empty page: the page before it ends `before` that number. `more`:
- * there is one.
+ * there is one. `turns_before` counts the turns that opened before its first batch.
  */
 export interface EventPage {
   readonly events: readonly EventFrame[];
   readonly first_n: number;
   readonly more: boolean;
+  readonly turns_before: number;
 }
 
 /** The last `turns` turns in front of event `before`; 0 is the end. */

@@ -26,12 +26,13 @@ class EventPage(Value, omit_defaults=False):
     """The frames of a page, oldest first, exactly as `resume` sends them.
 
     `first_n` is the number of its first batch, 0 for an empty page: the page before it ends `before` that number. `more`:
-    there is one.
+    there is one. `turns_before` counts the turns that opened before its first batch.
     """
 
     events: tuple[EventFrame, ...] = ()
     first_n: int = 0
     more: bool = False
+    turns_before: int = 0
 
 
 def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> EventPage:
@@ -44,7 +45,7 @@ def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> E
     begins = [begin for begin in begins if begin < end][-turns:]
     newest_first: list[EventFrame] = []
     if not begins:
-        return _make_page(newest_first, 0)
+        return EventPage()
     first, size = end, 0
     whole, whole_first = 0, end  # up to the oldest turn that is there from its beginning
     for frames, n in _backwards(ports, timeline, begins[0], end):
@@ -57,7 +58,12 @@ def read_page(ports: Ports, timeline: Timeline, *, before: int, turns: int) -> E
         first = n
         if n in begins:
             whole, whole_first = len(newest_first), n
-    return _make_page(newest_first, first)
+    return EventPage(
+        events=tuple(reversed(newest_first)),
+        first_n=first,
+        more=first > 1,
+        turns_before=sum(turn.opened < first for turn in timeline.history),
+    )
 
 
 def _backwards(
@@ -70,7 +76,3 @@ def _backwards(
         for batch in reversed(batches):
             yield frame_batch(ports, timeline.lane, batch), batch.n
         end = start
-
-
-def _make_page(newest_first: list[EventFrame], first: int) -> EventPage:
-    return EventPage(events=tuple(reversed(newest_first)), first_n=first, more=first > 1)
