@@ -1,4 +1,4 @@
-"""Tables and code of an answer, at every width and on paper: words and numbers whole, nothing left out."""
+"""An answer at every width and a thread on paper: words and numbers whole, nothing left out, or said."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.page.chat_page import WIDE
+from tests.e2e.page.long_talk import move_in
 from tests.e2e.stage import a_word
 from tests.support.generation import answered, coded
 
@@ -94,3 +95,24 @@ def test_code_and_tables_are_on_paper_whole(answer_page):
     ]
     assert max(widths) <= PAPER["width"] * SHRINKS
     assert answer_page.page.evaluate(BROKEN.replace(".md", ".md table:not(:has(th:nth-child(11)))")) == []
+
+
+PRINTED = "window.print = () => { document.body.id = `printed-${document.querySelectorAll('.turn').length}` }"
+
+
+def test_printing_brings_every_turn_and_a_print_that_cannot_wait_says_how_many_it_lacks(chat, tmp_path):
+    name = move_in(chat.stage, f"e2e-{a_word()}", 25, tmp_path)
+    chat.page.add_init_script(PRINTED)
+    chat.page.route("**/events?before=*", lambda route: route.abort())
+    chat.open(f"/c/{name}")
+    expect(chat.readout).to_have_text("idle · 25 turns")
+    expect(chat.turns).to_have_count(20)
+    chat.page.emulate_media(media="print")
+    expect(chat.page.get_by_text("5 earlier turns are not printed.")).to_be_visible()
+    chat.page.emulate_media(media="screen")
+    chat.page.unroute("**/events?before=*")
+    chat.field.press("Control+p")
+    expect(chat.page.locator("body")).to_have_id("printed-25")
+    expect(chat.turns.first.locator(".say")).to_have_text("Answer 1.")
+    chat.page.emulate_media(media="print")
+    expect(chat.page.get_by_text("not printed")).to_have_count(0)

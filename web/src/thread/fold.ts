@@ -20,6 +20,7 @@ export function emptyThread(conversation: string): Thread {
     title: "",
     state: "created",
     turns: [],
+    turnsBefore: 0,
     loose: [],
     plans: [],
     files: [],

@@ -21,6 +21,16 @@ export function openTurn(thread: Thread): Turn | undefined {
   return last?.outcome.is === "running" ? last : undefined;
 }
 
+/** Return the number of a turn in its conversation, from 1, by its place here. Of one that is cut, the beginning is elsewhere. */
+export function turnNumber(thread: Thread, at: number): number {
+  return thread.turnsBefore + at + (thread.turns[0]?.openedN === 0 && thread.turnsBefore > 0 ? 0 : 1);
+}
+
+/** Return how many turns the conversation has, those that are not here included. */
+export function countTurns(thread: Thread): number {
+  return turnNumber(thread, thread.turns.length - 1);
+}
+
 /** Return the logical path that a file of the canvas will have, "" while its name is not known. */
 export function draftPath(turnId: string, draft: Draft): string {
   return draft.canvas && draft.name ? `fi:${turnId}.${draft.name}` : "";

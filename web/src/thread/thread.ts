@@ -376,6 +376,8 @@ export interface Thread {
   readonly title: string;
   readonly state: "created" | "in_progress" | "idle" | "error";
   readonly turns: readonly Turn[];
+  /** How many turns began before the oldest batch that is here. */
+  readonly turnsBefore: number;
   /** What was said or sent while no turn was open, and opened none: events kept for the next turn, and what was handed back. */
   readonly loose: readonly Message[];
   /** Newest version of each plan, oldest plan first. */

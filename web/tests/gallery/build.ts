@@ -278,6 +278,7 @@ export function thread(turns: readonly Turn[], more: Partial<Thread> = {}): Thre
     title: "Plan, file and kumquat",
     state: turns.at(-1)?.outcome.is === "running" ? "in_progress" : "idle",
     turns,
+    turnsBefore: 0,
     loose: [],
     plans: [],
     files: [],

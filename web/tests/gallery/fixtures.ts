@@ -457,6 +457,7 @@ const wholes: Readonly<Record<string, State>> = {
   "several-turns": {
     thread: thread([kumquat, foundTurn, { ...kumquat, turnId: "turn_c" }, { ...foundTurn, turnId: "turn_d" }], {
       sources,
+      turnsBefore: 231,
     }),
     context: { earlier: "some" },
   },

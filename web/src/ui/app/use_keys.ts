@@ -3,6 +3,7 @@
 import { useLayoutEffect } from "preact/hooks";
 import { STOP } from "../composer/composer.tsx";
 import { type KeyAct, keyAct, leaveKeysToInputMethod, takesText } from "../keys/keys.ts";
+import { printAll } from "../menu/print.ts";
 import { type Route, threadOf } from "../route.ts";
 import { SEARCH } from "../search/search_field.tsx";
 import type { Page } from "../store/page.ts";
@@ -17,6 +18,10 @@ export function useKeys(page: Page, over: Over, setOver: (over: Over) => void): 
   useLayoutEffect(() => leaveKeysToInputMethod(document), []);
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
+      if (prints(event)) {
+        printWhole(page, event);
+        return;
+      }
       const act = keyAct(event, takesText(document.activeElement), page.settings.value.letters);
       if (act === "none" || (act !== "escape" && document.querySelector(OPEN))) return;
       if (act === "escape") {
@@ -29,6 +34,21 @@ export function useKeys(page: Page, over: Over, setOver: (over: Over) => void): 
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
   }, [page, over, setOver]);
+}
+
+const APPLE = /Mac|iPhone|iPad/.test(navigator.userAgent);
+
+function prints({ key, ctrlKey, metaKey, altKey, shiftKey }: KeyboardEvent): boolean {
+  const [command, other] = APPLE ? [metaKey, ctrlKey] : [ctrlKey, metaKey];
+  return key === "p" && command && !other && !altKey && !shiftKey;
+}
+
+/** Read the turns that are not here before the browser prints; with all of them here it prints by itself. */
+function printWhole(page: Page, event: KeyboardEvent): void {
+  const conversation = page.current.value;
+  if (page.route.value.is !== "thread" || conversation.store.value.earlier === "none") return;
+  event.preventDefault();
+  void printAll(conversation);
 }
 
 function perform(act: KeyAct, page: Page, over: Over, setOver: (over: Over) => void): void {

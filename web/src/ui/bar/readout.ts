@@ -1,9 +1,9 @@
 /** The words of the title bar: what runs now, or what the conversation has come to. Pure. */
 
 import { visible } from "../../markdown/index.ts";
-import { openTurn, readoutOf, type Thread } from "../../thread/index.ts";
+import { countTurns, openTurn, readoutOf, type Thread } from "../../thread/index.ts";
 import { shell } from "../../words/en/shell.ts";
-import { formatTokens, sayReadout } from "../../words/index.ts";
+import { sayReadout } from "../../words/index.ts";
 
 /** Return the words; `stopping` is true from the click on Stop, before the server has heard it. */
 export function readoutText(thread: Thread, stopping: boolean): string {
@@ -18,7 +18,5 @@ export function runsSince(thread: Thread): number | null {
 }
 
 function idleText(thread: Thread): string {
-  if (thread.turns.length === 0) return "";
-  const weighted = thread.turns.reduce((sum, turn) => sum + (turn.receipt?.weightedTokens ?? 0), 0);
-  return shell.readout.idle(thread.turns.length, weighted ? formatTokens(weighted) : "");
+  return thread.turns.length === 0 ? "" : shell.readout.idle(countTurns(thread));
 }

@@ -10,6 +10,7 @@ import { useSelector, useStore } from "../store/store.ts";
 import { renderMarkdown, saveFile } from "./export.ts";
 import type { ItemsProps } from "./menu_button.tsx";
 import { Mine } from "./mine.tsx";
+import { printAll } from "./print.ts";
 import { Total } from "./total.tsx";
 
 const { menu: words } = shell;
@@ -29,6 +30,9 @@ export function MenuItems({ page, conversation, onRename, openKeys, openLimits, 
         <>
           <button type="button" onClick={pick(onRename)}>
             {shell.bar.rename}
+          </button>
+          <button type="button" onClick={pick(() => void printAll(conversation))}>
+            {words.print}
           </button>
           <Export page={page} conversation={conversation} />
           <button type="button" class="danger" onClick={pick(() => page.askToDelete(conversation.name))}>

@@ -220,15 +220,24 @@ export class Conversation {
     if (before !== this.#firstN) return;
     this.#firstN = page.first_n ?? 0;
     const frames = (page.events ?? []).map(parseFrame).filter((frame) => frame?.frame === "events");
+    const thread = prependPage(this.store.value.thread, frames);
     this.store.update({
-      thread: prependPage(this.store.value.thread, frames),
+      thread: { ...thread, turnsBefore: page.turns_before ?? 0 },
       earlier: page.more ? "some" : "none",
     });
   }
 
   /** Read every page of the past. Throws if one cannot be read. */
   async loadAll(): Promise<void> {
-    while (this.store.value.earlier !== "none") await this.#readEarlier();
+    try {
+      while (this.store.value.earlier !== "none") {
+        this.store.update({ earlier: "loading" });
+        await this.#readEarlier();
+      }
+    } catch (error) {
+      this.store.update({ earlier: "some" });
+      throw error;
+    }
   }
 
   /** Drop everything of it: it was deleted, here or elsewhere. What was written and not sent stays. */
@@ -363,7 +372,8 @@ export class Conversation {
     this.#state = state;
     this.#firstN = page.first_n ?? 0;
     this.#reloads = 0;
-    const thread = foldEffects(emptyThread(this.name), effects);
+    const before = { ...emptyThread(this.name), turnsBefore: page.turns_before ?? 0 };
+    const thread = foldEffects(before, effects);
     const unreadN = this.#services.unreadN(this.name);
     this.store.update({
       phase: "ready",

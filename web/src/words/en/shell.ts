@@ -52,10 +52,10 @@ export const shell = {
     refused: (code: string) => `The title was not saved (${code}).`,
   },
   readout: {
-    idle: (turns: number, weighted: string) =>
-      ["idle", counted(turns, "turn"), weighted && `${weighted} weighted`].filter(Boolean).join(" · "),
+    idle: (turns: number) => `idle · ${counted(turns, "turn")}`,
   },
   menu: {
+    print: "Print",
     exportMarkdown: "Export as Markdown",
     exportJson: "Export as JSON",
     exporting: "Exporting…",
