@@ -101,7 +101,7 @@ def test_axe_finds_nothing_serious_in_a_thread_its_files_its_search_and_its_time
     for line in turn.locator("li.round button.line").all():
         if line.get_attribute("aria-expanded") != "true":
             line.click()
-    turn.get_by_role("button", name=re.compile("weighted")).click()
+    turn.get_by_role("button", name=re.compile("token units")).click()
     turn.get_by_role("button", name="Bad answer").click()
     check_both(chat, "everything open", found)
     chat.margin.get_by_role("link", name="a.md").click()

@@ -38,7 +38,7 @@ def left_of(chat):
 def test_a_receipt_of_the_scripted_model_says_its_name_and_no_dollars(chat):
     chat.take_turn(BRIEF)
     line = chat.page.locator(".receipt-line")
-    expect(line).to_contain_text("weighted · scripted")
+    expect(line).to_contain_text("token units · scripted")
     line.click()
     expect(chat.page.locator(".receipt .costs").get_by_role("row").filter(has_text="agent")).to_contain_text(
         "free"

@@ -97,13 +97,19 @@ def test_what_the_answer_cites_is_shown_as_a_source(chat):
 def test_the_receipt_has_the_tokens_of_the_usage_event_and_no_dollars(planned):
     chat, turn = planned, planned.turns.last
     usage = [e for e in chat.events() if e["type"] == "accounting.usage"][-1]["data"]
-    turn.get_by_role("button", name=re.compile("weighted")).click()
+    turn.get_by_role("button", name=re.compile("token units")).click()
     tokens = turn.locator(".receipt tfoot").first.locator("td").all_inner_texts()
     written = usage["cache_write_5m_tokens"] + usage["cache_write_1h_tokens"]
     figures = [usage["cache_read_tokens"], written, usage["input_tokens"], usage["output_tokens"]]
     assert [f"{figure:,}" for figure in figures] == tokens[-4:]
     models = turn.locator(".costs tbody").first.locator("td:last-child")
     assert models.all_inner_texts() == ["free" for _ in usage["lines"]]
+    turn.get_by_role("button", name="What is a token unit?").focus()
+    expect(turn.get_by_role("tooltip")).to_be_in_viewport(ratio=1)
+    chat.page.keyboard.press("Escape")
+    expect(turn.get_by_role("tooltip")).to_be_hidden()
+    turn.get_by_role("button", name="What is a token unit?").click()
+    expect(turn.get_by_role("tooltip")).to_contain_text("one plain input token")
 
 
 def test_a_rating_with_words_is_kept_and_taken_back(chat):

@@ -89,19 +89,19 @@ test("only the newest answer has followups", () => {
 test("a receipt is one line, and opened a row a round with its sums", () => {
   const shown = show("citation-card");
   expect(shown.all(".receipt")).toEqual([]);
-  shown.press(shown.button("3.2 s · 2 rounds · 9.5k weighted"));
+  shown.press(shown.button("3.2 s · 2 rounds · 9.5k token units"));
   const rows = shown.all(".receipt tr").map((row) => [...row.children].map(textOf));
   expect(rows).toEqual([
     ["#", "", "read", "written", "plain", "output"],
     ["1", "", "5,044", "716", "402", "168"],
     ["2", "", "5,760", "2,214", "431", "612"],
-    ["", "9.5k weighted · 74 % cached", "10,804", "2,930", "833", "780"],
+    ["", "9.5k token units · 74 % cached", "10,804", "2,930", "833", "780"],
   ]);
 });
 
 test("a receipt says what the calls of models cost by role, and what ran for the turn when it is opened", async () => {
   const shown = show("receipt-priced");
-  expect(textOf(shown.one(".receipt-line"))).toContain("9.5k weighted · $0.0291");
+  expect(textOf(shown.one(".receipt-line"))).toContain("9.5k token units · $0.0291");
   const rows = () => shown.all(".costs tr").map((row) => [...row.children].map(textOf));
   const models = [
     ["Item", "", "Amount", "$"],
@@ -128,13 +128,13 @@ test("a receipt names no dollars where no price is known, and says so of a part"
 
 test("a turn that cost nothing names its model in place of dollars", () => {
   expect(sayUsd(0, true)).toBe("free");
-  expect(receiptLine(receipt({ usd: 0, priced: true, model: "scripted" }))).toMatch(/ weighted · scripted$/);
+  expect(receiptLine(receipt({ usd: 0, priced: true, model: "scripted" }))).toMatch(/ token units · scripted$/);
 });
 
 test("a receipt says what the cache lost, and which numbers are estimates", () => {
   expect(show("receipt-bust").text).toContain("2.1k of 8.1k read: a block was hidden");
   const estimated = show("receipt-estimated");
-  expect(textOf(estimated.one(".receipt-line"))).toContain("about 9.5k weighted");
+  expect(textOf(estimated.one(".receipt-line"))).toContain("about 9.5k token units");
   expect(textOf(estimated.one(".receipt"))).toContain("A call was cut off before the provider counted its tokens.");
 });
 

@@ -42,6 +42,12 @@ test("files are a row each, the newest first, one that was written again with ho
   expect(shown.told).toEqual([["openFile", "fi:turn_1.files/report-11.md"]]);
 });
 
+test("while older turns are not here, counts say of how many turns they are", () => {
+  const shown = show("margin-files", { context: { earlier: "some" } });
+  expect(textOf(part(shown, "files"))).toContain("Files12 in the last 2 turns");
+  expect(shown.has("All 12 in the last 2 turns")).toBe(true);
+});
+
 test("files that a running program promised are grey", () => {
   expect(show("running").all(".margin li.file.soon").map(textOf)).toEqual(["totals.csvpromised", "totals.pngpromised"]);
 });

@@ -81,6 +81,12 @@ export class Shown {
     });
   }
 
+  scroll(element: Element): void {
+    act(() => {
+      element.dispatchEvent(new Event("scroll"));
+    });
+  }
+
   type(field: Element, text: string): void {
     act(() => {
       (field as HTMLTextAreaElement).value = text;

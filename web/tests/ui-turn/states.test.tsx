@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 import { expect, test } from "vitest";
-import { states } from "../gallery/fixtures.ts";
+import type { Turn } from "../../src/thread/thread.ts";
+import { type State, states } from "../gallery/fixtures.ts";
 import { Shown, textOf } from "./shown.tsx";
 
 const named = (element: Element) => Boolean(element.getAttribute("aria-label") || textOf(element));
@@ -25,14 +26,39 @@ test("a thread is a feed of articles that know their place", () => {
   expect(articles.map((article) => article.getAttribute("aria-busy"))).toEqual(["false", "true"]);
 });
 
-test("while older turns are not here, turns are called by their time and have no place", () => {
+test("while older turns are not here, turns have their numbers in the conversation, and those that lack are counted", () => {
   const shown = new Shown(states["several-turns"] as never);
   const first = shown.one("article");
-  expect(first.getAttribute("aria-label")).toBe("Turn of 09:05");
-  expect(first.getAttribute("aria-posinset")).toBeNull();
-  expect(first.getAttribute("aria-setsize")).toBe("-1");
-  shown.press(shown.button("Show earlier turns"));
+  expect(first.getAttribute("aria-label")).toBe("Turn 232");
+  expect(first.getAttribute("aria-posinset")).toBe("232");
+  expect(first.getAttribute("aria-setsize")).toBe("235");
+  expect(textOf(shown.one(".on-paper"))).toContain("231 earlier turns are not printed.");
+  shown.press(shown.button("Show earlier turns (231)"));
   expect(shown.told).toEqual([["loadEarlier"]]);
+});
+
+test("a turn whose beginning is not here has the number that it has in the conversation", () => {
+  const { thread } = states["several-turns"] as State;
+  const shown = new Shown(states["several-turns"] as never);
+  const [first, ...rest] = thread.turns;
+  shown.draw({}, { ...thread, turns: [{ ...(first as Turn), openedN: 0 }, ...rest] });
+  expect(shown.all("article").map((one) => one.getAttribute("aria-posinset"))).toEqual(["231", "232", "233", "234"]);
+});
+
+test("what is new below is what came since the reader left the end, and not what is older", () => {
+  const { thread } = states["several-turns"] as State;
+  const shown = new Shown(states["several-turns"] as never);
+  const scroller = shown.one(".thread");
+  Object.defineProperty(scroller, "scrollTop", { value: -500 });
+  shown.scroll(scroller);
+  expect(textOf(shown.one(".below"))).toBe("To the end");
+  const older = thread.turns.map((turn) => ({ ...turn, turnId: `older-${turn.turnId}` }));
+  shown.draw({}, { ...thread, turnsBefore: 227, turns: [...older, ...thread.turns] });
+  expect(textOf(shown.one(".below"))).toBe("To the end");
+  const last = thread.turns.at(-1) as Turn;
+  const grown = { ...last, rounds: [...last.rounds, ...last.rounds.slice(-1)] };
+  shown.draw({}, { ...thread, turnsBefore: 227, turns: [...older, ...thread.turns.slice(0, -1), grown] });
+  expect(textOf(shown.one(".below"))).toBe("1 new below");
 });
 
 test("hostile text stays text, and hidden characters of names are shown", () => {

@@ -17,10 +17,17 @@ import { memo } from "../turn/memo.tsx";
 const shown = 8;
 const none: readonly Source[] = [];
 
-function More({ all, setAll, count }: { all: boolean; setAll: (to: boolean) => void; count: number }) {
+interface MoreProps {
+  readonly all: boolean;
+  readonly setAll: (to: boolean) => void;
+  readonly count: number;
+  readonly ofLast: number;
+}
+
+function More({ all, setAll, count, ofLast }: MoreProps) {
   return (
     <button type="button" class="longer" aria-expanded={all} onClick={() => setAll(!all)}>
-      {all ? say.showLess : say.openAll(count)}
+      {all ? say.showLess : `${say.openAll(count)}${say.ofLast(ofLast)}`}
     </button>
   );
 }
@@ -48,8 +55,14 @@ export function firstSources(thread: Thread): readonly Source[] {
   return none;
 }
 
-export const Sources = memo(function Sources(props: { first: readonly Source[]; sources: Thread["sources"] }) {
-  const { first, sources } = props;
+interface SourcesProps {
+  readonly first: readonly Source[];
+  readonly sources: Thread["sources"];
+  /** As many turns are here, if not all are; 0 if they are. */
+  readonly ofLast: number;
+}
+
+export const Sources = memo(function Sources({ first, sources, ofLast }: SourcesProps) {
   const [all, setAll] = useState(false);
   const cited = useCited();
   if (sources.size === 0 && first.length === 0) return null;
@@ -58,14 +71,17 @@ export const Sources = memo(function Sources(props: { first: readonly Source[]; 
     <section data-part="sources" tabIndex={-1}>
       <h2 class="label">
         {say.sources}
-        <span>{rows.length || sources.size}</span>
+        <span>
+          {rows.length || sources.size}
+          {all && say.ofLast(ofLast)}
+        </span>
       </h2>
       <ul>
         {rows.map((source) => (
           <SourceRow key={source.sid} source={source} on={cited?.sid === source.sid} />
         ))}
       </ul>
-      {sources.size > first.length && <More all={all} setAll={setAll} count={sources.size} />}
+      {sources.size > first.length && <More {...{ all, setAll, ofLast }} count={sources.size} />}
     </section>
   );
 });
@@ -113,7 +129,14 @@ export function promisedFiles(thread: Thread): readonly Promised[] {
   );
 }
 
-export function Files({ files, promised }: { files: readonly FileRow[]; promised: readonly Promised[] }) {
+interface FilesProps {
+  readonly files: readonly FileRow[];
+  readonly promised: readonly Promised[];
+  /** As many turns are here, if not all are; 0 if they are. */
+  readonly ofLast: number;
+}
+
+export function Files({ files, promised, ofLast }: FilesProps) {
   const [all, setAll] = useState(false);
   if (files.length + promised.length === 0) return null;
   const newestFirst = files.toReversed();
@@ -121,7 +144,10 @@ export function Files({ files, promised }: { files: readonly FileRow[]; promised
     <section data-part="files" tabIndex={-1}>
       <h2 class="label">
         {say.files}
-        <span>{files.length}</span>
+        <span>
+          {files.length}
+          {say.ofLast(ofLast)}
+        </span>
       </h2>
       <ul>
         {promised.map((file) => (
@@ -138,7 +164,7 @@ export function Files({ files, promised }: { files: readonly FileRow[]; promised
           <FileLine key={file.path} file={file} />
         ))}
       </ul>
-      {files.length > shown && <More all={all} setAll={setAll} count={files.length} />}
+      {files.length > shown && <More {...{ all, setAll, ofLast }} count={files.length} />}
     </section>
   );
 }

@@ -11,7 +11,7 @@ import { PlanTracker } from "./plan.tsx";
 
 /** `children` stand above all else: the preview of a file, for instance. */
 export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
-  const { thread, children } = props;
+  const { thread, context, children } = props;
   const desk = useDeskOf(props);
   const last = thread.turns.at(-1);
   const used = contextOf(thread);
@@ -20,15 +20,18 @@ export function Margin(props: ThreadProps & { children?: ComponentChildren }) {
   const running = last?.outcome.is === "running";
   const current = currentPlan(thread);
   const planned = running || current?.open === true;
-  const plan = <PlanTracker plans={thread.plans} current={current} draft={planDraft(thread)} running={running} />;
+  const ofLast = context.earlier === "none" ? 0 : thread.turns.length;
+  const plan = (
+    <PlanTracker plans={thread.plans} current={current} draft={planDraft(thread)} running={running} ofLast={ofLast} />
+  );
   return (
     <DeskContext.Provider value={desk}>
       <aside class="margin" aria-label={say.thisTurn}>
         {children}
         {/* A plan that asks for nothing more makes room for what came of it. */}
         {planned && plan}
-        <Sources first={first} sources={thread.sources} />
-        <Files files={thread.files} promised={promised} />
+        <Sources first={first} sources={thread.sources} ofLast={ofLast} />
+        <Files files={thread.files} promised={promised} ofLast={ofLast} />
         {!planned && plan}
         {used && <Gauge context={used} round={countedRound(thread)} />}
       </aside>

@@ -42,8 +42,10 @@ export const PlanTracker = memo(function PlanTracker(props: {
   current: Plan | undefined;
   draft: Growing | null;
   running: boolean;
+  /** As many turns are here, if not all are; 0 if they are. */
+  ofLast: number;
 }) {
-  const { plans, current, draft, running } = props;
+  const { plans, current, draft, running, ofLast } = props;
   const others = plans.filter((plan) => plan !== current);
   if (plans.length === 0 && !draft) return null;
   return (
@@ -56,7 +58,10 @@ export const PlanTracker = memo(function PlanTracker(props: {
       {current && <Steps plan={current} running={running} />}
       {others.length > 0 && (
         <details class="other-plans">
-          <summary>{say.morePlans(others.length)}</summary>
+          <summary>
+            {say.morePlans(others.length)}
+            {say.ofLast(ofLast)}
+          </summary>
           {others.map((plan) => (
             <div key={plan.planId} class="other-plan">
               <p class="num">

@@ -97,7 +97,7 @@ function Totals({ receipt, usage }: { receipt: Total; usage: Usage }) {
         <td />
         <td class="graph">
           {about}
-          {say.weighted(receipt.weightedTokens)}
+          {say.units(receipt.weightedTokens)}
           {percent !== null && ` · ${say.cached(percent)}`}
         </td>
         {classes.map(([name]) => (
@@ -140,6 +140,7 @@ export function ReceiptTable({ label, turnId, receipt, rounds }: ReceiptProps) {
         {receipt.usage && <Totals receipt={receipt} usage={receipt.usage} />}
       </table>
       <p class="key">
+        <span>{say.unitsOf}</span>
         {([say.keyRead, hours ? say.keyWriteHour : say.keyWrite, say.keyPlain, say.keyOutput] as const).map(
           (key, at) => (
             <span key={key}>

@@ -18,7 +18,7 @@ export function receiptLine(receipt: Receipt): string {
   return [
     formatMs(receipt.elapsedMs),
     say.rounds(receipt.rounds),
-    receipt.usage && `${estimated}${say.weighted(receipt.weightedTokens)}`,
+    receipt.usage && `${estimated}${say.units(receipt.weightedTokens)}`,
     cost && (isFree ? cost : `${estimated}${cost}`),
   ]
     .filter(Boolean)

@@ -1,6 +1,7 @@
 /** The thread: a feed of turns that stays at its end while the reader is there. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { countTurns, turnNumber } from "../../thread/select.ts";
 import type { Message, Thread, Turn } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import type { Acts, Target, ThreadContext, Trouble } from "../acts.ts";
@@ -28,9 +29,25 @@ export function useDeskOf({ thread, acts, context }: ThreadProps): Desk {
   return desk.current;
 }
 
-/** How much there is to read, for a reader who is not at the end. */
-function weightOf(thread: Thread): number {
-  return thread.turns.reduce((sum, turn) => sum + turn.rounds.length + turn.answers.length + turn.messages.length, 0);
+/** Where a reader was when they left the end: in the newest turn, of which they had so much before them. */
+interface Left {
+  readonly turn: Turn | undefined;
+  readonly weight: number;
+}
+
+const weightOf = (turn: Turn): number => turn.rounds.length + turn.answers.length + turn.messages.length;
+
+function leave({ turns }: Thread): Left {
+  const turn = turns.at(-1);
+  return { turn, weight: turn ? weightOf(turn) : 0 };
+}
+
+/** Count what has come since: older turns that are read meanwhile, or the beginning of one that was cut, are not new. */
+export function countNew({ turns }: Thread, left: Left): number {
+  const at = turns.findLastIndex((turn) => turn.turnId === left.turn?.turnId);
+  const turn = turns[at];
+  const grown = turn && turn.openedN === left.turn?.openedN ? Math.max(weightOf(turn) - left.weight, 0) : 0;
+  return turns.slice(at + 1).reduce((sum, one) => sum + weightOf(one), grown);
 }
 
 const nearPx = 48;
@@ -38,16 +55,16 @@ const nearPx = 48;
 /** Whether the reader is at the end, and how much has come below since they left it. */
 function useEnd(thread: Thread) {
   const scroller = useRef<HTMLDivElement>(null);
-  const [left, setLeft] = useState<number | null>(null);
+  const [left, setLeft] = useState<Left | null>(null);
   const onScroll = () => {
     const element = scroller.current;
     if (!element) return;
     // In a reversed column the end is at 0, and everything before it is negative.
     const away = Math.abs(element.scrollTop) > nearPx;
-    setLeft((before) => (away ? (before ?? weightOf(thread)) : null));
+    setLeft((before) => (away ? (before ?? leave(thread)) : null));
   };
   const toEnd = () => scroller.current?.scrollTo({ top: 0 });
-  return { scroller, onScroll, toEnd, below: left === null ? null : weightOf(thread) - left };
+  return { scroller, onScroll, toEnd, below: left && countNew(thread, left) };
 }
 
 function placeOf(target: Target): string {
@@ -78,7 +95,7 @@ function useTarget(desk: Desk, thread: Thread, target: Target | null): void {
   }, [target, there]);
 }
 
-function Earlier({ context, acts }: { context: ThreadContext; acts: Acts }) {
+function Earlier({ context, acts, turns }: { context: ThreadContext; acts: Acts; turns: number }) {
   const button = useRef<HTMLButtonElement>(null);
   const loading = context.earlier === "loading";
   useEffect(() => {
@@ -90,11 +107,14 @@ function Earlier({ context, acts }: { context: ThreadContext; acts: Acts }) {
     return () => observer.disconnect();
   }, [loading]);
   return (
-    <p class="earlier">
-      <button type="button" class="act" ref={button} disabled={loading} onClick={() => acts.loadEarlier()}>
-        {loading ? say.loadingEarlier : say.earlier}
-      </button>
-    </p>
+    <>
+      <p class="earlier">
+        <button type="button" class="act" ref={button} disabled={loading} onClick={() => acts.loadEarlier()}>
+          {loading ? say.loadingEarlier : say.earlier(turns)}
+        </button>
+      </p>
+      <p class="on-paper">{say.notPrinted(turns)}</p>
+    </>
   );
 }
 
@@ -146,7 +166,7 @@ export function ThreadView(props: ThreadProps) {
     <DeskContext.Provider value={desk}>
       <div class="thread end" ref={end.scroller} onScroll={end.onScroll}>
         <div class="roll">
-          {!whole && <Earlier context={context} acts={acts} />}
+          {!whole && <Earlier context={context} acts={acts} turns={thread.turnsBefore} />}
           {turns.length + outbox.length + thread.loose.length > 0 && (
             <div role="feed" aria-label={say.conversation} aria-busy={runs}>
               {turns.flatMap((turn, at) => [
@@ -159,8 +179,8 @@ export function ThreadView(props: ThreadProps) {
                   key={turn.turnId}
                   turn={turn}
                   newest={turn === last}
-                  number={whole ? at + 1 : 0}
-                  size={whole ? turns.length : -1}
+                  number={turnNumber(thread, at)}
+                  size={countTurns(thread)}
                   outbox={turn === last && runs ? outbox : none}
                   troubles={turn === last ? context.troubles : noTroubles}
                   discarded={context.discarded}

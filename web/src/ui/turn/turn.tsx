@@ -22,24 +22,20 @@ import { Compactions } from "./notice.tsx";
 import type { ReceiptProps } from "./receipt.tsx";
 import { receiptLine } from "./receipt_line.ts";
 import { failed, RoundView } from "./round.tsx";
+import { UnitsTip } from "./units.tsx";
 
 export interface TurnProps {
   turn: Turn;
   /** The last turn that there is. */
   newest: boolean;
-  /** Its number from 1, 0 while older turns are not here. */
+  /** Its number in the conversation, from 1. */
   number: number;
-  /** How many turns there are, -1 while that is not known. */
+  /** How many turns the conversation has. */
   size: number;
   /** Messages on their way into this turn. */
   outbox: readonly Message[];
   troubles: ReadonlyMap<string, Trouble>;
   discarded: ReadonlySet<string>;
-}
-
-/** What a turn is called: by its number, or by its time while that is not known. */
-export function turnName(turn: Turn, number: number): string {
-  return number > 0 ? say.turn(number) : say.turnAt(formatTime(turn.startedAt));
 }
 
 /** How a turn ended that did not simply end, in a word. */
@@ -55,7 +51,6 @@ function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen:
   const facts = [
     turn.endedAt !== null && formatMs(receipt?.elapsedMs ?? turn.endedAt - turn.startedAt),
     receipt && receipt.toolsMs > 0 && say.inTools(formatMs(receipt.toolsMs)),
-    receipt?.usage && say.weighted(receipt.weightedTokens),
   ].filter((fact) => typeof fact === "string");
   return (
     <div class="fold">
@@ -269,6 +264,7 @@ function Foot({ turn, name }: { turn: Turn; name: string }) {
         <button type="button" class="num receipt-line" aria-expanded={open} onClick={() => setOpen(!open)}>
           {receiptLine(receipt)}
         </button>
+        {receipt.usage && <UnitsTip />}
       </div>
       {open && <OpenReceipt label={name} turnId={turn.turnId} receipt={receipt} rounds={turn.rounds} />}
     </>
@@ -299,7 +295,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
   const { turn, newest, number, size, troubles } = props;
   const running = turn.outcome.is === "running";
   const [open, setOpen] = useOpen(turnKey(turn.turnId), newest || running);
-  const name = turnName(turn, number);
+  const name = say.turn(number);
   const answer = finalAnswer(turn);
   const folds = !newest && !running && turn.rounds.length > 0;
   return (
@@ -309,7 +305,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
       tabIndex={-1}
       aria-label={running ? `${name}, ${say.running}` : name}
       aria-busy={running}
-      aria-posinset={number > 0 ? number : undefined}
+      aria-posinset={number}
       aria-setsize={size}
     >
       <span class="clock num">{formatTime(turn.startedAt)}</span>
