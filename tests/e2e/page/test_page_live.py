@@ -61,8 +61,13 @@ def test_a_redirect_in_mid_answer_interrupts_the_model_and_brings_the_turn_to_it
     expect(line).to_contain_text(re.compile("interrupting…|interrupted the model"))
     chat.await_idle()
     expect(line).to_contain_text("interrupted the model")
+    replaced = chat.turns.last.locator("li.deferred")
+    expect(replaced).to_contain_text("Replaced by your redirect")
+    expect(replaced.locator(".say")).to_contain_text(word)
+    expect(chat.turns.last).not_to_contain_text("Answer 2")
     expect(foot_of(chat.turns.last)).to_contain_text("after a redirect")
-    expect(chat.turns.last.locator("li.round.cut")).to_have_count(1)
+    expect(chat.turns.last.locator("li.round.cut")).to_contain_text("answer")
+    expect(chat.turns.last.locator("li.round.cut")).not_to_contain_text("without an answer")
     check_same_text(chat)
 
 

@@ -343,6 +343,25 @@ const answers: Readonly<Record<string, State>> = {
       ],
     }),
   },
+  "answer-replacing": {
+    now: at(9.2),
+    thread: withRound(answering, {
+      answers: [answer("The totals are below: **12,340**.", { state: "cut", iteration: 1 })],
+      messages: [{ ...steered, state: { is: "heeded", phase: "decision", finalizeRounds: 2 }, after: 2 }],
+      ending: 2,
+    }),
+  },
+  "answer-replaced": {
+    thread: foundThread({
+      rounds: [...searchRounds, round(2, "I give the totals alone.")],
+      messages: [{ ...steered, state: { is: "heeded", phase: "decision", finalizeRounds: 2 }, after: 2 }],
+      answers: [
+        answer("The totals are below: **12,340**.", { state: "cut", iteration: 1 }),
+        answer(found, { iteration: 2 }),
+      ],
+      outcome: { is: "completed", reason: "steer", message: "" },
+    }),
+  },
   "answer-cut": {
     thread: foundThread({
       answers: [answer(found.slice(0, 260), { state: "cut" })],

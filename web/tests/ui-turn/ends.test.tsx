@@ -28,6 +28,23 @@ test("an answer that was held back stands above, numbered, with what it could no
   expect(textOf(shown.all(".turn > .say").at(-1) as HTMLElement)).toContain("Answer 2");
 });
 
+test.each(["answer-replacing", "answer-replaced"])("%s: what a redirect cut off stays where it was read", (name) => {
+  const shown = show(name);
+  const cut = shown.one(".rounds .deferred");
+  expect(textOf(cut)).toBe("…Replaced by your redirectThe totals are below: 12,340.");
+  expect(cut.previousElementSibling?.getAttribute("data-round")).toBe("2");
+  expect(cut.querySelector(".say.dimmed")).not.toBeNull();
+  expect(shown.text).not.toMatch(/Answer \d|cut off here/);
+});
+
+test("an answer that was held back has a number only beside another one", () => {
+  const { thread } = show("answer-deferred");
+  const [turn] = thread.turns.slice(-1) as [Turn];
+  const alone = { ...turn, answers: turn.answers.slice(0, 1), outcome: { is: "running" } as const };
+  const shown = show("answer-deferred", { thread: { ...thread, turns: [alone] } });
+  expect(textOf(shown.one(".deferred"))).toContain("Answer, written before it could read:");
+});
+
 test("an answer that was stopped says that it was cut off, and the foot says stopped", () => {
   const shown = show("answer-cut");
   expect(textOf(shown.one(".say"))).toContain("cut off here");

@@ -1,4 +1,4 @@
-/** The answers of a turn: the last one as its text, those that were held back as numbered lines on the rail. */
+/** The answers of a turn: the last one as its text; on the rail those that were held back, as lines, and those that a redirect cut off. */
 
 import { Markdown } from "../../markdown/index.ts";
 import type { Answer, Message, Source, Turn } from "../../thread/thread.ts";
@@ -23,6 +23,7 @@ function Footnotes({ citations }: { citations: readonly Source[] }) {
 
 export const FinalAnswer = memo(function FinalAnswer(props: {
   answer: Answer;
+  /** 0 if it is the only one. */
   number: number;
   failed: boolean;
   citations: readonly Source[];
@@ -33,7 +34,7 @@ export const FinalAnswer = memo(function FinalAnswer(props: {
   const growing = answer.state === "streaming" && !failed;
   return (
     <div class={`say ${growing ? "growing" : ""} ${failed ? "dimmed" : ""}`} dir="auto">
-      {number > 1 && <p class="label">{say.answerOf(number)}</p>}
+      {number > 0 && <p class="label">{say.answerOf(number)}</p>}
       <Markdown text={answer.text} growing={growing} context={desk.markdown} />
       {(answer.state === "cut" || (failed && answer.text)) && (
         <p class="aside">
@@ -49,6 +50,7 @@ export const FinalAnswer = memo(function FinalAnswer(props: {
 /** An answer that was held back, since something had come that it had not read. It folds when the next answer begins. */
 export const DeferredAnswer = memo(function DeferredAnswer(props: {
   answer: Answer;
+  /** 0 if it is the only one. */
   number: number;
   turnId: string;
   /** The texts that it could not read, a line each. */
@@ -57,7 +59,7 @@ export const DeferredAnswer = memo(function DeferredAnswer(props: {
 }) {
   const { answer, number, turnId, unread, newest } = props;
   const desk = useDesk();
-  const [open, setOpen] = useOpen(`${turnId}/answer/${number}`, newest);
+  const [open, setOpen] = useOpen(`${turnId}/answer/${answer.iteration}`, newest);
   return (
     <li class="round deferred">
       <span class="clock num" />
@@ -66,7 +68,7 @@ export const DeferredAnswer = memo(function DeferredAnswer(props: {
           …
         </span>
         <button type="button" class="remark-line" aria-expanded={open} onClick={() => setOpen(!open)}>
-          {say.answerOf(number)}, {say.beforeReading}{" "}
+          {number > 0 ? say.answerOf(number) : say.answer}, {say.beforeReading}{" "}
           {unread.split("\n").map((text) => (
             <q key={text} dir="auto">
               {text}
@@ -84,11 +86,43 @@ export const DeferredAnswer = memo(function DeferredAnswer(props: {
   );
 });
 
+/** What a redirect cut off, where it was read. */
+export const ReplacedAnswer = memo(function ReplacedAnswer({ answer }: { answer: Answer }) {
+  const desk = useDesk();
+  return (
+    <li class="round deferred">
+      <span class="clock num" />
+      <div class="body">
+        <span class="node" aria-hidden="true">
+          …
+        </span>
+        <p class="aside">{say.replaced}</p>
+        <div class="say dimmed" dir="auto">
+          <Markdown text={answer.text} growing={false} context={desk.markdown} />
+        </div>
+      </div>
+    </li>
+  );
+});
+
 export const oneLine = (messages: readonly Message[]): string =>
   messages.map((message) => message.text.replaceAll("\n", " ")).join("\n");
 
-/** The last answer, null while there is none or only ones that were held back. */
+/** Return true for an answer that was cut off, and behind which the turn has gone on. */
+export function isReplaced(turn: Turn, answer: Answer): boolean {
+  if (answer.state !== "cut") return false;
+  if (answer !== turn.answers.at(-1)) return true;
+  return turn.outcome.is === "running" && (turn.rounds.at(-1)?.iteration ?? 0) > answer.iteration;
+}
+
+/** Return the number of an answer among those that were not replaced, from 1; 0 if it is the only one. */
+export function answerNumber(turn: Turn, answer: Answer): number {
+  const others = turn.answers.filter((one) => !isReplaced(turn, one));
+  return others.length > 1 ? others.indexOf(answer) + 1 : 0;
+}
+
+/** The last answer, null while there is none or only ones that were held back or replaced. */
 export function finalAnswer(turn: Turn): Answer | null {
   const last = turn.answers.at(-1);
-  return last && last.state !== "deferred" ? last : null;
+  return last && last.state !== "deferred" && !isReplaced(turn, last) ? last : null;
 }

@@ -12,7 +12,15 @@ import type { Trouble } from "../acts.ts";
 import { loadLater } from "../app/load_later.ts";
 import { useModule } from "../app/use_module.ts";
 import { LIMIT_CODES, sayLimit } from "../limits/limit_codes.ts";
-import { DeferredAnswer, FinalAnswer, finalAnswer, oneLine } from "./answer.tsx";
+import {
+  answerNumber,
+  DeferredAnswer,
+  FinalAnswer,
+  finalAnswer,
+  isReplaced,
+  oneLine,
+  ReplacedAnswer,
+} from "./answer.tsx";
 import { turnKey, useDesk, useNow, useOpen } from "./desk.ts";
 import { Feedback } from "./feedback.tsx";
 import { Icon, Mark } from "./mark.tsx";
@@ -101,21 +109,25 @@ function MessagesAt({ turn, at, running, discarded }: RailProps & { at: number }
   );
 }
 
-function DeferredAt({ turn, round }: { turn: Turn; round: Round }) {
+/** The answers of a round that are not the turn's. */
+function AnswersAt({ turn, round }: { turn: Turn; round: Round }) {
   return (
     <>
-      {turn.answers.map((answer, at) =>
-        answer.state === "deferred" && answer.iteration === round.iteration ? (
+      {turn.answers.map((answer, at) => {
+        if (answer.iteration !== round.iteration) return null;
+        if (isReplaced(turn, answer)) return <ReplacedAnswer key={at} answer={answer} />;
+        if (answer.state !== "deferred") return null;
+        return (
           <DeferredAnswer
             key={at}
             answer={answer}
-            number={at + 1}
+            number={answerNumber(turn, answer)}
             turnId={turn.turnId}
             unread={oneLine(unreadBy(turn, round.iteration))}
             newest={at === turn.answers.length - 1}
           />
-        ) : null,
-      )}
+        );
+      })}
     </>
   );
 }
@@ -123,7 +135,6 @@ function DeferredAt({ turn, round }: { turn: Turn; round: Round }) {
 function Rail(props: RailProps) {
   const { turn, running, outbox, troubles } = props;
   const scaleMs = traceScale(turn, useNow(running));
-  const answer = finalAnswer(turn);
   return (
     <ol class="rounds">
       {turn.rounds.flatMap((round, at) => {
@@ -139,10 +150,10 @@ function Rail(props: RailProps) {
             scaleMs={scaleMs}
             live={running && at === turn.rounds.length - 1}
             place={turn.place}
-            answering={answer?.iteration === round.iteration}
+            answering={turn.answers.some((answer) => answer.iteration === round.iteration)}
             compactions={turn.compactions}
           />,
-          <DeferredAt key={`d${key}`} turn={turn} round={round} />,
+          <AnswersAt key={`d${key}`} turn={turn} round={round} />,
         ];
       })}
       <MessagesAt {...props} at={turn.rounds.length} />
@@ -325,7 +336,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
       {answer?.text && (
         <FinalAnswer
           answer={answer}
-          number={turn.answers.length}
+          number={answerNumber(turn, answer)}
           failed={turn.outcome.is === "error"}
           citations={turn.citations}
           unresolved={turn.unresolvedSids}

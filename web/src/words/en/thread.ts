@@ -178,6 +178,8 @@ export const say = {
   morePlans: (n: number) => counted(n, "other plan"),
 
   // Answers
+  answer: "Answer",
+  replaced: "Replaced by your redirect",
   answerOf: (n: number) => `Answer ${n}`,
   beforeReading: "written before the agent read:",
   cutHere: "cut off here",
