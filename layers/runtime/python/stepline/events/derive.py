@@ -9,6 +9,7 @@ Source: docs/reference/events.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from stepline.events.derive_close import closing_events, linked
@@ -67,6 +68,7 @@ from stepline.model.entry import (
 from stepline.model.ids import Lane
 from stepline.model.shorten import shorten_line
 from stepline.model.wire.event import ClientEvent
+from stepline.rendering.inbound import event_place, prompt_places
 
 _TITLES: Final[dict[Status, str]] = {
     "started": "Context Compaction Started",
@@ -250,7 +252,7 @@ def _approval(entry: ApprovalRequested | ApprovalAnswered) -> ClientEvent:
 
 def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
     state = batch.state
-    events = [make_event(accepted(entry), entry.at, state.turn, "completed")]
+    events = [make_event(accepted(entry, _file_paths(batch, entry)), entry.at, state.turn, "completed")]
     if batch.n == 1 and not entry.steers and (title := render_title(entry.text)):
         events.append(make_event(TitleGiven(title=title), entry.at, state.turn, "completed"))
     if state.status == "open" and state.opened != batch.n:
@@ -259,6 +261,20 @@ def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
         )
         events.append(make_event(waits, entry.at, state.turn, "completed"))
     return events
+
+
+def _file_paths(batch: Batch, entry: Inbound) -> Sequence[str]:
+    """Return the paths of an event's files; none while it has no turn, or shares one with events of other batches."""
+    state = batch.state
+    if not entry.attachments or state.status != "open":
+        return ()
+    if state.opened != batch.n:
+        return event_place(state.turn, entry).files
+    heads = next((one.prompts for one in batch.entries if isinstance(one, Opened)), ())
+    if heads != (batch.n,):
+        return ()
+    came = [one for one in batch.entries if isinstance(one, Inbound)]
+    return prompt_places(state.turn, came)[came.index(entry)].files
 
 
 def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:

@@ -8,7 +8,7 @@ Source: docs/reference/events.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -300,12 +300,20 @@ class TurnFailed(EventData):
     retry_after_s: Annotated[int, "the wait that the model's provider asked for last"] = 0
 
 
-class AttachedFile(Value):
-    """A file attached to an event."""
+class NamedFile(Value):
+    """A file by the name that its user gave it."""
 
     filename: Annotated[str, "its own name"]
     mime: Annotated[str, "its type"]
     size_bytes: Annotated[int, "its size"]
+
+
+class AttachedFile(NamedFile):
+    """A file attached to an event."""
+
+    path: Annotated[
+        str, "its logical path: `fi:…`; left out while its event waits for a turn, or opens one with others"
+    ] = ""
 
 
 class Accepted(EventData):
@@ -324,8 +332,8 @@ class Accepted(EventData):
     attachments: Annotated[list[AttachedFile], "the files that came with it"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
 
 
-def accepted(entry: Inbound) -> Accepted:
-    """Return the event data of an inbound event in the log."""
+def accepted(entry: Inbound, paths: Sequence[str] = ()) -> Accepted:
+    """Return the event data of an inbound event in the log, whose files have these paths, as far as they are known."""
     return Accepted(
         message_id=entry.message_id,
         kind=entry.event,
@@ -333,8 +341,8 @@ def accepted(entry: Inbound) -> Accepted:
         chars=len(entry.text),
         source=entry.source,
         attachments=[
-            AttachedFile(filename=file.filename, mime=file.mime, size_bytes=file.size_bytes)
-            for file in entry.attachments
+            AttachedFile(filename=file.filename, mime=file.mime, size_bytes=file.size_bytes, path=path)
+            for file, path in zip(entry.attachments, paths or [""] * len(entry.attachments), strict=True)
         ],
     )
 
@@ -733,7 +741,7 @@ class FilesOffered(EventData):
     items: Annotated[list[OfferedFile], "a file each"]
 
 
-class UploadedFile(AttachedFile):
+class UploadedFile(NamedFile):
     """A file that was uploaded: what a message says to attach it."""
 
     sha256: Annotated[str, "of its bytes"]
