@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stepline.model.file.mime import DOCX, PDF, UNKNOWN, XLSX
+from stepline.model.file.mime import DOCX, PDF, PPTX, UNKNOWN, XLSX
 from stepline.model.file.served_form import PLAIN, SHOWN, serve_as
 
 ACTIVE = (
@@ -60,7 +60,12 @@ def test_what_can_run_something_is_saved_and_has_no_type(mime: str, wanted: str)
     assert form.mime == UNKNOWN
 
 
-@pytest.mark.parametrize("mime", [PDF, DOCX, XLSX])
+def test_a_pdf_is_shown_by_the_browsers_own_viewer() -> None:
+    assert show(PDF) == (PDF, "inline")
+    assert serve_as(PDF, "a", "download").disposition.startswith("attachment;")
+
+
+@pytest.mark.parametrize("mime", [DOCX, PPTX, XLSX])
 def test_a_document_is_saved_as_what_it_is(mime: str) -> None:
     assert show(mime) == (mime, "attachment")
 

@@ -1,5 +1,6 @@
 /** Contract between a rendered text and the page around it. */
 
+import type { ComponentChildren } from "preact";
 import type { Source } from "../thread/thread.ts";
 
 /** Keep it the same object as long as nothing of it changes: a text is drawn anew for another one. */
@@ -11,6 +12,8 @@ export interface MarkdownContext {
   /** A citation is pointed at or has the focus; `null` when no longer. The element is where its card belongs. */
   onCite(sid: number, element: HTMLElement | null): void;
   onOpenPath(path: string): void;
+  /** Draw the picture at a path; where this is missing, a link to it is drawn. */
+  drawPicture?(path: string, alt: string): ComponentChildren;
 }
 
 /** The id of the card that describes the citation which is pointed at; every chip names it by `aria-describedby`. */

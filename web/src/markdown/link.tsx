@@ -1,4 +1,4 @@
-/** Links of untrusted text, and citations. Nothing is loaded by them: an image is a link to it. */
+/** Links of untrusted text, and citations. Nothing is loaded by them: a picture of another site is a link to it. */
 
 import { type ComponentChildren, h, type TargetedEvent, type VNode } from "preact";
 import { say } from "../words/en/markdown.ts";
@@ -8,7 +8,8 @@ import { visible } from "./visible.ts";
 
 const REL = "noopener noreferrer nofollow ugc";
 
-function isPlainClick(event: MouseEvent): boolean {
+/** Return whether a click means to follow a link here: with a modifier, or another button, the browser opens it elsewhere. */
+export function isPlainClick(event: MouseEvent): boolean {
   return event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
 }
 

@@ -14,6 +14,7 @@ import { Formula } from "./formula.tsx";
 import type { FormulaToken, NoteToken, ReferenceToken } from "./lexer.ts";
 import { anchor, Link } from "./link.tsx";
 import { parsePath } from "./path.ts";
+import { resolveTarget } from "./target.ts";
 import { visibleOrder } from "./visible.ts";
 
 /** How a text is drawn: `whole` is false for the block that still grows, `linked` is true within a link. */
@@ -159,17 +160,28 @@ function drawInline(token: Token, drawing: Drawing): ComponentChildren {
     }
     case "link":
       return drawLink(token as Tokens.Link, drawing);
-    case "image": {
-      const { href, title, tokens } = token as Tokens.Image;
-      return (
-        <Link href={href} title={title} context={drawing.context}>
-          {textOf(tokens) || say.picture}
-        </Link>
-      );
-    }
+    case "image":
+      return drawImage(token as Tokens.Image, drawing);
     default:
       return token.raw;
   }
+}
+
+const PICTURE = /\.(?:png|jpe?g|webp|gif|svg)$/i;
+
+/** A picture of the conversation; one of another site is a link, since loading it would tell that site. */
+function drawImage({ href, title, tokens }: Tokens.Image, { context, linked = false }: Drawing): ComponentChildren {
+  const words = textOf(tokens);
+  const target = resolveTarget(href, context.conversation);
+  const path = target.is === "path" && target.path.startsWith("fi:") && PICTURE.test(target.path) ? target.path : "";
+  const picture = path && !linked && context.drawPicture?.(path, words || path.slice(path.lastIndexOf("/") + 1));
+  return (
+    picture || (
+      <Link href={href} title={title} context={context}>
+        {words || say.picture}
+      </Link>
+    )
+  );
 }
 
 /** The text alone, as a picture's description has it. */

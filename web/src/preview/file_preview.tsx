@@ -1,18 +1,15 @@
 /**
  * A file of the conversation: text, Markdown, a table, a picture, or a page without scripts. Anything else is a download.
- *
- * Bytes are fetched by a short-lived link and never kept. A picture is shown from a blob, so nothing but the page's own fetch
- * leaves; an SVG within `<img>` runs no scripts and loads nothing.
  */
 
 import { Component, type ComponentChildren, type VNode } from "preact";
-import type { FileLink } from "../api/index.ts";
 import { CodeBlock, Markdown, type MarkdownContext, visible } from "../markdown/index.ts";
 import type { FileRow } from "../thread/thread.ts";
 import { formatBytes } from "../words/index.ts";
 import { CsvView } from "./csv_view.tsx";
 import { HtmlFrame } from "./html_frame.tsx";
 import { type Kind, kindOf } from "./kind.ts";
+import { blobOf, fetchLink, type OpenFile } from "./load.ts";
 import "./preview.css";
 import { say } from "../words/en/preview.ts";
 
@@ -21,8 +18,7 @@ const IMAGE_MAX_BYTES = 32_000_000;
 
 interface Props {
   readonly file: FileRow;
-  /** Make a link to the bytes; `attachment` for one that is saved. */
-  open(path: string, disposition: "inline" | "attachment"): Promise<FileLink>;
+  readonly open: OpenFile;
   onClose(): void;
   /** Of the conversation, for links and paths of a Markdown file. */
   readonly context?: MarkdownContext | undefined;
@@ -33,9 +29,13 @@ type Content =
   | { readonly is: "failed" }
   | { readonly is: "nothing"; readonly why: string }
   | { readonly is: "text"; readonly text: string }
-  | { readonly is: "image"; readonly url: string };
+  | { readonly is: "image"; readonly url: string }
+  /** The browser's own viewer shows it, in a tab of its own: in a frame it would need the host of the files in the page's policy. */
+  | { readonly is: "tab" };
 
 interface State {
+  readonly kind: Kind;
+  readonly sizeBytes: number;
   readonly content: Content;
   readonly source: boolean;
 }
@@ -49,13 +49,12 @@ const NOWHERE: MarkdownContext = {
 
 /** Return why a file is not fetched at all, "" if it is. */
 function refusal(kind: Kind, sizeBytes: number): string {
-  if (kind.is === "pdf") return say.pdf;
   if (kind.is === "unknown") return say.unknown;
   return sizeBytes > (kind.is === "image" ? IMAGE_MAX_BYTES : TEXT_MAX_BYTES) ? say.tooLarge : "";
 }
 
 export class FilePreview extends Component<Props, State> {
-  override state: State = { content: { is: "loading" }, source: false };
+  override state: State = { kind: { is: "unknown" }, sizeBytes: 0, content: { is: "loading" }, source: false };
   #abort = new AbortController();
   #url = "";
 
@@ -72,10 +71,6 @@ export class FilePreview extends Component<Props, State> {
     this.#forget();
   }
 
-  get #kind(): Kind {
-    return kindOf(this.props.file.mime, this.props.file.filename);
-  }
-
   #forget(): void {
     this.#abort.abort();
     if (this.#url) URL.revokeObjectURL(this.#url);
@@ -86,32 +81,39 @@ export class FilePreview extends Component<Props, State> {
     this.#forget();
     this.#abort = new AbortController();
     const { signal } = this.#abort;
-    const why = refusal(this.#kind, this.props.file.sizeBytes);
-    this.setState({ source: false, content: why ? { is: "nothing", why } : { is: "loading" } });
+    const { mime, filename, sizeBytes } = this.props.file;
+    const kind = kindOf(mime, filename);
+    // Of a file that the thread does not tell of, an attachment for instance, the link says the type.
+    const why = mime ? refusal(kind, sizeBytes) : "";
+    this.setState({ kind, sizeBytes, source: false, content: why ? { is: "nothing", why } : { is: "loading" } });
     if (why) return;
-    const content = await this.#fetch(this.#kind, signal).catch((): Content => ({ is: "failed" }));
+    const content = await this.#fetch(signal).catch((): Content => ({ is: "failed" }));
     if (!signal.aborted) this.setState({ content });
     else if (content.is === "image") URL.revokeObjectURL(content.url);
   }
 
-  async #fetch(kind: Kind, signal: AbortSignal): Promise<Content> {
-    const link = await this.props.open(this.props.file.path, "inline");
+  async #fetch(signal: AbortSignal): Promise<Content> {
+    const { path, mime, filename } = this.props.file;
+    const link = await this.props.open(path, "preview");
+    const kind = kindOf(mime || link.mime, filename);
+    if (signal.aborted) return { is: "loading" };
+    this.setState({ kind, sizeBytes: link.size_bytes });
     const why = refusal(kind, link.size_bytes);
     if (why) return { is: "nothing", why };
-    const response = await fetch(link.url, { signal, credentials: "omit", cache: "no-store", redirect: "error" });
-    if (!response.ok) return { is: "failed" };
+    if (kind.is === "pdf") return { is: "tab" };
+    const bytes = await fetchLink(link, signal);
     if (kind.is !== "image") {
-      const text = new TextDecoder().decode(await response.arrayBuffer());
+      const text = new TextDecoder().decode(bytes);
       return text === "" ? { is: "nothing", why: say.empty } : { is: "text", text };
     }
-    // By the type that was judged to be a picture's, not by the one that the answer claims.
-    const url = URL.createObjectURL(new Blob([await response.arrayBuffer()], { type: kind.mime }));
+    const url = blobOf(kind, bytes);
     if (!signal.aborted) this.#url = url;
     return { is: "image", url };
   }
 
-  #download = async (): Promise<void> => {
-    const link = await this.props.open(this.props.file.path, "attachment").catch(() => null);
+  /** Follow a fresh link in a tab of its own; one that is saved opens none. */
+  #follow = async (disposition: "preview" | "download"): Promise<void> => {
+    const link = await this.props.open(this.props.file.path, disposition).catch(() => null);
     if (!link) return this.setState({ content: { is: "failed" } });
     const anchor = document.createElement("a");
     anchor.href = link.url;
@@ -121,9 +123,16 @@ export class FilePreview extends Component<Props, State> {
   };
 
   #drawContent(): ComponentChildren {
-    const { content, source } = this.state;
+    const { content, source, kind } = this.state;
     if (content.is === "loading") return <p class="aside">{say.loading}</p>;
     if (content.is === "nothing") return <p class="aside">{content.why}</p>;
+    if (content.is === "tab") {
+      return (
+        <button type="button" class="again" onClick={() => void this.#follow("preview")}>
+          {say.tab}
+        </button>
+      );
+    }
     if (content.is === "failed") {
       return (
         <p class="aside" role="alert">
@@ -138,7 +147,6 @@ export class FilePreview extends Component<Props, State> {
       const fail = () => this.setState({ content: { is: "nothing", why: say.broken } });
       return <img class="picture" src={content.url} alt={visible(this.props.file.filename)} onError={fail} />;
     }
-    const kind = this.#kind;
     if (source || kind.is === "text") {
       return (
         <CodeBlock code={content.text} language={kind.is === "text" ? kind.language : (SOURCES[kind.is] ?? "")} whole />
@@ -150,22 +158,22 @@ export class FilePreview extends Component<Props, State> {
   }
 
   override render({ file, onClose }: Readonly<Props>): VNode {
-    const { content, source } = this.state;
+    const { content, source, kind, sizeBytes } = this.state;
     const name = visible(file.filename);
-    const twoWays = content.is === "text" && this.#kind.is !== "text";
+    const twoWays = content.is === "text" && kind.is !== "text";
     return (
       <section class="preview" aria-label={say.preview(name)}>
         <header>
           <h2 dir="ltr" title={visible(file.path)}>
             {name}
           </h2>
-          <span class="num">{formatBytes(file.sizeBytes)}</span>
+          <span class="num">{formatBytes(sizeBytes)}</span>
           {twoWays && (
             <button type="button" aria-pressed={source} onClick={() => this.setState({ source: !source })}>
               {say.source}
             </button>
           )}
-          <button type="button" onClick={this.#download}>
+          <button type="button" onClick={() => void this.#follow("download")}>
             {say.download}
           </button>
           <button type="button" onClick={onClose}>

@@ -1,5 +1,7 @@
 /** How a file is shown, by its type and its name. What is not on the list is offered as a download. */
 
+import { isPicture } from "../thread/files.ts";
+
 export type Kind =
   | { readonly is: "text"; readonly language: string }
   | { readonly is: "markdown" }
@@ -8,8 +10,6 @@ export type Kind =
   | { readonly is: "image"; readonly mime: string }
   | { readonly is: "pdf" }
   | { readonly is: "unknown" };
-
-const IMAGES = new Set(["image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml"]);
 
 const BY_MIME: Readonly<Record<string, Kind>> = {
   "text/markdown": { is: "markdown" },
@@ -60,7 +60,7 @@ export function kindOf(mime: string, filename: string): Kind {
   const type = (mime.split(";", 1)[0] ?? "").trim().toLowerCase();
   const dot = filename.lastIndexOf(".");
   const ending = dot < 0 ? "" : filename.slice(dot + 1).toLowerCase();
-  if (IMAGES.has(type)) return { is: "image", mime: type };
+  if (isPicture(type)) return { is: "image", mime: type };
   if (Object.hasOwn(BY_MIME, type)) return BY_MIME[type] ?? { is: "unknown" };
   const byEnding = Object.hasOwn(BY_ENDING, ending) ? BY_ENDING[ending] : undefined;
   const language = Object.hasOwn(LANGUAGES, ending) ? (LANGUAGES[ending] ?? "") : "";

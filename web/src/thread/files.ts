@@ -4,6 +4,18 @@ import type { ClientEvent } from "../client/index.ts";
 import { numberOf, rowsOf, textOf } from "./fields.ts";
 import type { FileRow } from "./thread.ts";
 
+const PICTURE = /^image\/(?:png|jpeg|webp|gif|svg\+xml)$/;
+
+/** Return true for a type that is shown as a picture. */
+export function isPicture(mime: string): boolean {
+  return PICTURE.test(mime);
+}
+
+/** Return true if a file of another turn, or folder, has the same name. */
+export function hasNamesake(files: readonly FileRow[], file: FileRow): boolean {
+  return files.some((other) => other.filename === file.filename && other.path !== file.path);
+}
+
 export function filesOf(event: ClientEvent): readonly FileRow[] {
   return rowsOf(event.data, "items").map((item) => ({
     path: textOf(item, "logical_path"),

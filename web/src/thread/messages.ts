@@ -20,6 +20,7 @@ export function messageOf(n: number, event: ClientEvent): Message {
       filename: textOf(file, "filename"),
       mime: textOf(file, "mime"),
       sizeBytes: numberOf(file, "size_bytes"),
+      path: textOf(file, "path"),
     })),
     at: timeOf(event.ts),
     state: { is: "said" },

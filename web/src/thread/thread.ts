@@ -40,6 +40,8 @@ export interface Attachment {
   readonly filename: string;
   readonly mime: string;
   readonly sizeBytes: number;
+  /** Its logical path, "" while its message waits for a turn. */
+  readonly path: string;
 }
 
 /** Text that may still grow. */

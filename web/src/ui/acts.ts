@@ -26,6 +26,8 @@ export interface Acts {
   rate(turnId: string, reaction: Reaction | null, text: string, onKept: () => void): Promise<string>;
   /** Shows a logical path of this conversation in the preview. */
   openFile(path: string): void;
+  /** A picture of this conversation as the address of a blob, which the caller revokes; "" if it cannot be shown. Never rejects. */
+  loadPicture(path: string, signal: AbortSignal): Promise<string>;
   /** The inspector at a round; `iteration` counts from 0. */
   openTimeline(turnId: string, iteration: number): void;
   fillComposer(text: string): void;

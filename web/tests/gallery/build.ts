@@ -3,6 +3,7 @@
 import type {
   Answer,
   Approval,
+  Attachment,
   Call,
   Compaction,
   CostLine,
@@ -215,6 +216,10 @@ export function plan(steps: Plan["steps"], more: Partial<Plan> = {}): Plan {
     at: start,
     ...more,
   };
+}
+
+export function attached(filename: string, sizeBytes: number, mime = "text/plain"): Attachment {
+  return { filename, mime, sizeBytes, path: `fi:turn_1.user.attachments/${filename}` };
 }
 
 export function file(filename: string, sizeBytes: number, more: Partial<FileRow> = {}): FileRow {

@@ -6,6 +6,7 @@ import { approvalStates } from "./approval_states.ts";
 import {
   answer,
   at,
+  attached,
   caching,
   call,
   compaction,
@@ -26,6 +27,7 @@ import {
   usage,
 } from "./build.ts";
 import { callStates } from "./call_states.ts";
+import { fileStates } from "./file_states.ts";
 
 export interface State {
   readonly thread: Thread;
@@ -302,10 +304,7 @@ const messages: Readonly<Record<string, State>> = {
           message("Room in Bern for four guests, from Friday", {
             kind: "form",
             source: "booking",
-            attachments: [
-              { filename: "offer.pdf", mime: "application/pdf", sizeBytes: 184_320 },
-              { filename: "guests \u202egnp.exe.csv", mime: "text/csv", sizeBytes: 812 },
-            ],
+            attachments: [attached("offer.pdf", 184_320), attached("guests \u202egnp.exe.csv", 812)],
           }),
           message("Disk at 99 % on db-3", { kind: "alert", source: "monitor" }),
         ],
@@ -511,6 +510,7 @@ export const states: Readonly<Record<string, State>> = {
   ...rounds,
   ...callStates(withRound),
   ...approvalStates(withRound),
+  ...fileStates,
   ...compactions,
   ...messages,
   ...answers,

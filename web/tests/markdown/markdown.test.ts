@@ -68,11 +68,27 @@ describe("a link", () => {
     expect(root.textContent).toBe("words javascript:alert");
   });
 
-  it("takes the place of a picture", () => {
+  it("takes the place of a picture of another site", () => {
     const root = draw("![a *picture*](https://example.com/p.png)");
     expect(root.querySelector("img")).toBeNull();
     expect(root.querySelector("a")?.textContent).toBe("a picture");
     expect(draw("![](https://example.com/p.png)").querySelector("a")?.textContent).toBe("picture");
+  });
+
+  it("to a picture of the conversation is that picture, where the page draws some", () => {
+    const drawPicture = vi.fn((path: string, alt: string) => `<${path} ${alt}>`);
+    const of = (text: string) => draw(text, contextOf({ drawPicture }));
+    expect(of("![a *chart*](fi:turn_1.outputs/my%20chart.png)").textContent).toBe(
+      "<fi:turn_1.outputs/my chart.png a chart>",
+    );
+    expect(of("![](fi:turn_1.outputs/a.png)").textContent).toBe("<fi:turn_1.outputs/a.png a.png>");
+    drawPicture.mockClear();
+    const others =
+      "![x](https://example.com/p.png) ![x](fi:turn_1.outputs/a.pdf) [![x](fi:turn_1.outputs/a.png)](https://example.com)";
+    expect(of(others).querySelectorAll("img")).toHaveLength(0);
+    expect(of("![x](fi:conv_other.turn_1.outputs/a.png)").querySelector("a")).toBeNull();
+    expect(drawPicture).not.toHaveBeenCalled();
+    expect(draw("![x](fi:turn_1.outputs/a.png)").querySelector("a")?.textContent).toBe("x");
   });
 
   it("to a path of the conversation opens it in the page", () => {

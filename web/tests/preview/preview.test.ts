@@ -1,8 +1,10 @@
 // @vitest-environment happy-dom
 import { h, render } from "preact";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { FileLink } from "../../src/api/index.ts";
 import { DraftPreview, FilePreview } from "../../src/preview/index.ts";
 import { kindOf } from "../../src/preview/kind.ts";
+import { loadPicture } from "../../src/preview/load.ts";
 import type { FileRow } from "../../src/thread/thread.ts";
 import { eventually } from "../eventually.ts";
 import { contextOf } from "../markdown/drawing.ts";
@@ -20,7 +22,7 @@ function fileOf(filename: string, mime: string, sizeBytes = 100): FileRow {
 }
 
 /** Show a file whose bytes are these. */
-async function show(file: FileRow, bytes: string | null) {
+async function show(file: FileRow, bytes: string | null, said: Partial<FileLink> = {}) {
   const fetched = vi.fn(async () => (bytes === null ? new Response("", { status: 403 }) : new Response(bytes)));
   vi.stubGlobal("fetch", fetched);
   const open = vi.fn(async () => ({
@@ -29,6 +31,7 @@ async function show(file: FileRow, bytes: string | null) {
     mime: file.mime,
     size_bytes: file.sizeBytes,
     sha256: "0",
+    ...said,
   }));
   const onClose = vi.fn();
   const root = document.createElement("div");
@@ -72,7 +75,7 @@ describe("a file's preview", () => {
       "import os",
       "print(1)",
     ]);
-    expect(open).toHaveBeenCalledWith(PATH, "inline");
+    expect(open).toHaveBeenCalledWith(PATH, "preview");
   });
 
   it("of Markdown shows its elements, and its source on request", async () => {
@@ -104,6 +107,32 @@ describe("a file's preview", () => {
     expect(root.querySelector("svg")).toBeNull();
   });
 
+  it("of a file that the thread does not tell of goes by the type of its link", async () => {
+    const { root } = await show({ ...fileOf("roof.png", ""), sizeBytes: 0 }, "bytes", {
+      mime: "image/png",
+      size_bytes: 2048,
+    });
+    expect(root.querySelector("img")?.src).toMatch(/^blob:/);
+    expect(root.querySelector(".num")?.textContent).toBe("2 KB");
+  });
+
+  it("of a PDF opens the browser's own viewer in a tab, by a link of its own", async () => {
+    const { root, open, fetched } = await show(fileOf("a.pdf", "application/pdf"), "x");
+    const opened = vi.spyOn(HTMLAnchorElement.prototype, "click").mockImplementation(function (
+      this: HTMLAnchorElement,
+    ) {
+      expect([this.href, this.target, this.rel]).toEqual(["https://files.example/x", "_blank", "noopener noreferrer"]);
+    });
+    const button = Array.from(root.querySelectorAll("button")).find(
+      (one) => one.textContent === "Open the PDF in a new tab",
+    );
+    button?.click();
+    await eventually(() => expect(opened).toHaveBeenCalledOnce());
+    expect(open).toHaveBeenLastCalledWith(PATH, "preview");
+    expect(fetched).not.toHaveBeenCalled();
+    expect(root.querySelector("iframe, embed, object")).toBeNull();
+  });
+
   it("of HTML is a frame without rights", async () => {
     const { root } = await show(fileOf("a.html", "text/html"), "<script>x</script>");
     const frame = root.querySelector("iframe");
@@ -114,7 +143,6 @@ describe("a file's preview", () => {
   });
 
   it.each([
-    ["a.pdf", "application/pdf", 100, "PDF files are downloaded"],
     ["a.zip", "application/zip", 100, "no preview"],
     ["a.txt", "text/plain", 50_000_000, "Too large"],
     ["a.png", "image/png", 50_000_000, "Too large"],
@@ -149,6 +177,43 @@ describe("a file's preview", () => {
       .find((button) => button.textContent === "Close")
       ?.click();
     expect(onClose).toHaveBeenCalledOnce();
+  });
+});
+
+describe("a picture within a thread", () => {
+  const load = async (link: Partial<FileLink>, status = 200) => {
+    const fetched = vi.fn(async () => new Response("bytes", { status }));
+    vi.stubGlobal("fetch", fetched);
+    const given = {
+      url: "https://files.example/x",
+      expires_in_s: 60,
+      mime: "image/png",
+      size_bytes: 9,
+      sha256: "0",
+      ...link,
+    };
+    const url = await loadPicture(async () => given, PATH, new AbortController().signal);
+    return { url, fetches: fetched.mock.calls.length };
+  };
+
+  it("is a blob of a type that was judged to be a picture's", async () => {
+    const { url } = await load({ mime: "image/svg+xml" });
+    expect(url).toMatch(/^blob:/);
+    URL.revokeObjectURL(url);
+  });
+
+  it.each([
+    ["too large", { size_bytes: 50_000_000 }],
+    ["no picture", { mime: "text/html" }],
+  ])("that is %s is not fetched", async (_, link) => {
+    expect(await load(link)).toEqual({ url: "", fetches: 0 });
+  });
+
+  it("that cannot be had is none", async () => {
+    expect((await load({}, 403)).url).toBe("");
+    expect(await loadPicture(() => Promise.reject(new Error("not_found")), PATH, new AbortController().signal)).toBe(
+      "",
+    );
   });
 });
 

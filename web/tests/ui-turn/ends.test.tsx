@@ -42,7 +42,7 @@ test("an answer that was held back has a number only beside another one", () => 
   const [turn] = thread.turns.slice(-1) as [Turn];
   const alone = { ...turn, answers: turn.answers.slice(0, 1), outcome: { is: "running" } as const };
   const shown = show("answer-deferred", { thread: { ...thread, turns: [alone] } });
-  expect(textOf(shown.one(".deferred"))).toContain("Answer, written before it could read:");
+  expect(textOf(shown.one(".deferred"))).toContain("Answer, written before the agent read:");
 });
 
 test("an answer that was stopped says that it was cut off, and the foot says stopped", () => {

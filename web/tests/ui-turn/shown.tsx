@@ -111,6 +111,7 @@ export class Shown {
       (_, name: keyof Acts) =>
       (...rest: unknown[]) => {
         if (name === "readReceipt") return gallery.readReceipt("");
+        if (name === "loadPicture") return gallery.loadPicture(String(rest[0]), new AbortController().signal);
         this.told.push([name, ...rest]);
         return Promise.resolve(this.refusals.shift() ?? "");
       },

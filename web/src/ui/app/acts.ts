@@ -1,10 +1,16 @@
 /** What a reader can do with the thread of one conversation, by the page. */
 
+import type { OpenFile } from "../../preview/load.ts";
 import { wholeReceiptOf } from "../../thread/whole_receipt.ts";
 import type { Acts } from "../acts.ts";
 import { FIELD } from "../composer/composer.tsx";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
+
+/** Return how a link to a file of a conversation is made. */
+export function linkTo({ api }: Page, conversation: string): OpenFile {
+  return (path, disposition) => api.createLink(conversation, { path, disposition });
+}
 
 export function makeActs(page: Page, conversation: Conversation): Acts {
   const { name } = conversation;
@@ -19,6 +25,11 @@ export function makeActs(page: Page, conversation: Conversation): Acts {
     edit: (callId, params) => conversation.answer("edit", callId, { params }),
     rate: (turnId, reaction, text, onKept) => conversation.rate(turnId, reaction, text, onKept),
     openFile: (path) => page.go({ is: "thread", conversation: name, place: null, file: path }),
+    loadPicture: (path, signal) =>
+      import("../../preview/load.ts").then(
+        ({ loadPicture }) => loadPicture(linkTo(page, name), path, signal),
+        () => "",
+      ),
     openTimeline: (turnId, iteration) =>
       page.go({ is: "timeline", conversation: name, turnId, iteration, view: "request", to: "" }),
     fillComposer: (text) => {

@@ -2,14 +2,15 @@
 
 import type { ComponentType } from "preact";
 import { useMemo } from "preact/hooks";
-import type { FileLink } from "../../api/index.ts";
-import type { MarkdownContext } from "../../markdown/index.ts";
+import { type MarkdownContext, pathAddress } from "../../markdown/index.ts";
 import { draftAt, type Thread } from "../../thread/index.ts";
 import type { FileRow } from "../../thread/thread.ts";
 import { parseRoute, type Route } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
+import { Picture } from "../turn/picture.tsx";
+import { linkTo, makeActs } from "./acts.ts";
 import { useModule } from "./use_module.ts";
 
 interface InspectorProps {
@@ -92,15 +93,7 @@ export function OpenFile({ page, conversation, path, onClose }: OpenFileProps) {
   const draft = useSelector(conversation.store, (state) => draftAt(state.thread, path));
   const context = useMemo(() => contextOf(page, conversation), [page, conversation]);
   const file = useMemo(() => known ?? unknownFile(path), [known, path]);
-  const open = useMemo(
-    () =>
-      (asked: string, disposition: "inline" | "attachment"): Promise<FileLink> =>
-        page.api.createLink(conversation.name, {
-          path: asked,
-          disposition: disposition === "inline" ? "preview" : "download",
-        }),
-    [page, conversation],
-  );
+  const open = useMemo(() => linkTo(page, conversation.name), [page, conversation]);
   if (!preview) return <div aria-busy="true" />;
   if (draft && (!known || !draft.text.whole)) {
     return <preview.DraftPreview draft={draft} onClose={onClose} context={context} />;
@@ -111,12 +104,16 @@ export function OpenFile({ page, conversation, path, onClose }: OpenFileProps) {
 /** What links, paths and citations of a Markdown file lead to. */
 function contextOf(page: Page, conversation: Conversation): MarkdownContext {
   const { name } = conversation;
+  const acts = makeActs(page, conversation);
   return {
     conversation: name,
     resolveSource: (sid) => conversation.store.value.thread.sources.get(sid),
     // The card of a source lies beside the thread, where the file is shown.
     onCite: () => undefined,
-    onOpenPath: (path) => page.go({ is: "thread", conversation: name, place: null, file: path }),
+    onOpenPath: acts.openFile,
+    drawPicture: (path, alt) => (
+      <Picture path={path} alt={alt} version="whole" href={pathAddress(name, path)} acts={acts} whole />
+    ),
   };
 }
 

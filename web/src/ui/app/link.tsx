@@ -1,6 +1,7 @@
 /** A link within the page: an address that can be copied or opened in a tab, followed without a reload. */
 
 import type { ComponentChildren } from "preact";
+import { isPlainClick } from "../../markdown/index.ts";
 import { formatRoute, type Route } from "../route.ts";
 import type { Page } from "../store/page.ts";
 
@@ -36,9 +37,4 @@ export function Link({ page, route, children, label, keys, current = false, onFo
       {children}
     </a>
   );
-}
-
-/** Return whether a click means to follow a link here, not in another tab or window. */
-export function isPlainClick(event: MouseEvent): boolean {
-  return event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
 }

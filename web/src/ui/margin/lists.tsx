@@ -1,16 +1,17 @@
 /** Sources and files: those of the newest turn first, all of them on a click. */
 
 import { useState } from "preact/hooks";
-import { visible } from "../../markdown/index.ts";
+import { isPlainClick, visible } from "../../markdown/index.ts";
+import { hasNamesake } from "../../thread/files.ts";
 import { sourcesOf } from "../../thread/select.ts";
 import type { FileRow, Source, Thread } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatBytes } from "../../words/format.ts";
-import { baseName, PathLink, plainClick } from "../turn/bits.tsx";
+import { baseName, PathLink } from "../turn/bits.tsx";
 import { SourceTitle } from "../turn/call.tsx";
 import { placeOf } from "../turn/cite_card.tsx";
 import { useCited } from "../turn/cited.ts";
-import { useDesk } from "../turn/desk.ts";
+import { type Desk, useDesk } from "../turn/desk.ts";
 import { Icon } from "../turn/mark.tsx";
 import { memo } from "../turn/memo.tsx";
 
@@ -86,10 +87,10 @@ export const Sources = memo(function Sources({ first, sources, ofLast }: Sources
   );
 });
 
-const FileLine = memo(function FileLine({ file }: { file: FileRow }) {
+const FileLine = memo(function FileLine({ file, turn }: { file: FileRow; turn: string }) {
   const desk = useDesk();
   const open = (event: MouseEvent) => {
-    if (!plainClick(event)) return;
+    if (!isPlainClick(event)) return;
     event.preventDefault();
     desk.acts.openFile(file.path);
   };
@@ -100,6 +101,7 @@ const FileLine = memo(function FileLine({ file }: { file: FileRow }) {
         <bdi class="name" dir="ltr">
           {visible(file.filename)}
         </bdi>
+        {turn && <span class="pill">{turn}</span>}
         {file.times > 1 && (
           <span class="pill" role="img" aria-label={say.writtenTimes(file.times)}>
             {say.times(file.times)}
@@ -129,6 +131,11 @@ export function promisedFiles(thread: Thread): readonly Promised[] {
   );
 }
 
+function nameOfTurn({ thread }: Desk, turnId: string): string {
+  const at = thread.turns.findIndex((turn) => turn.turnId === turnId);
+  return at < 0 ? "" : say.turn(thread.turnsBefore + at + 1);
+}
+
 interface FilesProps {
   readonly files: readonly FileRow[];
   readonly promised: readonly Promised[];
@@ -138,7 +145,10 @@ interface FilesProps {
 
 export function Files({ files, promised, ofLast }: FilesProps) {
   const [all, setAll] = useState(false);
+  const desk = useDesk();
   if (files.length + promised.length === 0) return null;
+  // Files of one name are told apart by their turns.
+  const turnOf = (file: FileRow) => (hasNamesake(files, file) ? nameOfTurn(desk, file.turnId) : "");
   const newestFirst = files.toReversed();
   return (
     <section data-part="files" tabIndex={-1}>
@@ -161,7 +171,7 @@ export function Files({ files, promised, ofLast }: FilesProps) {
           </li>
         ))}
         {(all ? newestFirst : newestFirst.slice(0, shown)).map((file) => (
-          <FileLine key={file.path} file={file} />
+          <FileLine key={file.path} file={file} turn={turnOf(file)} />
         ))}
       </ul>
       {files.length > shown && <More {...{ all, setAll, ofLast }} count={files.length} />}

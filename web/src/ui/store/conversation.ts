@@ -256,7 +256,7 @@ export class Conversation {
 
   say(text: string, files: readonly TakenFile[] = []): void {
     const messageId = this.#requireSession().say(text, { uploads: files.map((file) => file.upload) });
-    const attachments = files.map(({ name, mime, sizeBytes }) => ({ filename: name, mime, sizeBytes }));
+    const attachments = files.map(({ name, mime, sizeBytes }) => ({ filename: name, mime, sizeBytes, path: "" }));
     const kind = this.store.value.running ? "followup" : "prompt";
     this.sending.note({ messageId, kind, text, attachments }, files);
     if (this.store.value.phase === "new") this.store.update({ phase: "ready" });

@@ -35,7 +35,7 @@ export const FinalAnswer = memo(function FinalAnswer(props: {
   return (
     <div class={`say ${growing ? "growing" : ""} ${failed ? "dimmed" : ""}`} dir="auto">
       {number > 0 && <p class="label">{say.answerOf(number)}</p>}
-      <Markdown text={answer.text} growing={growing} context={desk.markdown} />
+      <Markdown text={answer.text} growing={growing} context={growing ? desk.growing : desk.markdown} />
       {(answer.state === "cut" || (failed && answer.text)) && (
         <p class="aside">
           <span class="pill">{say.cutHere}</span>

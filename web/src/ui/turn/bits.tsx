@@ -1,15 +1,10 @@
 /** Small parts that several cards are made of: a path, a time that runs, text that is long, a fold. */
 
 import { useState } from "preact/hooks";
-import { visible } from "../../markdown/index.ts";
+import { isPlainClick, visible } from "../../markdown/index.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs } from "../../words/format.ts";
 import { useDesk, useNow } from "./desk.ts";
-
-/** A click that the page itself follows: with a modifier, or another button, the browser does. */
-export function plainClick(event: MouseEvent): boolean {
-  return event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
-}
 
 export const baseName = (path: string): string => path.slice(path.lastIndexOf("/") + 1) || path;
 
@@ -17,7 +12,7 @@ export const baseName = (path: string): string => path.slice(path.lastIndexOf("/
 export function PathLink({ path, whole = false }: { path: string; whole?: boolean }) {
   const desk = useDesk();
   const open = (event: MouseEvent) => {
-    if (!plainClick(event)) return;
+    if (!isPlainClick(event)) return;
     event.preventDefault();
     desk.acts.openFile(path);
   };

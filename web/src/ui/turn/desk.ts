@@ -5,13 +5,14 @@
  * key of what is open watches that key.
  */
 
-import { createContext } from "preact";
+import { createContext, h } from "preact";
 import { useContext, useEffect, useLayoutEffect } from "preact/hooks";
 import { type MarkdownContext, pathAddress } from "../../markdown/index.ts";
 import type { Source, Thread } from "../../thread/thread.ts";
 import type { Acts, ThreadContext } from "../acts.ts";
 import { cite } from "./cited.ts";
 import { useRedraw } from "./memo.tsx";
+import { Picture } from "./picture.tsx";
 
 export const turnKey = (turnId: string): string => turnId;
 export const roundKey = (turnId: string, iteration: number): string => `${turnId}/${iteration}`;
@@ -21,8 +22,9 @@ export class Desk {
   acts: Acts;
   context: ThreadContext;
   thread: Thread;
-  /** What a text asks of the thread around it. */
+  /** What a text asks of the thread around it; `growing` is for one whose pictures may not be there yet. */
   readonly markdown: MarkdownContext;
+  readonly growing: MarkdownContext;
   #told: ReadonlySet<string>;
   readonly #watchers = new Map<string, Set<() => void>>();
 
@@ -36,7 +38,13 @@ export class Desk {
       resolveSource: (sid) => this.source(sid),
       onCite: cite,
       onOpenPath: (path) => this.acts.openFile(path),
+      drawPicture: (path, alt) => this.#draw(path, alt, "whole"),
     };
+    this.growing = { ...this.markdown, drawPicture: (path, alt) => this.#draw(path, alt, "") };
+  }
+
+  #draw(path: string, alt: string, version: string) {
+    return h(Picture, { path, alt, version, href: this.pathHref(path), acts: this.acts, whole: true });
   }
 
   take(thread: Thread, acts: Acts, context: ThreadContext): void {

@@ -1,11 +1,10 @@
 /** A file, or a text of the timeline, while it is written. */
 
 import { useState } from "preact/hooks";
-import { CodeBlock, parsePath, visible } from "../../markdown/index.ts";
+import { CodeBlock, isPlainClick, parsePath, visible } from "../../markdown/index.ts";
 import { draftPath } from "../../thread/select.ts";
 import type { Draft } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
-import { plainClick } from "./bits.tsx";
 import { useDesk } from "./desk.ts";
 import { Icon, Mark } from "./mark.tsx";
 import { memo } from "./memo.tsx";
@@ -25,7 +24,7 @@ export const DraftCard = memo(function DraftCard(props: { turnId: string; draft:
   const shown = open ?? (grows || aborted !== "");
   const path = parsePath(draftPath(turnId, draft), desk.context.conversation);
   const preview = (event: MouseEvent) => {
-    if (!plainClick(event)) return;
+    if (!isPlainClick(event)) return;
     event.preventDefault();
     desk.acts.openFile(path);
   };

@@ -4,11 +4,12 @@ import { useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import type { Message, Turn } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
-import { formatBytes, formatMs } from "../../words/format.ts";
+import { formatMs } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Trouble } from "../acts.ts";
 import { LIMIT_CODES } from "../limits/limit_codes.ts";
 import { useDesk } from "./desk.ts";
+import { FileList } from "./file_list.tsx";
 import { Icon, Mark } from "./mark.tsx";
 import { memo } from "./memo.tsx";
 
@@ -24,19 +25,8 @@ function Origin({ message }: { message: Message }) {
   );
 }
 
-function Attachments({ message }: { message: Message }) {
-  if (message.attachments.length === 0) return null;
-  return (
-    <ul class="attached" aria-label={say.attachments(message.attachments.length)}>
-      {message.attachments.map((file, at) => (
-        <li key={at} class="file">
-          <Icon of="clip" />
-          <bdi>{visible(file.filename)}</bdi>
-          <span class="num">{formatBytes(file.sizeBytes)}</span>
-        </li>
-      ))}
-    </ul>
-  );
+function Attachments({ message: { attachments } }: { message: Message }) {
+  return <FileList label={say.attachments(attachments.length)} files={attachments} icon="clip" />;
 }
 
 /** Why a message has not been taken: tried again by itself, or for the reader to decide. */

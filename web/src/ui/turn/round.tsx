@@ -1,12 +1,11 @@
 /** One decision of the model and its actions: a line on the rail, opened while it lives. */
 
-import { Markdown, visible } from "../../markdown/index.ts";
+import { isPlainClick, Markdown, visible } from "../../markdown/index.ts";
 import type { Compaction, Round, RoundItem } from "../../thread/thread.ts";
 import { inLine } from "../../words/en/shared.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
-import { plainClick } from "./bits.tsx";
 import { CallCard } from "./call.tsx";
 import { roundKey, useDesk, useNow, useOpen } from "./desk.ts";
 import { DraftCard } from "./draft.tsx";
@@ -215,7 +214,7 @@ function Foot({ round, turnId }: { round: Round; turnId: string }) {
     round.roundsLeft !== null && round.state === "done" ? say.left(round.roundsLeft) : "",
   ].filter(Boolean);
   const open = (event: MouseEvent) => {
-    if (!plainClick(event)) return;
+    if (!isPlainClick(event)) return;
     event.preventDefault();
     desk.acts.openTimeline(turnId, at);
   };

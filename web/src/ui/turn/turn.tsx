@@ -23,6 +23,7 @@ import {
 } from "./answer.tsx";
 import { turnKey, useDesk, useNow, useOpen } from "./desk.ts";
 import { Feedback } from "./feedback.tsx";
+import { MadeFiles } from "./file_list.tsx";
 import { Icon, Mark } from "./mark.tsx";
 import { memo } from "./memo.tsx";
 import { MessageLine, Prompt, unreadBy } from "./message.tsx";
@@ -342,6 +343,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
           unresolved={turn.unresolvedSids}
         />
       )}
+      {!running && turn.files.length > 0 && <MadeFiles files={turn.files} answer={answer?.text ?? ""} />}
       {turn.outcome.is === "error" && <Broken turn={turn} outcome={turn.outcome} discarded={props.discarded} />}
       {!running && (open || !folds) && <Foot turn={turn} name={name} />}
       {newest && !running && turn.followups.length > 0 && <Chips followups={turn.followups} />}

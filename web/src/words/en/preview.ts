@@ -16,7 +16,7 @@ export const say = {
   broken: "The picture could not be shown.",
   tooLarge: "Too large to show here.",
   unknown: "This kind of file has no preview.",
-  pdf: "PDF files are downloaded, not shown.",
+  tab: "Open the PDF in a new tab",
   empty: "The file is empty.",
   html: "HTML preview, without scripts or network access",
   allRows: (count: number) => `Show all ${formatNumber(count)} rows`,

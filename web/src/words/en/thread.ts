@@ -39,6 +39,7 @@ export const say = {
   sendAgain: "Send again",
   discard: "Discard",
   attachments: (n: number) => counted(n, "attachment"),
+  madeFiles: (n: number) => counted(n, "new file"),
   dropped: {
     nothing_to_steer: "Not used: nothing was running to redirect.",
     turn_closed: "Not used: the answer was already complete.",

@@ -23,11 +23,11 @@ UNNAMED: Final = "file"
 PLAIN: Final = "text/plain; charset=utf-8"
 """With exactly this parameter no browser looks into the bytes for another type."""
 SHOWN: Final[Mapping[str, str]] = {
-    **{picture: picture for picture in sorted(PICTURES)},
+    **{kind: kind for kind in sorted({*PICTURES, PDF})},
     **dict.fromkeys(("text/plain", "text/markdown", "text/csv", "application/json"), PLAIN),
 }
 """The types that are shown in a browser, each with the one that it is sent as."""
-SAVED: Final = frozenset({PDF, DOCX, PPTX, XLSX})
+SAVED: Final = frozenset({DOCX, PPTX, XLSX})
 """The further types that are sent as they are, to be saved."""
 
 _FALLBACK: Final = re.compile(r"[^A-Za-z0-9 ()\[\]+,._=@-]")

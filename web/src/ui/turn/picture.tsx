@@ -1,0 +1,69 @@
+/**
+ * A picture of the conversation in a box of a fixed size, so that nothing moves when it comes; a click opens it in the preview.
+ *
+ * Its bytes are asked for when it is nearly in view. What cannot be shown as a picture stays a link with its name.
+ */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { isPlainClick, visible } from "../../markdown/index.ts";
+import type { Acts } from "../acts.ts";
+import { memo } from "./memo.tsx";
+
+interface Props {
+  /** Its logical path, "" while it has none. */
+  readonly path: string;
+  readonly href: string;
+  readonly alt: string;
+  /** Another value for other bytes at the same path; "" keeps it from being loaded. */
+  readonly version: string;
+  readonly acts: Pick<Acts, "loadPicture" | "openFile">;
+  /** As wide as a text, instead of a thumbnail. */
+  readonly whole?: boolean;
+}
+
+const NEAR = "400px";
+
+export const Picture = memo(function Picture({ path, href, alt, version, acts, whole = false }: Props) {
+  const [url, setUrl] = useState("");
+  const place = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    const box = place.current;
+    if (!box || !path || !version) return;
+    const abort = new AbortController();
+    let made = "";
+    const load = async () => {
+      const found = await acts.loadPicture(path, abort.signal);
+      if (abort.signal.aborted) return URL.revokeObjectURL(found);
+      made = found;
+      setUrl(found);
+    };
+    const observer = new IntersectionObserver(
+      (seen) => {
+        if (!seen.some((entry) => entry.isIntersecting)) return;
+        observer.disconnect();
+        void load();
+      },
+      { rootMargin: NEAR },
+    );
+    observer.observe(box);
+    return () => {
+      abort.abort();
+      observer.disconnect();
+      setUrl("");
+      URL.revokeObjectURL(made);
+    };
+  }, [path, version]);
+  const name = visible(alt);
+  const size = whole ? "thumb whole" : "thumb";
+  if (!path) return <span class={size}>{name}</span>;
+  const open = (event: MouseEvent) => {
+    if (!isPlainClick(event)) return;
+    event.preventDefault();
+    acts.openFile(path);
+  };
+  return (
+    <a ref={place} class={size} href={href} title={name} onClick={open}>
+      {url ? <img src={url} alt={name} onError={() => setUrl("")} /> : <bdi>{name}</bdi>}
+    </a>
+  );
+});
