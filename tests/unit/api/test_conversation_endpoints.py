@@ -55,6 +55,7 @@ def test_a_row_of_the_list_says_how_the_conversation_stands() -> None:
         "conversation": LANE.conversation,
         "title": "question 0",
         "state": "idle",
+        "waits_for": "",
         "started_at": batches[0].at,
         "last_activity_at": batches[-1].at,
         "turns": 2,

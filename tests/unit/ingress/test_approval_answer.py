@@ -114,4 +114,4 @@ def test_a_device_that_comes_late_finds_the_request() -> None:
     assert isinstance(sync, SyncFrame)
     assert sync.approval == conversation.state.parked
     say(conversation, "resume", "k2", after=sync.approval - 1)
-    assert event_types(late) == ["approval.requested"]
+    assert event_types(late) == ["approval.requested", "conv.status"]

@@ -81,12 +81,14 @@ export interface ConversationList {
  * A conversation in the list. `unread_n` is the number of the first batch that the user has not read, 0 if there is none.
  *
  * Times are ISO-8601 in UTC; `started_at` is "" where it was not recorded. The row tells everything up to batch `n`; of
- * those, `active_n` is the newest one with something to read.
+ * those, `active_n` is the newest one with something to read. `waits_for` says what an open turn waits for: a person's
+ * `approval`, or "" for nothing.
  */
 export interface ConversationRow {
   readonly conversation: string;
   readonly title: string;
   readonly state: "error" | "idle" | "in_progress";
+  readonly waits_for: "" | "approval";
   readonly started_at: string;
   readonly last_activity_at: string;
   readonly turns: number;

@@ -11,7 +11,7 @@ import type { ClientEvent, FeedFrame } from "./wire.ts";
 /**
  * A conversation: `state` as in `conv.status`, "" while unknown; `activeN` is the newest batch with something to read.
  *
- * `titleAt` and `stateAt` are the batches that these are known from. Of one batch, a frame says more than a row, which may have
+ * `waitsFor` belongs to the state: `approval`, or "". `titleAt` and `stateAt` are the batches that these are known from. Of one batch, a frame says more than a row, which may have
  * been read before the effects of that batch were done.
  */
 export interface FeedRow {
@@ -19,6 +19,7 @@ export interface FeedRow {
   readonly title: string;
   readonly titleAt: number;
   readonly state: string;
+  readonly waitsFor: string;
   readonly stateAt: readonly [n: number, byFrame: boolean];
   readonly activeN: number;
   readonly readN: number;
@@ -35,6 +36,8 @@ export interface FeedItem {
   readonly conversation: string;
   readonly title: string;
   readonly state: string;
+  /** Left out by a server of an older release. */
+  readonly waits_for?: string;
   readonly n: number;
   readonly active_n: number;
   readonly unread_n: number;
@@ -66,6 +69,7 @@ function rowOf(rows: FeedRows, conversation: string): FeedRow {
     title: "",
     titleAt: 0,
     state: "",
+    waitsFor: "",
     stateAt: [0, false],
     activeN: 0,
     readN: 0,
@@ -81,7 +85,7 @@ function takeItem(row: FeedRow, item: FeedItem): FeedRow {
     activeN: Math.max(row.activeN, item.active_n),
     readN: Math.max(row.readN, item.unread_n ? item.unread_n - 1 : item.active_n),
     ...(n >= row.titleAt && { title, titleAt: n }),
-    ...(isAsNew(row, n, false) && { state, stateAt: [n, false] as const }),
+    ...(isAsNew(row, n, false) && { state, waitsFor: asText(item.waits_for), stateAt: [n, false] as const }),
   };
 }
 
@@ -93,12 +97,13 @@ function takeEvent(row: FeedRow, n: number, event: ClientEvent): FeedRow {
   }
   if (type !== "conv.status") return row;
   if (data.state === GONE) {
-    return { ...row, title: "", titleAt: n, state: GONE, stateAt: [n, true], activeN: row.readN };
+    return { ...row, title: "", titleAt: n, state: GONE, waitsFor: "", stateAt: [n, true], activeN: row.readN };
   }
+  const waitsFor = asText(data.waits_for);
   return {
     ...row,
-    ...((n === 1 || Boolean(data.completion)) && { activeN: Math.max(row.activeN, n) }),
-    ...(isAsNew(row, n, true) && { state: asText(data.state), stateAt: [n, true] as const }),
+    ...((n === 1 || Boolean(data.completion) || waitsFor !== "") && { activeN: Math.max(row.activeN, n) }),
+    ...(isAsNew(row, n, true) && { state: asText(data.state), waitsFor, stateAt: [n, true] as const }),
   };
 }
 

@@ -18,8 +18,9 @@ def item(n: int, **fields: Any) -> dict[str, Any]:
     return {"conversation": C, "title": "", "state": "idle", "n": n, "active_n": n, "unread_n": 0, **fields}
 
 
-def status(n: int, *states: str, completion: str = "") -> FeedFrame:
-    data = [{"state": state, "completion": completion} for state in states]
+def status(n: int, *states: str, completion: str = "", waits_for: str = "") -> FeedFrame:
+    waits = {"waits_for": waits_for} if waits_for else {}
+    data = [{"state": state, "completion": completion, **waits} for state in states]
     events = tuple(ClientEvent(type="conv.status", route="conv_status", ts="", data=one) for one in data)
     return FeedFrame(conversation=C, n=n, events=events)
 
@@ -52,6 +53,24 @@ def test_a_turn_that_begins_is_nothing_to_read_and_its_end_is() -> None:
     assert (ended.state, ended.unread_n) == ("idle", 6)
 
 
+def test_a_request_for_an_approval_is_something_to_read_and_its_answer_is_not() -> None:
+    asked = [item(5), status(6, "in_progress"), status(8, "in_progress", waits_for="approval")]
+    assert (fold(*asked).waits_for, fold(*asked).state, fold(*asked).unread_n) == (
+        "approval",
+        "in_progress",
+        6,
+    )
+    answered = fold(*asked, read(8), status(9, "in_progress"))
+    assert (answered.waits_for, answered.unread_n) == ("", 0)
+
+
+def test_a_row_of_the_list_says_what_a_conversation_waits_for() -> None:
+    asked = item(8, state="in_progress", waits_for="approval")
+    assert fold(asked).waits_for == "approval"
+    assert fold(asked, status(9, "in_progress")).waits_for == ""
+    assert fold(status(9, "in_progress"), asked).waits_for == ""
+
+
 def test_what_another_device_has_read_is_read() -> None:
     assert fold(item(9, unread_n=4), read(9)).unread_n == 0
     assert fold(item(9, unread_n=4), read(6)).unread_n == 7
@@ -82,6 +101,7 @@ STEPS = [
     status(5, "idle", completion="success"),
     titled(6, "Second"),
     status(7, "in_progress"),
+    status(8, "in_progress", waits_for="approval"),
     status(9, "in_progress", completion="queued_next"),
     status(12, "error", completion="error"),
     read(5),

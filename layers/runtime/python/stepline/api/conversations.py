@@ -20,6 +20,7 @@ CURSOR_MAX_CHARS: Final = 512
 N_MAX: Final = 10**12 - 1
 
 State = Literal["idle", "in_progress", "error"]
+WaitsFor = Literal["", "approval"]
 
 
 class ListQuery(Closed):
@@ -53,12 +54,14 @@ class ConversationRow(Value, omit_defaults=False):
     """A conversation in the list. `unread_n` is the number of the first batch that the user has not read, 0 if there is none.
 
     Times are ISO-8601 in UTC; `started_at` is "" where it was not recorded. The row tells everything up to batch `n`; of
-    those, `active_n` is the newest one with something to read.
+    those, `active_n` is the newest one with something to read. `waits_for` says what an open turn waits for: a person's
+    `approval`, or "" for nothing.
     """
 
     conversation: str
     title: str
     state: State
+    waits_for: WaitsFor
     started_at: str
     last_activity_at: str
     turns: int
@@ -76,7 +79,7 @@ class ConversationList(Value, omit_defaults=False):
 
 def state_of(row: Listing) -> State:
     """Return how a conversation stands."""
-    if row.open:
+    if row.open or row.waits_for:
         return "in_progress"
     return "error" if row.outcome == "error" else "idle"
 
@@ -87,6 +90,7 @@ def make_row(row: Listing) -> ConversationRow:
         conversation=row.lane.conversation,
         title=row.title,
         state=state_of(row),
+        waits_for=row.waits_for,
         started_at=row.started_at,
         last_activity_at=row.last_at,
         turns=row.turns,

@@ -150,7 +150,10 @@ def project(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def make_listing(ports: Ports, lane: Lane, batch: Batch) -> Listing:
-    """Return the listing row of a conversation whose newest batch is this one; a mere title is no activity."""
+    """Return the listing row of a conversation whose newest batch is this one.
+
+    A mere title is no activity, and the answer to a request for an approval is nothing to read.
+    """
     state = batch.state
     row = Listing(
         lane=lane,
@@ -164,13 +167,18 @@ def make_listing(ports: Ports, lane: Lane, batch: Batch) -> Listing:
         started_at=utc(datetime.fromtimestamp(state.begun_ms / 1000, UTC)) if state.begun_ms else "",
         turns=state.turns,
         active_n=batch.n,
+        waits_for="approval" if state.parked else "",
     )
     closing = next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
     if closing:
         return replace(row, turn=closing.turn, outcome=closing.outcome)
-    before = ports.log.listing(lane) if all(isinstance(entry, Titled) for entry in batch.entries) else None
+    titles = all(isinstance(entry, Titled) for entry in batch.entries)
+    answers = any(isinstance(entry, ApprovalAnswered) for entry in batch.entries)
+    before = ports.log.listing(lane) if titles or answers else None
     if before is None:
         return row
+    if answers:
+        return replace(row, active_n=before.active_n)
     return replace(
         row,
         last_at=before.last_at,

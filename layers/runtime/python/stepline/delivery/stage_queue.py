@@ -14,7 +14,7 @@ import secrets
 from dataclasses import replace as with_fields
 from typing import Final, Literal, TypeAlias
 
-from stepline.delivery.effect import publish, redo
+from stepline.delivery.effect import project, publish, redo
 from stepline.errors import NotFoundError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED
@@ -42,6 +42,16 @@ def free_mark(ports: Ports, lane: Lane, upto: int) -> None:
     """Remove a lane's open mark unless it is newer than batch `upto`, and let a turn begin that waits for its slot."""
     ports.log.clear_open(lane, upto)
     begin_queued(ports)
+
+
+def follow_parking(ports: Ports, lane: Lane, tail: Batch) -> None:
+    """List a parked turn as one that waits, and remove its open mark, perhaps again: the sweeper has nothing to do for it."""
+    parked_at = tail.state.parked
+    if not parked_at:
+        return
+    if tail.n == parked_at:
+        project(ports, lane, tail)
+    free_mark(ports, lane, parked_at)
 
 
 def begin_queued(ports: Ports) -> None:

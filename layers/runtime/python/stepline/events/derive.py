@@ -194,7 +194,7 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
             by = entry.hook or ""
             return [one for told in entry.emitted for one in tool_told(told, by, by, entry.turn)]
         case ApprovalRequested() | ApprovalAnswered():
-            return [_approval(entry)]
+            return [_approval(entry), _waits(entry)]
         case Queued():
             return [make_event(TurnQueued(place=entry.place), entry.at, entry.turn, "running")]
         case Begun():
@@ -248,6 +248,17 @@ def _approval(entry: ApprovalRequested | ApprovalAnswered) -> ClientEvent:
         params=entry.action.params if entry.action else {},
     )
     return make_event(settled, entry.at, entry.turn, "completed")
+
+
+def _waits(entry: ApprovalRequested | ApprovalAnswered) -> ClientEvent:
+    asks = isinstance(entry, ApprovalRequested)
+    status = ConversationStatus(
+        state="in_progress",
+        updated_at=entry.at,
+        current_turn_id=entry.turn,
+        waits_for="approval" if asks else "",
+    )
+    return make_event(status, entry.at, entry.turn, "running")
 
 
 def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:

@@ -67,7 +67,7 @@ class TitleGiven(EventData):
 
 
 class ConversationStatus(EventData):
-    """The conversation begins, a turn begins or has ended, or the conversation was deleted.
+    """The conversation begins, a turn begins, waits for a person or has ended, or the conversation was deleted.
 
     Nothing follows `deleted`: the conversation is in no list any more, and answers everything with `conversation_deleted`.
     """
@@ -82,6 +82,10 @@ class ConversationStatus(EventData):
         Completion,
         "how the turn ended; `queued_next`: well, and messages that came meanwhile open the next at "
         "once; `interrupted`: its execution was lost too often",
+    ] = ""
+    waits_for: Annotated[
+        Literal["", "approval"],
+        "what the open turn waits for: a person who allows a call; left out otherwise",
     ] = ""
 
 

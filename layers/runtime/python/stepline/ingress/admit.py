@@ -148,7 +148,7 @@ def _follow(ports: Ports, lane: Lane, batch: Batch) -> None:
     follow_queueing(ports, batch)
     if event_of(batch).steers:
         interrupt(ports, lane, batch)
-    if batch.n == 1:
+    if batch.n == 1 or any(isinstance(entry, ApprovalAnswered) for entry in batch.entries):
         project(ports, lane, batch)
 
 

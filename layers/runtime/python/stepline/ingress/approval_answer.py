@@ -14,7 +14,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from stepline.delivery.allowance import Allowance, read_allowance
-from stepline.delivery.effect import publish
+from stepline.delivery.effect import project, publish
 from stepline.errors import InputError, LimitError, UnknownOutcome
 from stepline.ingress.admit import pending, see_to, settle_request
 from stepline.ingress.allow import check_stopped
@@ -106,6 +106,7 @@ def answer_request(
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
     follow_queueing(ports, batch)
+    project(ports, lane, batch)
     (recorded,) = (entry for entry in batch.entries if isinstance(entry, ApprovalAnswered))
     return Settled(batch=batch, verdict=recorded.verdict, duplicate=batch.by != journal.by)
 

@@ -20,12 +20,13 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from stepline.delivery.stage_queue import follow_parking
 from stepline.log.bindings import Ports
 from stepline.log.fence import elsewhere, stops_when_deleted
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
-from stepline.loop.approvals.park import answer_about, leave, needs_person, park, refused
+from stepline.loop.approvals.park import answer_about, needs_person, park, refused
 from stepline.loop.attempt import Attempt
 from stepline.loop.programs.program import advance_program
 from stepline.loop.settle_action import record, result_of, skip, start, unverified
@@ -71,7 +72,7 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
             if isinstance(done, Step):
                 return done
             timeline = attempt.follow(done) if done else attempt.load(consistent=True)
-    leave(ports, journal.lane, timeline.state)
+    follow_parking(ports, journal.lane, timeline.tail)
     if timeline.state.deleted and agent.servers is not None:
         from stepline.loop.mcp.remote_task import abandon_task  # noqa: PLC0415 - few conversations are deleted here
 

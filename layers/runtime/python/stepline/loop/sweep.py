@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from stepline.delivery.effect import publish, redo, standing_step
 from stepline.delivery.paced_machine import DESCRIBES, PacedMachine
-from stepline.delivery.stage_queue import begin_queued, free_mark, queued_turn, try_to_begin
+from stepline.delivery.stage_queue import begin_queued, follow_parking, free_mark, queued_turn, try_to_begin
 from stepline.errors import DependencyError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.journal import Draft, Journal
@@ -124,7 +124,7 @@ def sweep_lane(ports: Ports, lane: Lane, *, ended: str = "") -> Swept:
         free_mark(ports, lane, tail.n)
         return "idle"
     if awaits_person(tail.state):
-        free_mark(ports, lane, tail.state.parked)
+        follow_parking(ports, lane, tail)
         return "parked"
     if awaits_place(tail.state):
         return _look_at_queued(ports, lane, tail.state)

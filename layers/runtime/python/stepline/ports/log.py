@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.batch import Batch
@@ -100,7 +100,7 @@ class Listing(Value):
 
     `active_n` is the newest batch with something to read, at `last_at`, and `read_n` the newest one that the user has read.
     `open`: the conversation is marked open. No projection changes these two. `importing`: it is not whole yet, and nobody is
-    shown the row.
+    shown the row. `waits_for`: what its open turn waits for without a mark, an `approval`; "" for nothing.
     """
 
     lane: Lane
@@ -118,6 +118,7 @@ class Listing(Value):
     active_n: int = 0
     read_n: int = 0
     importing: bool = False
+    waits_for: Literal["", "approval"] = ""
 
     @property
     def place(self) -> Place:

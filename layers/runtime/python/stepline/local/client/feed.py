@@ -19,7 +19,7 @@ from stepline.model.wire.event import ClientEvent, FeedFrame
 class FeedRow(Value):
     """A conversation: `state` as in `conv.status`, "" while unknown; `active_n` is the newest batch with something to read.
 
-    `title_at` and `state_at` are the batches that these are known from. Of one batch, a frame says more than a row, which may
+    `waits_for` belongs to the state. `title_at` and `state_at` are the batches that these are known from. Of one batch, a frame says more than a row, which may
     have been read before the effects of that batch were done. A conversation whose state is `deleted` stays so, and is not
     shown: a page may have been read before.
     """
@@ -28,6 +28,7 @@ class FeedRow(Value):
     title: str = ""
     title_at: int = 0
     state: str = ""
+    waits_for: str = ""
     state_at: tuple[int, bool] = (0, False)
     active_n: int = 0
     read_n: int = 0
@@ -77,7 +78,7 @@ def _take_item(row: FeedRow, item: Mapping[str, Any]) -> FeedRow:
     if n >= row.title_at:
         row = replace(row, title=item["title"], title_at=n)
     if (n, False) >= row.state_at:
-        row = replace(row, state=item["state"], state_at=(n, False))
+        row = replace(row, state=item["state"], waits_for=item.get("waits_for", ""), state_at=(n, False))
     return row
 
 
@@ -89,9 +90,12 @@ def _take_event(row: FeedRow, n: int, event: ClientEvent) -> FeedRow:
     if event.type != "conv.status":
         return row
     if event.data.get("state") == DELETED:
-        return replace(row, title="", title_at=n, state=DELETED, state_at=(n, True), active_n=row.read_n)
-    if n == 1 or event.data.get("completion"):
+        return replace(
+            row, title="", title_at=n, state=DELETED, waits_for="", state_at=(n, True), active_n=row.read_n
+        )
+    waits_for = str(event.data.get("waits_for", ""))
+    if n == 1 or event.data.get("completion") or waits_for:
         row = replace(row, active_n=max(row.active_n, n))
     if (n, True) >= row.state_at:
-        row = replace(row, state=str(event.data.get("state", "")), state_at=(n, True))
+        row = replace(row, state=str(event.data.get("state", "")), waits_for=waits_for, state_at=(n, True))
     return row

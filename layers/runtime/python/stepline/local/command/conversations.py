@@ -454,7 +454,7 @@ def _session(caller: Caller, state: ClientState) -> Iterator[Session]:
 def render_row(listing: Listing) -> str:
     """Return a conversation as one line: name, minute of the last event in UTC, last turn, title."""
     minute = listing.last_at[:16].replace("T", " ")
-    state = listing.outcome or ("open" if listing.turn else "idle")
+    state = listing.waits_for or listing.outcome or ("open" if listing.turn else "idle")
     return f"{listing.lane.conversation:20}  {minute}  {state:9}  {one_line(listing.title)}"
 
 

@@ -13,8 +13,7 @@ import logging
 from datetime import timedelta
 
 from stepline.delivery.effect import publish
-from stepline.delivery.stage_queue import free_mark
-from stepline.log.bindings import Ports
+from stepline.delivery.stage_queue import follow_parking
 from stepline.log.fence import ended, standing
 from stepline.log.journal import Draft
 from stepline.log.transition import parked
@@ -22,10 +21,10 @@ from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
 from stepline.loop.steer import not_run
 from stepline.metrics import APPROVALS_REQUESTED
-from stepline.model.batch import Batch, State
+from stepline.model.batch import Batch
 from stepline.model.decision import Action, ApprovalRule
 from stepline.model.entry import ApprovalAnswered, ApprovalRequested, Resulted
-from stepline.model.ids import Lane, utc
+from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 
@@ -77,19 +76,13 @@ def park(attempt: Attempt, timeline: Timeline, index: int, action: Action, rule:
     logger.info("turn parked", extra={"tool_id": action.tool_id, "call_id": action.call_id})
     publish(ports, attempt.journal.lane, batch)
     ports.meter.count(APPROVALS_REQUESTED)
-    leave(ports, attempt.journal.lane, batch.state)
+    follow_parking(ports, attempt.journal.lane, batch)
     return ended(attempt.step, "stop")
 
 
 def slipped_in(at: Batch, timeline: Timeline) -> bool:
     """Return True if the log has more than was read: it may be a steer, which a parked turn would not heed."""
     return at.n != timeline.n
-
-
-def leave(ports: Ports, lane: Lane, state: State) -> None:
-    """Remove the open mark of a parked turn, perhaps again: the sweeper has nothing to do for it, and others may begin."""
-    if state.parked:
-        free_mark(ports, lane, state.parked)
 
 
 def refused(action: Action, iteration: int, at: str, answer: ApprovalAnswered) -> Resulted | None:
