@@ -105,13 +105,15 @@ export function approvalAnswered(turn: Turn, event: ClientEvent): Turn {
   const { data } = event;
   const callId = textOf(data, "call_id");
   const verdict = textOf(data, "verdict") as Approval["state"];
+  // What withdraws a request comes with it: a stop, or else words.
+  const state = verdict === "withdrawn" && turn.ending === 0 ? "stopped" : verdict;
   const at = timeOf(event.ts);
   const editedCallId = textOf(data, "edited_call_id");
   const settled = changeCall(turn, callId, (call) => ({
     ...call,
     state: verdict === "approved" ? "running" : verdict === "edited" ? "skipped" : call.state,
     startedAt: verdict === "approved" ? at : null,
-    approval: call.approval && { ...call.approval, state: verdict, text: textOf(data, "text"), editedCallId },
+    approval: call.approval && { ...call.approval, state, text: textOf(data, "text"), editedCallId },
   }));
   const answered = changed(settled, { approval: "" });
   if (!editedCallId) return answered;

@@ -42,6 +42,11 @@ export function draftAt(thread: Thread, path: string): Draft | undefined {
   return turn?.rounds.flatMap((round) => round.drafts).findLast((draft) => draftPath(turn.turnId, draft) === path);
 }
 
+/** Return true if the open turn waits for a person's approval. */
+export function waitsForPerson(thread: Thread): boolean {
+  return Boolean(openTurn(thread)?.approval);
+}
+
 /** Return what the title bar says; a person who is waited for comes first, then an end that was asked for. */
 export function readoutOf(thread: Thread): Readout {
   const turn = openTurn(thread);

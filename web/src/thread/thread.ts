@@ -197,7 +197,7 @@ export interface Program {
 }
 
 export interface Approval {
-  readonly state: "asked" | "approved" | "edited" | "denied" | "expired" | "withdrawn";
+  readonly state: "asked" | "approved" | "edited" | "denied" | "expired" | "withdrawn" | "stopped";
   /** `always`, `never` or `first_use`. */
   readonly rule: string;
   readonly editable: boolean;

@@ -14,6 +14,8 @@ const utc = new Intl.DateTimeFormat("en-GB", {
   ...({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" } as const),
   ...({ hourCycle: "h23", timeZone: "UTC" } as const),
 });
+const day = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short" });
+const relative = new Intl.RelativeTimeFormat(LOCALE);
 const ordinal = new Intl.PluralRules(LOCALE, { type: "ordinal" });
 
 /** Return a whole number with its groups: `9,512`. */
@@ -87,6 +89,22 @@ export function formatClock(ms: number): string {
   const minutes = Math.floor(seconds / 60);
   if (minutes >= 60) return `${Math.floor(minutes / 60)}:${padded(minutes % 60)}:${padded(seconds % 60)}`;
   return `${padded(minutes)}:${padded(seconds % 60)}.${counted % 10}`;
+}
+
+/** Return a day: `Thu 3 Dec`. */
+export function formatDay(at: number): string {
+  const of = new Map(day.formatToParts(at).map((part) => [part.type, part.value]));
+  return `${of.get("weekday")} ${of.get("day")} ${of.get("month")}`;
+}
+
+/** Return how far off a time is: `in 7 days`, `in 3 hours`, `in 12 minutes`, `in 40 seconds`. */
+export function formatIn(ms: number): string {
+  const seconds = Math.max(Math.ceil(ms / 1000), 0);
+  if (seconds < 90) return relative.format(seconds, "second");
+  if (seconds < 90 * 60) return relative.format(Math.round(seconds / 60), "minute");
+  return seconds < 36 * 3600
+    ? relative.format(Math.round(seconds / 3600), "hour")
+    : relative.format(Math.round(seconds / 86_400), "day");
 }
 
 /** Return the time of day: `09:14`. */

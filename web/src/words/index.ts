@@ -3,6 +3,8 @@ import { en } from "./en/shared.ts";
 export {
   formatBytes,
   formatClock,
+  formatDay,
+  formatIn,
   formatMs,
   formatNumber,
   formatOrdinal,

@@ -39,6 +39,7 @@ export function approvalStates(withRound: (last: Round) => Thread): Readonly<Rec
     mail({ state: "denied", text: "Not before Monday." }, "skipped"),
     mail({ state: "expired" }, "skipped"),
     mail({ state: "withdrawn" }, "skipped"),
+    mail({ state: "stopped" }, "skipped"),
   ];
   return {
     "approval-asked": asked,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Frame } from "../../src/client/index.ts";
+import { foldBatch } from "../../src/thread/fold.ts";
 import { type Call, draftAt, type Round, type Thread, type Turn } from "../../src/thread/index.ts";
 import { named, threadOf, told } from "./recordings.ts";
 
@@ -127,6 +128,35 @@ describe("a call", () => {
       ["timeout", "the page did not come"],
     ]);
     expect(threadOf(told).sources.get(1)?.snippet).toBe("a page");
+  });
+
+  test.each([
+    ["", "stopped"],
+    ["Shorter.", "withdrawn"],
+  ])("that waits for a person is cancelled by a steer of “%s”: %s", (text, state) => {
+    const waiting = threadOf(named("a call that waits for a person"));
+    const [call] = callsOf(waiting.turns[0] as Turn);
+    const event = {
+      route: "chat_step",
+      ts: "2026-01-01T00:00:00.000Z",
+      turn_id: waiting.turns[0]?.turnId ?? "",
+      step: "",
+      status: "",
+    };
+    const settled = foldBatch(waiting, waiting.cursor + 1, [
+      { ...event, type: "chat.conversation.accepted", data: { message_id: "s1", kind: "steer", text } },
+      {
+        ...event,
+        type: "queue.continuation.accepted",
+        data: { message_id: "s1", active_turn_id: event.turn_id },
+      },
+      {
+        ...event,
+        type: "approval.answered",
+        data: { call_id: call?.callId, tool_id: "bank.pay", verdict: "withdrawn" },
+      },
+    ]);
+    expect(callsOf(settled.turns[0] as Turn)[0]?.approval?.state).toBe(state);
   });
 
   test("that waits for a person is the turn's approval until it is answered", () => {

@@ -8,7 +8,7 @@ const NOW = new Date(2026, 10, 25, 9, 30).getTime();
 const HOUR = 3_600_000;
 
 function row(conversation: string, at: number, title = conversation): ListRow {
-  return { conversation, title, state: "idle", at, unread: false };
+  return { conversation, title, state: "idle", at, unread: false, waits: false };
 }
 
 describe("the day of a row", () => {
@@ -44,6 +44,7 @@ function item(conversation: string, more: Partial<ConversationRow> = {}): Conver
     conversation,
     title: conversation,
     state: "idle",
+    waits_for: "",
     turns: 1,
     unread_n: 0,
     n: 5,

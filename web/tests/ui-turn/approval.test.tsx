@@ -9,7 +9,7 @@ test("a request says what would run, with what, why it asks and until when", () 
   const ask = textOf(show("approval-asked").one(".ask"));
   expect(ask).toContain("Allow mail.send?needs your approval");
   expect(ask).toContain("toada@example.com");
-  expect(ask).toContain("Approval is required every time.An answer counts until 09:24, 9 min 18 s from now.");
+  expect(ask).toContain("Approval is required every time.Expires Wed 25 Nov, 09:24 (in 9 minutes).");
 });
 
 test("a request for a program shows the program, and offers no editing", () => {
@@ -91,12 +91,19 @@ test("when its time is over a request says so, and cannot be answered", () => {
   expect(shown.button("Approve").disabled).toBe(true);
 });
 
+test("a request that a stop has settled says so once, and nothing more of its call", () => {
+  const shown = show("approval-settled");
+  expect(shown.all(".card.call").length).toBe(4);
+  expect(shown.text.match(/you stopped the turn/g)).toHaveLength(1);
+});
+
 test("a settled request says its verdict in words", () => {
   expect(show("approval-settled").all(".verdict").map(textOf)).toEqual([
     "approved",
     "approved with changes",
     "denied Reason given to the agent: Not before Monday.".replace("denied ", "denied"),
     "expired: not run",
-    "withdrawn: something else came instead",
+    "mail.send cancelled: you redirected the turn",
+    "mail.send cancelled: you stopped the turn",
   ]);
 });

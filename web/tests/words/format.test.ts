@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import {
   formatBytes,
   formatClock,
+  formatDay,
+  formatIn,
   formatMs,
   formatOrdinal,
   formatPercent,
@@ -118,6 +120,24 @@ describe("times", () => {
   test("the time of day has two digits and two", () => {
     expect(formatTime(new Date(2026, 10, 25, 9, 4).getTime())).toBe("09:04");
     expect(formatTime(new Date(2026, 10, 25, 0, 5).getTime())).toBe("00:05");
+  });
+});
+
+describe("an end", () => {
+  test("has a day and a time", () => {
+    expect(formatDay(new Date(2026, 11, 3, 21, 40).getTime())).toBe("Thu 3 Dec");
+  });
+
+  test.each([
+    [0, "in 0 seconds"],
+    [1_000, "in 1 second"],
+    [89_000, "in 89 seconds"],
+    [558_000, "in 9 minutes"],
+    [3 * 3_600_000, "in 3 hours"],
+    [604_800_000, "in 7 days"],
+    [604_000_000, "in 7 days"],
+  ])("%d ms away is %s", (ms, text) => {
+    expect(formatIn(ms)).toBe(text);
   });
 });
 

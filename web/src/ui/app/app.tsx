@@ -2,6 +2,7 @@
 
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
+import { waitsForPerson } from "../../thread/index.ts";
 import { say } from "../../words/en/limits.ts";
 import { shell } from "../../words/en/shell.ts";
 import { wordsOf } from "../../words/index.ts";
@@ -11,6 +12,7 @@ import { ConnectionBanner } from "../connection/connection_banner.tsx";
 import { keepFocus } from "../keys/keep_focus.ts";
 import { LeftLine } from "../limits/left_line.tsx";
 import { ConversationStrip, Conversations } from "../list/conversation_rows.tsx";
+import { countWaiting } from "../list/rows.ts";
 import { formatRoute, type Route } from "../route.ts";
 import { applyTheme } from "../settings/settings.ts";
 import type { Page } from "../store/page.ts";
@@ -39,6 +41,7 @@ export function App({ page }: { page: Page }) {
   useEffect(() => applyTheme(document.documentElement, settings.theme), [settings.theme]);
   useEffect(() => setOver("none"), [route]);
   useWindowTitle(page);
+  useNotifications(page, settings.notify);
   useFieldOfNew(route);
   const close = () => setOver("none");
   const views = {
@@ -232,8 +235,28 @@ function useFieldOfNew(route: Route): void {
 }
 
 function useWindowTitle(page: Page): void {
-  const title = useTitle(page, useStore(page.current));
+  const open = useStore(page.current);
+  const title = useTitle(page, open);
+  const here = useSelector(open.store, (state) => (state.phase === "ready" ? waitsForPerson(state.thread) : null));
+  const waiting = useSelector(page.list.store, (state) => countWaiting(state.rows, open.name, here));
   useEffect(() => {
-    document.title = `${visible(title)} · ${shell.name}`;
-  }, [title]);
+    const mark = waiting > 0 ? `● ${shell.list.needApproval(waiting)} · ` : "";
+    document.title = `${mark}${visible(title)} · ${shell.name}`;
+  }, [title, waiting]);
+}
+
+/** Tell of what happens while the page is hidden, if the reader wants it. */
+function useNotifications(page: Page, wanted: boolean): void {
+  useEffect(() => {
+    if (!wanted) return;
+    let stop: (() => void) | null = null;
+    const gone = new AbortController();
+    void import("../notify/notify.ts").then(({ browserNotices, watchList }) => {
+      if (!gone.signal.aborted) stop = watchList(page.list.store, browserNotices(page));
+    });
+    return () => {
+      gone.abort();
+      stop?.();
+    };
+  }, [page, wanted]);
 }

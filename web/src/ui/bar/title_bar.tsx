@@ -2,6 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
+import { waitsForPerson } from "../../thread/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { formatClock, wordsOf } from "../../words/index.ts";
 import { Icon } from "../app/icons.tsx";
@@ -105,7 +106,17 @@ function Readout({ conversation }: { conversation: Conversation }) {
   const text = useSelector(conversation.store, (state) => readoutText(state.thread, state.stopping));
   const since = useSelector(conversation.store, (state) => runsSince(state.thread));
   const link = useSelector(conversation.store, (state) => state.link.is);
+  const asks = useSelector(conversation.store, (state) => !state.stopping && waitsForPerson(state.thread));
   if (since === null) return <span class="readout">{text}</span>;
+  if (asks) {
+    // Nothing runs, so there is neither amber nor a clock.
+    return (
+      <span class="readout ask">
+        <span class="lamp" />
+        <span class="doing">{text}</span>
+      </span>
+    );
+  }
   return (
     // Amber is what is known to go on now.
     <span class={link === "lost" ? "readout" : "readout live"}>

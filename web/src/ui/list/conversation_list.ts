@@ -153,6 +153,7 @@ export class ConversationList {
         state: row.state,
         at: activity.get(row.conversation) ?? 0,
         unread: unreadN(row) > 0,
+        waits: row.waitsFor === "approval",
       };
       const old = shown.get(row.conversation);
       return old && isSame(old, next) ? old : next;
@@ -162,5 +163,5 @@ export class ConversationList {
 }
 
 function isSame(a: ListRow, b: ListRow): boolean {
-  return a.title === b.title && a.state === b.state && a.at === b.at && a.unread === b.unread;
+  return a.title === b.title && a.state === b.state && a.at === b.at && a.unread === b.unread && a.waits === b.waits;
 }

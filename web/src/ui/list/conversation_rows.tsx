@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
+import { waitsForPerson } from "../../thread/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import { formatTime } from "../../words/index.ts";
 import { Icon, Mark } from "../app/icons.tsx";
@@ -92,6 +93,7 @@ function Row({ page, row, day, current }: RowProps) {
   const own = useSelector(open.store, (state) => (current && state.phase === "ready" ? state.thread.state : ""));
   const title = useSelector(open.store, (state) => row.title || (current ? state.thread.title : ""));
   const state = own || row.state;
+  const waits = useSelector(open.store, (here) => (own ? waitsForPerson(here.thread) : row.waits));
   const name = visible(title) || words.untitled;
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "Delete" || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
@@ -110,7 +112,9 @@ function Row({ page, row, day, current }: RowProps) {
         keys="Delete"
       >
         <bdi>{name}</bdi>
-        {state === "in_progress" ? (
+        {waits ? (
+          <span class="pill ask">{words.needsApproval}</span>
+        ) : state === "in_progress" ? (
           <span class="lamp live" role="img" aria-label={words.running} title={words.running} />
         ) : state === "error" ? (
           <span class="lamp bad" role="img" aria-label={words.failed} title={words.failed} />

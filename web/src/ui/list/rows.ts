@@ -7,6 +7,14 @@ export interface ListRow {
   /** Epoch milliseconds of the last activity. */
   readonly at: number;
   readonly unread: boolean;
+  /** Its turn waits for a person's approval. */
+  readonly waits: boolean;
+}
+
+/** Return how many conversations wait for an approval; `openWaits` says it of the open one, null where that is not known yet. */
+export function countWaiting(rows: readonly ListRow[], open: string, openWaits: boolean | null): number {
+  const listed = rows.filter((row) => row.waits && (openWaits === null || row.conversation !== open));
+  return listed.length + Number(openWaits === true);
 }
 
 export type Day = "today" | "yesterday" | "week" | "month" | "older";

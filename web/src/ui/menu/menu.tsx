@@ -62,6 +62,7 @@ export function MenuItems({ page, conversation, onRename, openKeys, openLimits, 
         />
         {words.letters}
       </label>
+      <Notify page={page} />
       <hr />
       {role.endsWith("admin") && (
         <button type="button" onClick={pick(openLimits)}>
@@ -82,6 +83,34 @@ export function MenuItems({ page, conversation, onRename, openKeys, openLimits, 
       <button type="button" onClick={pick(() => void page.signOut())}>
         {words.signOut}
       </button>
+    </>
+  );
+}
+
+/** The switch of notifications. The browser asks the reader by this click, and at no other time. */
+function Notify({ page }: { page: Page }) {
+  const { notify } = useStore(page.settings);
+  const [refused, setRefused] = useState(false);
+  if (typeof Notification === "undefined") return null;
+  const pick = async (box: HTMLInputElement) => {
+    const wanted = box.checked;
+    // It is checked once they are allowed.
+    box.checked = false;
+    const allowed = wanted && (await Notification.requestPermission()) === "granted";
+    setRefused(wanted && !allowed);
+    page.settings.update({ notify: allowed });
+  };
+  return (
+    <>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={notify && Notification.permission === "granted"}
+          onChange={(event) => void pick(event.currentTarget)}
+        />
+        {words.notify}
+      </label>
+      {refused && <p role="status">{words.notifyRefused}</p>}
     </>
   );
 }

@@ -8,9 +8,11 @@ export interface Settings {
   readonly reading: "complete" | "paragraph" | "none";
   /** Whether keys without a modifier, `j` or `n`, do something. */
   readonly letters: boolean;
+  /** Whether the desktop tells of an approval, or of a long turn's end, while the page is hidden. */
+  readonly notify: boolean;
 }
 
-export const DEFAULTS: Settings = { theme: "system", reading: "complete", letters: false };
+export const DEFAULTS: Settings = { theme: "system", reading: "complete", letters: false, notify: false };
 
 const KEY = "stepline.settings";
 const THEMES: readonly string[] = ["system", "light", "dark"];
@@ -44,11 +46,12 @@ function readSettings(shelf: Shelf | null): Settings {
   }
 }
 
-function parseSettings(stored: { theme?: unknown; reading?: unknown; letters?: unknown }): Settings {
+function parseSettings(stored: { theme?: unknown; reading?: unknown; letters?: unknown; notify?: unknown }): Settings {
   return {
     theme: isOneOf(THEMES, stored.theme) ? (stored.theme as Settings["theme"]) : DEFAULTS.theme,
     reading: isOneOf(READINGS, stored.reading) ? (stored.reading as Settings["reading"]) : DEFAULTS.reading,
     letters: typeof stored.letters === "boolean" ? stored.letters : DEFAULTS.letters,
+    notify: typeof stored.notify === "boolean" ? stored.notify : DEFAULTS.notify,
   };
 }
 

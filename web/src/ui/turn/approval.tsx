@@ -4,7 +4,7 @@ import { useId, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import type { Approval as Asked, Call } from "../../thread/thread.ts";
 import { say } from "../../words/en/thread.ts";
-import { formatMs, formatTime } from "../../words/format.ts";
+import { formatDay, formatIn, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Acts } from "../acts.ts";
 import { Params } from "./call.tsx";
@@ -117,7 +117,7 @@ function Editing(props: {
 
 function Until({ until, now }: { until: number; now: number }) {
   if (now >= until) return <p class="aside">{say.untilGone}</p>;
-  return <p class="aside">{say.until(formatTime(until), formatMs(Math.ceil((until - now) / 1000) * 1000))}</p>;
+  return <p class="aside">{say.until(formatDay(until), formatTime(until), formatIn(until - now))}</p>;
 }
 
 type Form = "none" | "deny" | "edit";
@@ -177,9 +177,9 @@ function Request({ call, approval, acts }: { call: Call; approval: Asked; acts: 
   return (
     <section class="card ask" data-call={call.callId} aria-labelledby={id}>
       <header>
-        <Mark shape="hand" tone="live" word={say.verdict.asked} />
+        <Mark shape="hand" tone="ask" word={say.verdict.asked} />
         <h3 id={id}>{say.asks(visible(call.toolId))}</h3>
-        <span class="pill live">{say.waitsForYou}</span>
+        <span class="pill ask">{say.waitsForYou}</span>
       </header>
       <div class="inner">
         {approval.code ? (
@@ -205,15 +205,27 @@ const verdictMarks = {
   denied: ["failed", "bad"],
   expired: ["skipped", ""],
   withdrawn: ["skipped", ""],
+  stopped: ["skipped", ""],
 } as const;
 
-function Verdict({ approval }: { approval: Asked & { state: keyof typeof verdictMarks } }) {
+/** A request that a stop or a redirect has settled: there is no more to say of its call. */
+export function isCancelled({ state }: Asked): boolean {
+  return state === "withdrawn" || state === "stopped";
+}
+
+function Verdict({ call, approval }: { call: Call; approval: Asked & { state: keyof typeof verdictMarks } }) {
   const [shape, tone] = verdictMarks[approval.state];
   const words = say.verdict[approval.state];
   return (
     <div class="verdict">
       <p>
-        <Mark shape={shape} tone={tone} word={say.approval} /> {words}
+        <Mark shape={shape} tone={tone} word={say.approval} />
+        {isCancelled(approval) && (
+          <code class="tid" dir="ltr">
+            {visible(call.toolId)}
+          </code>
+        )}{" "}
+        {words}
       </p>
       {approval.text && (
         <p class="aside">
@@ -227,5 +239,5 @@ function Verdict({ approval }: { approval: Asked & { state: keyof typeof verdict
 export function Approval({ call, approval, acts }: { call: Call; approval: Asked; acts: Acts }) {
   const { state } = approval;
   if (state === "asked") return <Request call={call} approval={approval} acts={acts} />;
-  return <Verdict approval={{ ...approval, state }} />;
+  return <Verdict call={call} approval={{ ...approval, state }} />;
 }

@@ -5,7 +5,7 @@ import type { Call, FetchView, SearchResult, SearchView } from "../../thread/thr
 import { say } from "../../words/en/thread.ts";
 import { formatMs } from "../../words/format.ts";
 import { wordsOfCall } from "../../words/index.ts";
-import { Approval } from "./approval.tsx";
+import { Approval, isCancelled } from "./approval.tsx";
 import { Elapsed, LongText, PathLink } from "./bits.tsx";
 import { callKey, useDesk, useOpen } from "./desk.ts";
 import { gist, JsonTree } from "./json.tsx";
@@ -15,7 +15,7 @@ import { ProgramCard } from "./program.tsx";
 
 const tones: Partial<Record<Call["state"], string>> = {
   running: "live",
-  waiting: "live",
+  waiting: "ask",
   unverified: "live",
   error: "bad",
 };
@@ -253,8 +253,8 @@ export const CallCard = memo(function CallCard({ turnId, call }: { turnId: strin
   return (
     <>
       <Approval call={call} approval={call.approval} acts={desk.acts} />
-      {/* While it waits, the request shows all that there is of the call. */}
-      {call.state !== "waiting" && card}
+      {/* While it waits, the request shows all that there is of the call; one that was cancelled says so once. */}
+      {call.state !== "waiting" && !isCancelled(call.approval) && card}
     </>
   );
 });

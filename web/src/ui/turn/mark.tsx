@@ -42,7 +42,15 @@ const paths: Readonly<Record<Shape, preact.ComponentChildren>> = {
 };
 
 /** A state's sign; `word` is what it says to who does not see it. */
-export function Mark({ shape, tone = "", word }: { shape: Shape; tone?: "" | "ok" | "live" | "bad"; word: string }) {
+export function Mark({
+  shape,
+  tone = "",
+  word,
+}: {
+  shape: Shape;
+  tone?: "" | "ok" | "live" | "bad" | "ask";
+  word: string;
+}) {
   return (
     <svg
       class={`mark ${tone}`}
@@ -60,9 +68,9 @@ export function Mark({ shape, tone = "", word }: { shape: Shape; tone?: "" | "ok
   );
 }
 
-const callShapes: Readonly<Record<CallState, [Shape, "" | "ok" | "live" | "bad"]>> = {
+const callShapes: Readonly<Record<CallState, [Shape, "" | "ok" | "live" | "bad" | "ask"]>> = {
   written: ["empty", ""],
-  waiting: ["hand", "live"],
+  waiting: ["hand", "ask"],
   running: ["running", "live"],
   ok: ["done", "ok"],
   error: ["failed", "bad"],

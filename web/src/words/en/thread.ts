@@ -145,7 +145,7 @@ export const say = {
     first_use: "Approval is required the first time.",
     never: "",
   } as Readonly<Record<string, string>>,
-  until: (clock: string, left: string) => `An answer counts until ${clock}, ${left} from now.`,
+  until: (day: string, clock: string, left: string) => `Expires ${day}, ${clock} (${left}).`,
   untilGone: "This approval has expired.",
   noParams: "no parameters",
   approve: "Approve",
@@ -167,7 +167,8 @@ export const say = {
     edited: "approved with changes",
     denied: "denied",
     expired: "expired: not run",
-    withdrawn: "withdrawn: something else came instead",
+    withdrawn: "cancelled: you redirected the turn",
+    stopped: "cancelled: you stopped the turn",
   },
   deniedWith: "Reason given to the agent:",
 

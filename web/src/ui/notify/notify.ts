@@ -1,0 +1,69 @@
+/**
+ * What the desktop is told while the page is hidden: that a conversation needs an approval, and that a long turn has ended.
+ *
+ * Of a conversation its title is told, and nothing of what was said in it. Permission is asked for by a click (`ui/menu`), never here.
+ */
+
+import { visible } from "../../markdown/index.ts";
+import { shell } from "../../words/en/shell.ts";
+import type { ListState } from "../list/conversation_list.ts";
+import type { ListRow } from "../list/rows.ts";
+import { threadOf } from "../route.ts";
+import type { Page } from "../store/page.ts";
+import type { Store } from "../store/store.ts";
+
+const { notification: words } = shell;
+/** Who waits for less is still there. */
+const LONG_MS = 30_000;
+
+export interface Notices {
+  nowMs(): number;
+  hidden(): boolean;
+  /** Tell of a conversation; what was told of it before goes. */
+  show(conversation: string, title: string, words: string): void;
+}
+
+/** Tell of what changes in the list from now on, until the function that is returned is called. */
+export function watchList(list: Store<ListState>, notices: Notices): () => void {
+  let known = new Map<string, ListRow>();
+  const since = new Map<string, number>();
+  const look = (tell: boolean) => {
+    for (const row of list.value.rows) {
+      const before = known.get(row.conversation);
+      if (row === before) continue;
+      const { conversation } = row;
+      const runs = row.state === "in_progress";
+      if (runs && before?.state !== "in_progress") since.set(conversation, notices.nowMs());
+      const said = tell && before ? wordsFor(before, row, notices.nowMs() - (since.get(conversation) ?? 0)) : "";
+      if (said && notices.hidden()) notices.show(conversation, visible(row.title) || shell.list.untitled, said);
+    }
+    known = new Map(list.value.rows.map((row) => [row.conversation, row]));
+  };
+  look(false);
+  return list.subscribe(() => look(true));
+}
+
+function wordsFor(before: ListRow, row: ListRow, ranMs: number): string {
+  if (row.waits) return before.waits ? "" : words.approval;
+  if (before.state !== "in_progress" || row.state === "in_progress" || ranMs < LONG_MS) return "";
+  return row.state === "error" ? words.failed : words.ended;
+}
+
+export function browserNotices(page: Page): Notices {
+  return {
+    nowMs: () => Date.now(),
+    hidden: () => document.visibilityState === "hidden",
+    show(conversation, title, body) {
+      try {
+        const notice = new Notification(title, { body, tag: conversation });
+        notice.onclick = () => {
+          window.focus();
+          page.go(threadOf(conversation));
+          notice.close();
+        };
+      } catch {
+        // A browser of a phone has no notifications without a service worker.
+      }
+    },
+  };
+}
