@@ -4,4 +4,4 @@ import { loadCodes, loadLater } from "../src/ui/app/load_later.ts";
 import { loadOnce } from "../src/ui/app/use_module.ts";
 
 await loadOnce(loadCodes);
-await loadOnce(loadLater);
+if (typeof document !== "undefined") await loadOnce(loadLater);

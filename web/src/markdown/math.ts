@@ -2,7 +2,7 @@
  * Where formulas stand in a text: `$$…$$` and `\[…\]` as blocks, `\(…\)` and `$…$` within a line.
  *
  * A formula that has not ended is text, so a text that grows shows it as such until its end has come. None reaches over a blank
- * line or holds a backtick, and none is longer than 4,000 characters.
+ * line, one between single dollars over no line; none holds a backtick, and none is longer than 4,000 characters.
  */
 
 export interface Formula {
@@ -56,6 +56,7 @@ function findEnd(text: string, from: number, close: string): number {
     const char = text.charAt(i);
     if (char === "`" || (char === "$" && close.startsWith("$"))) return -1;
     if (char === "\n") {
+      if (close === "$") return -1;
       BLANK_LINE.lastIndex = i;
       if (BLANK_LINE.test(text)) return -1;
     }

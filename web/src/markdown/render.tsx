@@ -30,6 +30,10 @@ export interface Drawing {
 const HEADING_SHIFT = 2;
 const HEADING_MAX = 6;
 
+const LETTER = /\p{L}/u;
+const RIGHT_TO_LEFT =
+  /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Samaritan}\p{Script=Mandaic}\p{Script=Adlam}]/u;
+
 export function drawBlocks(tokens: readonly Token[], drawing: Drawing): ComponentChildren[] {
   return tokens.map((token) => drawBlock(token, drawing));
 }
@@ -50,7 +54,11 @@ function drawBlock(token: Token, drawing: Drawing): ComponentChildren {
     case "hr":
       return <hr />;
     case "blockquote":
-      return <blockquote dir="auto">{drawBlocks(token.tokens ?? [], drawing)}</blockquote>;
+      return (
+        <blockquote dir={directionOf((token as Tokens.Blockquote).text)}>
+          {drawBlocks(token.tokens ?? [], drawing)}
+        </blockquote>
+      );
     case "list":
       return drawList(token as Tokens.List, drawing);
     case "table":
@@ -84,13 +92,30 @@ function drawBlock(token: Token, drawing: Drawing): ComponentChildren {
 
 function drawList(list: Tokens.List, drawing: Drawing): VNode {
   const items = list.items.map((item) => (
-    <li class={item.task ? "task" : undefined} dir="auto">
-      {drawBlocks(item.tokens, drawing)}
-    </li>
+    <li class={item.task ? "task" : undefined}>{drawBlocks(item.tokens, drawing)}</li>
   ));
   const start = Number(list.start);
-  if (!list.ordered) return <ul>{items}</ul>;
-  return <ol start={Number.isSafeInteger(start) && start !== 1 ? start : undefined}>{items}</ol>;
+  const dir = directionOf(...list.items.map((item) => item.text));
+  if (!list.ordered) return <ul dir={dir}>{items}</ul>;
+  return (
+    <ol dir={dir} start={Number.isSafeInteger(start) && start !== 1 ? start : undefined}>
+      {items}
+    </ol>
+  );
+}
+
+/**
+ * Return the direction of the first letter; undefined without any.
+ *
+ * For what holds blocks that have a direction of their own: `dir="auto"` does not look into those, and the mark of a list or the
+ * line of a quote would stand on the wrong side.
+ */
+function directionOf(...texts: readonly string[]): "rtl" | "ltr" | undefined {
+  for (const text of texts) {
+    const letter = LETTER.exec(text)?.[0];
+    if (letter) return RIGHT_TO_LEFT.test(letter) ? "rtl" : "ltr";
+  }
+  return undefined;
 }
 
 export function drawTable(table: Tokens.Table, drawing: Drawing, more: ComponentChildren = null): VNode {

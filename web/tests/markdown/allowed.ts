@@ -1,7 +1,7 @@
 /** Elements and attributes that a drawn text may have, and nothing else. */
 
 const MATH =
-  "class display displaystyle fence form height lspace mathvariant movablelimits rspace scriptlevel stretchy voffset width".split(
+  "accent accentunder class columnspan depth display displaystyle fence form height largeop linethickness lspace mathvariant maxsize minsize movablelimits rowspan rspace scriptlevel separator stretchy symmetric voffset width".split(
     " ",
   );
 
@@ -21,8 +21,8 @@ const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
   h6: ["dir"],
   hr: [],
   i: [],
-  li: ["class", "dir"],
-  ol: ["start"],
+  li: ["class"],
+  ol: ["dir", "start"],
   p: ["class", "dir"],
   pre: ["class", "dir"],
   section: ["class", "aria-label", "tabindex"],
@@ -36,7 +36,7 @@ const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
   thead: [],
   tr: [],
   u: [],
-  ul: [],
+  ul: ["dir"],
   bdi: [],
   ...Object.fromEntries(
     "math mfrac mi mn mo mover mpadded mphantom mrow mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover"

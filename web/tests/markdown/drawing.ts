@@ -1,7 +1,9 @@
 /** A text drawn into a document, and what stands there. */
 
 import { h, render } from "preact";
+import { expect } from "vitest";
 import { Markdown, type MarkdownContext } from "../../src/markdown/index.ts";
+import { eventually } from "../eventually.ts";
 
 export const CONVERSATION = "chat-1";
 
@@ -13,6 +15,12 @@ export function contextOf(more: Partial<MarkdownContext> = {}): MarkdownContext 
     onOpenPath: () => undefined,
     ...more,
   };
+}
+
+/** Load what draws formulas, as the first one does. */
+export async function loadFormulas(): Promise<void> {
+  const first = draw("$x$");
+  await eventually(() => expect(first.querySelector("math")).not.toBeNull());
 }
 
 /** Draw a text, and return the element that holds it. */

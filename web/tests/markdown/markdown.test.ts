@@ -1,10 +1,10 @@
 // @vitest-environment happy-dom
 import fc from "fast-check";
 import { render } from "preact";
-import { describe, expect, it, vi } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { CITE_CARD_ID } from "../../src/markdown/index.ts";
 import type { Source } from "../../src/thread/thread.ts";
-import { contextOf, draw } from "./drawing.ts";
+import { contextOf, draw, loadFormulas } from "./drawing.ts";
 import { orderlyTexts } from "./texts.ts";
 
 /** Elements, attributes in any order, and text; the ids of footnotes without the number of their text. */
@@ -17,6 +17,8 @@ function sketch(node: Node): unknown {
 }
 
 const settled = () => new Promise((resolve) => setTimeout(resolve));
+
+beforeAll(loadFormulas);
 
 describe("a growing text", () => {
   it("comes to the same elements as the whole text", () => {
@@ -163,6 +165,15 @@ describe("a citation", () => {
     expect(
       draw('[t](https://example.com "S:0") [t](https://example.com "about S:1")').querySelector(".cite"),
     ).toBeNull();
+  });
+});
+
+describe("a text from right to left", () => {
+  it("has the marks of its lists and the lines of its quotes on its own side", () => {
+    const root = draw("- API הוא ממשק\n- שני\n\n1. אחד\n\n> ציטוט\n\n* one\n  - שני\n\n> quote\n\n- 1\n- ٢٠ عشرون");
+    const sides = Array.from(root.querySelectorAll("ul, ol, blockquote"), (one) => one.getAttribute("dir"));
+    expect(sides).toEqual(["ltr", "rtl", "rtl", "ltr", "rtl", "ltr", "rtl"]);
+    expect(root.querySelector("li")?.getAttribute("dir")).toBeNull();
   });
 });
 

@@ -1,16 +1,10 @@
 // @vitest-environment happy-dom
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { readMath } from "../../src/markdown/mathml.ts";
-import { eventually } from "../eventually.ts";
 import { findForbidden } from "./allowed.ts";
-import { contextOf, draw } from "./drawing.ts";
+import { contextOf, draw, loadFormulas } from "./drawing.ts";
 
-/** Draw a text, and wait for what draws formulas: it is loaded by the first. */
-async function drawn(text: string, growing = false): Promise<HTMLElement> {
-  const loader = draw("$x$");
-  await eventually(() => expect(loader.querySelector("math")).not.toBeNull());
-  return draw(text, contextOf(), growing);
-}
+beforeAll(loadFormulas);
 
 describe("a formula", () => {
   it.each([
@@ -23,8 +17,8 @@ describe("a formula", () => {
     ["Of $$x_1$$, then.", "block"],
     ["- Of\n  $$\n  x_1\n  $$", "block"],
     ["| a |\n|---|\n| $x_1$ |", "inline"],
-  ])("is drawn: %j", async (text, display) => {
-    const root = await drawn(text);
+  ])("is drawn: %j", (text, display) => {
+    const root = draw(text);
     const math = root.querySelector("math");
     expect(math?.querySelector("msub")?.textContent).toBe("x1");
     expect(math?.getAttribute("display") ?? "inline").toBe(display);
@@ -43,30 +37,31 @@ describe("a formula", () => {
     "$$",
     "$ x $",
     "$x\n\ny$",
+    "$x\ny$",
     "```\n$x$\n```",
-  ])("is none in: %j", async (text) => {
-    const root = await drawn(text);
+  ])("is none in: %j", (text) => {
+    const root = draw(text);
     expect(root.querySelector("math, .formula")).toBeNull();
   });
 
-  it("is text until its end has come", async () => {
+  it("is text until its end has come", () => {
     const text = "The sum $$\\sum_{i=1}^n i$$ is known.";
     const end = text.lastIndexOf("$$") + 2;
     for (let cut = 1; cut <= text.length; cut += 1) {
-      const root = await drawn(text.slice(0, cut), true);
+      const root = draw(text.slice(0, cut), contextOf(), true);
       expect(root.querySelector("math") !== null, text.slice(0, cut)).toBe(cut >= end);
       if (cut < end) expect(root.textContent).toContain("The sum".slice(0, cut));
     }
   });
 
-  it("keeps the emphasis around it, and has none within", async () => {
-    const root = await drawn("*of $a * b_1$ and* $c_2 * d$*e*");
+  it("keeps the emphasis around it, and has none within", () => {
+    const root = draw("*of $a * b_1$ and* $c_2 * d$*e*");
     expect(Array.from(root.querySelectorAll("em"), (one) => one.querySelectorAll("math").length)).toEqual([1, 0]);
     expect(root.querySelectorAll("math")).toHaveLength(2);
   });
 
-  it("that is none is its source", async () => {
-    const root = await drawn("Of $\\unknown{x}$ and $\\frac{1}{$.\n\n$$\\begin{matrix}$$");
+  it("that is none is its source", () => {
+    const root = draw("Of $\\unknown{x}$ and $\\frac{1}{$.\n\n$$\\begin{matrix}$$");
     expect(root.querySelector("math")).toBeNull();
     expect(Array.from(root.querySelectorAll("code"), (one) => one.textContent)).toEqual([
       "$\\unknown{x}$",
@@ -75,8 +70,8 @@ describe("a formula", () => {
     ]);
   });
 
-  it("is aligned at its marks, and has the lines of its table", async () => {
-    const root = await drawn(
+  it("is aligned at its marks, and has the lines of its table", () => {
+    const root = draw(
       "$$\\begin{aligned}a&=b\\\\&=c\\end{aligned}$$\n\n$$\\begin{array}{c|c}a&b\\\\\\hline c&d\\end{array}$$",
     );
     const classes = Array.from(root.querySelectorAll("mtd"), (cell) => cell.getAttribute("class"));
@@ -101,8 +96,8 @@ describe("a formula", () => {
     "\\mathllap{over everything}\\rlap{x}",
     "__proto__ \\__proto__ \\constructor",
     "\u202e\u0000\ud800",
-  ])("of a hostile author has known elements alone, and ends: %j", async (tex) => {
-    const root = await drawn(`$$${tex}$$ and \\(x+${tex}\\)`);
+  ])("of a hostile author has known elements alone, and ends: %j", (tex) => {
+    const root = draw(`$$${tex}$$ and \\(x+${tex}\\)`);
     expect(findForbidden(root)).toEqual([]);
     expect(root.querySelector("a, img, script, [style], [id]")).toBeNull();
     for (const element of root.querySelectorAll("math *")) {

@@ -2,8 +2,9 @@
 import { act } from "preact/test-utils";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Round, Turn } from "../../src/thread/thread.ts";
+import { say } from "../../src/words/en/thread.ts";
 import { at, call, done, grown, round, thread, turn } from "../gallery/build.ts";
-import { Shown } from "./shown.tsx";
+import { Shown, textOf } from "./shown.tsx";
 
 const isOpen = (shown: Shown, number: number) =>
   shown.one(`[data-round="${number}"] .line`).getAttribute("aria-expanded") === "true";
@@ -61,6 +62,15 @@ test.each(["error", "unverified"] as const)("a call that is %s keeps its round o
   const broken = round(0, "I write it.", { calls: [call("react.write", { state, code: "bad_params" })] });
   const shown = new Shown({ thread: thread([turn("Hello", [broken, second])]) });
   expect(isOpen(shown, 1)).toBe(true);
+});
+
+test("a turn that has folded keeps what its answer is rated and copied by, and its receipt", () => {
+  const older = done("Hello", [first], "The answer.");
+  const shown = new Shown({ thread: thread([older, turn("More", [second])]) });
+  expect(shown.all(".fold").length).toBe(1);
+  const names = shown.all(".foot button").map((button) => button.getAttribute("aria-label") ?? textOf(button));
+  expect(names.slice(0, 3)).toEqual([say.good, say.bad, say.copy]);
+  expect(names).toHaveLength(5);
 });
 
 test("a turn that is done and not the newest folds its rounds to one line, and opens on a click", () => {

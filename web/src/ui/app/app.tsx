@@ -35,7 +35,6 @@ export function App({ page }: { page: Page }) {
   const width = useWidth();
   const [over, setOver] = useState<Over>("none");
   const acts = useMemo(() => makeActs(page, conversation), [page, conversation]);
-  const empty = useSelector(page.list.store, (state) => state.phase === "ready" && state.rows.length === 0);
   useKeys(page, over, setOver);
   useEffect(() => keepFocus(document), []);
   useEffect(() => applyTheme(document.documentElement, settings.theme), [settings.theme]);
@@ -51,7 +50,7 @@ export function App({ page }: { page: Page }) {
     limits: () => setOver("limits"),
   };
   const inspects = route.is === "timeline";
-  const column = width !== "wide" ? "none" : inspects ? "strip" : empty ? "none" : "rows";
+  const column = width !== "wide" ? "none" : inspects ? "strip" : "rows";
   return (
     <>
       <SkipLinks />

@@ -1,6 +1,7 @@
 /** The keyboard map. */
 
 import { shell } from "../../words/en/shell.ts";
+import { COMMAND } from "../keys/command.ts";
 import { Sheet } from "./sheet.tsx";
 
 /** The keyboard map, with the switch of single letters. */
@@ -13,7 +14,7 @@ export function KeysSheet(props: { letters: boolean; setLetters: (on: boolean) =
           {shell.keys.rows.map(([keys, does]) => (
             <div key={keys}>
               <dt>
-                <kbd>{keys}</kbd>
+                <kbd>{keys.replace("Ctrl", COMMAND)}</kbd>
               </dt>
               <dd>{does}</dd>
             </div>

@@ -29,7 +29,8 @@ export function TitleBar({ page, openList, openMargin, openKeys, openLimits }: B
   const route = useStore(page.route);
   const [renaming, setRenaming] = useState(false);
   const title = useTitle(page, conversation);
-  const begun = useSelector(conversation.store, (state) => state.thread.turns.length > 0);
+  const isItsPage = route.is !== "search" && route.is !== "bundle";
+  const begun = useSelector(conversation.store, (state) => state.thread.turns.length > 0) && isItsPage;
   return (
     <header class="bar">
       <button type="button" class="tool narrow" aria-label={shell.list.open} onClick={openList}>
@@ -46,7 +47,7 @@ export function TitleBar({ page, openList, openMargin, openKeys, openLimits }: B
       )}
       {begun && <Views page={page} conversation={conversation} route={route} />}
       <div class="end">
-        <Readout conversation={conversation} />
+        {isItsPage && <Readout conversation={conversation} />}
         {begun && (
           <button type="button" class="tool narrow margin-tool" aria-label={shell.bar.margin} onClick={openMargin}>
             <Icon name="margin" />
@@ -55,6 +56,7 @@ export function TitleBar({ page, openList, openMargin, openKeys, openLimits }: B
         <MenuButton
           page={page}
           conversation={conversation}
+          begun={begun}
           onRename={() => setRenaming(true)}
           openKeys={openKeys}
           openLimits={openLimits}

@@ -7,6 +7,7 @@ import { formatBytes, wordsOf } from "../../words/index.ts";
 import { Icon, StopIcon } from "../app/icons.tsx";
 import { AttachmentList } from "../attachments/attachment_list.tsx";
 import { type PendingFile, readiness } from "../attachments/attachments.ts";
+import { COMMAND } from "../keys/command.ts";
 import { LIMIT_CODES, sayLimit } from "../limits/limit_codes.ts";
 import type { Conversation } from "../store/conversation.ts";
 import { useSelector, useStore } from "../store/store.ts";
@@ -25,7 +26,6 @@ export const STOP = "composer-stop";
 const HINT = "composer-hint";
 
 const { composer: words } = shell;
-const COMMAND = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘⏎" : "Ctrl⏎";
 
 export function Composer({ conversation, uploads, signedOut }: ComposerProps) {
   const { composer } = conversation;
@@ -73,7 +73,7 @@ export function Composer({ conversation, uploads, signedOut }: ComposerProps) {
         <span class="gap" />
         {offer.redirect && (
           <button type="button" class="act" disabled={!offer.canRedirect} onClick={redirect}>
-            {words.acts.redirect} <kbd>{COMMAND}</kbd>
+            {words.acts.redirect} <kbd>{COMMAND}⏎</kbd>
           </button>
         )}
         {draft.waits ? (

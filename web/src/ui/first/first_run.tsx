@@ -32,7 +32,8 @@ export function FirstRun({ page, acts }: { page: Page; acts: Acts }) {
             </button>
           ))}
         </div>
-        {first && page.config.stage === "local" && <p class="aside">{words.local}</p>}
+        {/* Its place is there before the list says whether it is needed. */}
+        {page.config.stage === "local" && <p class="aside">{first && words.local}</p>}
       </div>
     </div>
   );

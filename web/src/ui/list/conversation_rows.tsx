@@ -61,6 +61,13 @@ function ConversationRows({ page }: { page: Page }) {
   const current = useStore(page.current).name;
   if (phase === "failed") return <Failed page={page} />;
   if (phase !== "ready" && rows.length === 0) return <Loading />;
+  if (rows.length === 0) {
+    return (
+      <div class="rows">
+        <p class="empty">{words.none}</p>
+      </div>
+    );
+  }
   return (
     <div class="rows">
       {groupByDay(rows, Date.now()).map((group) => (

@@ -6,7 +6,7 @@ import { wordsOf } from "../../words/index.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
-import { useSelector, useStore } from "../store/store.ts";
+import { useStore } from "../store/store.ts";
 import { renderMarkdown, saveFile } from "./export.ts";
 import type { ItemsProps } from "./menu_button.tsx";
 import { Mine } from "./mine.tsx";
@@ -15,8 +15,7 @@ import { Total } from "./total.tsx";
 
 const { menu: words } = shell;
 
-export function MenuItems({ page, conversation, onRename, openKeys, openLimits, open, close }: ItemsProps) {
-  const begun = useSelector(conversation.store, (state) => state.thread.turns.length > 0);
+export function MenuItems({ page, conversation, begun, onRename, openKeys, openLimits, open, close }: ItemsProps) {
   const settings = useStore(page.settings);
   // The server decides for itself; here it only shows or hides.
   const { role } = useStore(page.budget.store);

@@ -15,6 +15,8 @@ const ID = "page-menu";
 interface MenuProps {
   readonly page: Page;
   readonly conversation: Conversation;
+  /** The page shows this conversation, and it has turns. */
+  readonly begun: boolean;
   readonly onRename: () => void;
   readonly openKeys: () => void;
   readonly openLimits: () => void;

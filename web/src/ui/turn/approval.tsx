@@ -7,6 +7,7 @@ import { say } from "../../words/en/thread.ts";
 import { formatDay, formatIn, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
 import type { Acts } from "../acts.ts";
+import { COMMAND } from "../keys/command.ts";
 import { Params } from "./call.tsx";
 import { useNow } from "./desk.ts";
 import { onEscape, useFocus } from "./form.ts";
@@ -105,7 +106,7 @@ function Editing(props: {
       </p>
       <div class="ask-acts">
         <button type="submit" class="act main" aria-disabled={"why" in parsed}>
-          {say.runEdited} <kbd>⌘⏎</kbd>
+          {say.runEdited} <kbd>{COMMAND}⏎</kbd>
         </button>
         <button type="button" class="act" onClick={props.close}>
           {say.cancel}

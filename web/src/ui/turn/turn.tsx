@@ -55,12 +55,7 @@ function reasonOf({ outcome }: Turn): string {
 function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen: (to: boolean) => void }) {
   const tools = turn.rounds.reduce((sum, round) => sum + round.calls.length, 0);
   const broken = turn.rounds.reduce((sum, round) => sum + Number(failed(round)), 0);
-  const { receipt } = turn;
-  const reason = reasonOf(turn);
-  const facts = [
-    turn.endedAt !== null && formatMs(receipt?.elapsedMs ?? turn.endedAt - turn.startedAt),
-    receipt && receipt.toolsMs > 0 && say.inTools(formatMs(receipt.toolsMs)),
-  ].filter((fact) => typeof fact === "string");
+  const toolsMs = turn.receipt?.toolsMs ?? 0;
   return (
     <div class="fold">
       <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
@@ -70,13 +65,7 @@ function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen:
           {tools > 0 && `, ${say.tools(tools)}`}
           {broken > 0 && `, ${say.failedRounds(broken)}`}
         </span>
-        {facts.map((fact, at) => (
-          <span key={fact} class="num fact">
-            {at > 0 && "· "}
-            {fact}
-          </span>
-        ))}
-        {reason && <span class="pill">{reason}</span>}
+        {toolsMs > 0 && <span class="num">{say.inTools(formatMs(toolsMs))}</span>}
       </button>
     </div>
   );
@@ -345,7 +334,7 @@ export const TurnView = memo(function TurnView(props: TurnProps) {
       )}
       {!running && turn.files.length > 0 && <MadeFiles files={turn.files} answer={answer?.text ?? ""} />}
       {turn.outcome.is === "error" && <Broken turn={turn} outcome={turn.outcome} discarded={props.discarded} />}
-      {!running && (open || !folds) && <Foot turn={turn} name={name} />}
+      {!running && <Foot turn={turn} name={name} />}
       {newest && !running && turn.followups.length > 0 && <Chips followups={turn.followups} />}
     </article>
   );

@@ -20,6 +20,7 @@ export const shell = {
     more: "Show older",
     offline: "The list can't be loaded.",
     retry: "Try again",
+    none: "No conversations yet.",
   },
   search: {
     label: "Search titles and text",
@@ -181,7 +182,7 @@ export const shell = {
     rows: [
       ["Enter", "send, or add to the running turn"],
       ["Shift Enter", "new line"],
-      ["Ctrl Enter, ⌘ Enter", "redirect, or send if nothing runs"],
+      ["Ctrl Enter", "redirect, or send if nothing runs"],
       ["Esc", "close what is open"],
       ["Esc, Esc", "stop the turn"],
       ["↑", "edit your last message, in an empty field"],
