@@ -232,6 +232,11 @@ STAGE: Mapping[str, Capability] = {
         ("test_a_redirect_in_mid_answer_interrupts_the_model_and_brings_the_turn_to_its_end",)
     ),
     "page/test_page_paper.py": Capability(ALL, ("/web/src/markdown/",)),
+    "page/test_page_place.py": Capability(
+        (
+            "test_a_new_conversation_stands_in_the_middle_and_nothing_moves_while_the_page_is_loaded",
+        ),
+    ),
     "page/test_page_said.py": Capability(("test_a_refused_file_and_a_turn_that_fails_are_alerts",)),
     "page/test_page_sign_in.py": Capability(
         ("test_a_reload_signs_in_again_without_asking_and_stays_where_it_was",),

@@ -44,7 +44,7 @@ export function Note({ name, prefix, first, children }: NoteProps): VNode {
     text?.querySelector<HTMLElement>(`a[href="#${id}"]`)?.focus();
   };
   return (
-    <div class="note" id={first ? id : undefined} tabIndex={-1}>
+    <div class="footnote" id={first ? id : undefined} tabIndex={-1}>
       <bdi>{visible(name, NAME_CHARS)}</bdi>
       <div dir="auto">{children}</div>
       {first && (

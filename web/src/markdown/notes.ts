@@ -13,7 +13,7 @@ export interface Note {
 
 const NAME = "\\[\\^([^\\][\\s\\\\^]{1,64})\\]";
 const DEFINITION = new RegExp(`^ {0,3}${NAME}:[ \\t]*`);
-const REFERENCE = new RegExp(`^${NAME}(?![([:])`);
+const REFERENCE = new RegExp(`^${NAME}(?![([])`);
 /** Beginnings of other blocks end the first paragraph of a note. */
 const OTHER = /^ {0,3}(?:#{1,6}[ \t]|>|`{3}|~{3}|[-+*][ \t]|[0-9]{1,9}[.)][ \t]|\||\$\$|\[[^\]]+\]:)/;
 const INDENT = /^(?: {4}|\t)/;

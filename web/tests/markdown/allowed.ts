@@ -46,7 +46,7 @@ const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
 };
 
 const CLASSES = new Set(
-  "md growing cite dead raw cut grid end mid task box code copy lines source unlined language formula wide lhs rhs note".split(
+  "md growing cite dead raw cut grid end mid task box code copy lines source unlined language formula wide lhs rhs footnote".split(
     " ",
   ),
 );

@@ -4,7 +4,7 @@ import { findForbidden } from "./allowed.ts";
 import { contextOf, draw } from "./drawing.ts";
 
 const TEXT =
-  "Herons nest early[^1] and late[^b].\n\nMore[^1].\n\n[^1]: In *March*.\n[^b]: In May,\nor June.\n\n    Seldom later.\n";
+  "Herons nest early[^1]: and late[^b].\n\nMore[^1].\n\n[^1]: In *March*.\n[^b]: In May,\nor June.\n\n    Seldom later.\n";
 
 function shown(text: string): HTMLElement {
   const root = draw(text);
@@ -18,7 +18,7 @@ describe("a footnote", () => {
   it("leads from its sign to its explanation, and back", () => {
     const root = shown(TEXT);
     const [sign, other] = Array.from(root.querySelectorAll<HTMLElement>("sup a"));
-    const [note, second] = Array.from(root.querySelectorAll<HTMLElement>(".note"));
+    const [note, second] = Array.from(root.querySelectorAll<HTMLElement>(".footnote"));
     expect(sign?.getAttribute("href")).toBe(`#${note?.id}`);
     expect(note?.textContent).toBe("1In March.↩");
     expect(Array.from(second?.querySelectorAll("p") ?? [], (one) => one.textContent)).toEqual([
@@ -53,7 +53,7 @@ describe("a footnote", () => {
     const roots = [shown(text), shown(text)];
     const ids = roots.flatMap((root) => Array.from(root.querySelectorAll("[id]"), ({ id }) => id));
     expect(new Set(ids).size).toBe(2);
-    expect(roots.map((root) => root.querySelectorAll(".note button").length)).toEqual([1, 1]);
+    expect(roots.map((root) => root.querySelectorAll(".footnote button").length)).toEqual([1, 1]);
     expect(roots.map((root) => root.querySelector("[id]")?.textContent)).toEqual(["1One.↩", "1One.↩"]);
   });
 
