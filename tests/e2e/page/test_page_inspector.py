@@ -149,10 +149,26 @@ def test_t_leads_to_the_same_round_of_the_chat_and_back(bench, told):
 def test_a_long_conversation_opens_at_the_top_with_one_scrollbar_a_panel(chat, tmp_path, turns):
     name = move_in(chat.stage, f"e2e-{a_word()}", turns, tmp_path)
     chat.open(f"/c/{name}")
-    chat.page.get_by_role("link", name="Timeline").click()
+    chat.page.get_by_role("link", name="Timeline", exact=True).click()
     current = column(chat, "Turns and rounds").locator("a.pick[aria-current]")
     expect(current).to_contain_text(f"turn {turns}, round 1")
     expect(current).to_be_in_viewport()
     expect(column(chat, "The log").locator("li[aria-current=true]")).to_be_in_viewport()
     assert chat.page.evaluate("[scrollY, document.documentElement.scrollHeight - innerHeight]") == [0, 0]
     expect(chat.page.locator(".bar")).to_be_in_viewport(ratio=1)
+
+
+def test_a_round_that_runs_has_a_row_and_its_log_until_its_figures_are_there(chat):
+    word = a_word()
+    chat.stage.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=60)
+    chat.say(f"Tell me about the word {word}.")
+    chat.await_answer(word)
+    chat.page.get_by_role("link", name="Timeline", exact=True).click()
+    rows, log = column(chat, "Turns and rounds").locator("a.pick"), column(chat, "The log")
+    expect(rows).to_contain_text(re.compile("turn 1, round 1: .*round 1 · deciding.*running"))
+    expect(log.locator("li[data-n]").last).to_contain_text("opened")
+    chat.await_idle()
+    expect(rows).to_contain_text(re.compile(r"[\d,]+ read, [\d,]+ written"))
+    expect(log.locator("li[aria-current=true]")).to_contain_text("round 1")
+    expect(log.locator("li[data-n]").last).to_contain_text("answer:")
+    expect(column(chat, "What the model saw").locator(".proof")).to_be_visible()

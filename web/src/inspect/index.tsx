@@ -21,7 +21,16 @@ import type { PieceContext } from "./piece.tsx";
 import { ReplyPanel } from "./reply.tsx";
 import { RequestPanel } from "./request.tsx";
 import { figuresOfRound, RoundsPanel } from "./rounds.tsx";
-import { addressOf, indexOfName, indexOfRound, nameRound, type Placed, placeRounds } from "./rounds_list.ts";
+import {
+  addressOf,
+  indexOfName,
+  indexOfRound,
+  type Live,
+  namedLive,
+  nameRound,
+  type Placed,
+  placeRounds,
+} from "./rounds_list.ts";
 import { type InspectorApi, Source } from "./source.ts";
 import { useLogBook } from "./use_log_book.tsx";
 import { useNarrow } from "./use_narrow.ts";
@@ -42,6 +51,10 @@ export interface InspectorProps {
   readonly letters?: boolean;
   /** Another value when the rounds are to be read again: one was decided, or a turn has ended. */
   readonly progress?: string;
+  /** The round that runs, null if none does. */
+  readonly live?: Live | null;
+  /** The newest batch that was heard: the log is read up to it. */
+  readonly newest?: number;
 }
 
 type Panel = "rounds" | "middle" | "log";
@@ -56,7 +69,8 @@ export default function Inspector(props: InspectorProps) {
   const rounds = useKept(conversation, newest);
   const refresh = () => setReadings(readings + 1);
   if (rounds.is === "read") {
-    return <Bench key={conversation} {...props} source={source} rounds={rounds.value} refresh={refresh} />;
+    const reading = newest.is === "reading";
+    return <Bench key={conversation} {...props} {...{ source, refresh, reading }} rounds={rounds.value} />;
   }
   return (
     <div class="bench alone">
@@ -76,10 +90,12 @@ interface BenchProps extends InspectorProps {
   readonly source: Source;
   readonly rounds: Parameters<typeof placeRounds>[0];
   readonly refresh: () => void;
+  /** The rounds are being read again. */
+  readonly reading: boolean;
 }
 
-function Bench({ source, rounds, refresh, ...props }: BenchProps) {
-  const { conversation, navigate, to = "" } = props;
+function Bench({ source, rounds, refresh, reading, ...props }: BenchProps) {
+  const { conversation, navigate, to = "", newest = 0 } = props;
   const all = useMemo(() => placeRounds(rounds), [rounds]);
   const turns = useMemo(() => new Map(rounds.turns.map((turn, at) => [turn.turn_id, at + 1])), [rounds]);
   const index = indexOfRound(all, props.turn, props.iteration);
@@ -88,8 +104,12 @@ function Bench({ source, rounds, refresh, ...props }: BenchProps) {
   const narrow = useNarrow();
   const [panel, setPanel] = useState<Panel>("middle");
   const [selected, setSelected] = useSelected(current);
-  const { book, refused, readPage } = useLogBook(source, rounds, current ? pagesOf(current) : []);
-  useKeys({ ...props, view, all, index });
+  // Once it is decided it is a round like the others, also while its calls run.
+  const decided = props.live && indexOfRound(all, props.live.turnId, props.live.iteration) >= 0;
+  const live = decided ? null : (props.live ?? null);
+  const watched = live?.turnId === props.turn && live.iteration === props.iteration;
+  const { book, refused, readPage } = useLogBook(source, rounds, newest, current ? pagesOf(current) : []);
+  useKeys({ ...props, live, view, all, index: watched ? all.length : index });
 
   const since = useMemo(() => (current ? systemSince(book, current.round.decided_n) : ""), [book, current]);
 
@@ -103,16 +123,20 @@ function Bench({ source, rounds, refresh, ...props }: BenchProps) {
     select,
     systemSince: turns.get(since) ?? null,
   };
-  const middle = { ...props, source, all, index, current, view, to, context, rounds, turns };
+  const middle = { ...props, source, all, index, current, watched, reading, view, to, context, rounds, turns };
   // In a narrow window a round that was picked is what one wants to see next.
   const pick = (address: string) => {
     setPanel("middle");
     navigate(address);
   };
   const panels: Readonly<Record<Panel, ComponentChildren>> = {
-    rounds: <RoundsPanel {...{ conversation, rounds, all, current, view, book, refresh }} navigate={pick} />,
+    rounds: (
+      <RoundsPanel {...{ conversation, rounds, all, current, live, watched, view, book, refresh }} navigate={pick} />
+    ),
     middle: <Middle {...middle} />,
-    log: refused ?? (current && <LogPanel {...{ book, current, selected, select }} readPage={readPage.page} />),
+    log:
+      refused ??
+      ((current || watched) && <LogPanel {...{ book, current, newest, selected, select }} readPage={readPage.page} />),
   };
   return narrow ? <Tabs panels={panels} shown={panel} show={setPanel} /> : <Columns panels={panels} />;
 }
@@ -199,6 +223,8 @@ interface MiddleProps {
   readonly all: readonly Placed[];
   readonly index: number;
   readonly current: Placed | null;
+  readonly watched: boolean;
+  readonly reading: boolean;
   readonly view: View;
   readonly to: string;
   readonly context: PieceContext;
@@ -206,8 +232,9 @@ interface MiddleProps {
 }
 
 function Middle(props: MiddleProps) {
-  const { current, view } = props;
-  if (current === null) return <p class="remark">{words.rounds.gone}</p>;
+  const { current, watched, reading, view } = props;
+  if (watched) return <p class="remark">{words.rounds.live}</p>;
+  if (current === null) return <p class="remark">{reading ? words.loading : words.rounds.gone}</p>;
   return (
     <>
       <Strip {...props} current={current} />
@@ -315,12 +342,13 @@ interface KeysOf extends InspectorProps {
  * They are taken on their way down, before the page's own keys: there `j` and `k` are turns. What is drawn and what the keys do
  * change together, also for somebody who types faster than pictures come.
  */
-function useKeys({ conversation, turn, iteration, view, all, index, navigate, letters = true }: KeysOf): void {
+function useKeys(keys: KeysOf): void {
+  const { conversation, turn, iteration, view, all, index, live, navigate, letters = true } = keys;
   useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (!letters || event.ctrlKey || event.metaKey || event.altKey || takesText(event.target)) return;
       const by = { j: 1, k: -1 }[event.key];
-      const next = by && all[index + by];
+      const next = by && (all[index + by] ?? (live && index + by === all.length ? namedLive(live) : undefined));
       if ((!by && event.key !== "t") || document.querySelector("dialog[open], [popover]:popover-open")) return;
       event.preventDefault();
       if (!by) navigate(`/c/${conversation}/t/${turn}/r/${iteration + 1}`);
@@ -328,7 +356,7 @@ function useKeys({ conversation, turn, iteration, view, all, index, navigate, le
     };
     document.addEventListener("keydown", press, { capture: true });
     return () => document.removeEventListener("keydown", press, { capture: true });
-  }, [conversation, turn, iteration, view, all, index, navigate, letters]);
+  }, [conversation, turn, iteration, view, all, index, live, navigate, letters]);
 }
 
 function takesText(target: EventTarget | null): boolean {

@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { words } from "../words/en/inspect.ts";
 import { batchLines } from "./batch_lines.ts";
 import { reveal } from "./bits.tsx";
-import { type Batch, type LogBook, pageOf, rangeAround } from "./log_book.ts";
+import { type Batch, batchOf, type LogBook, pageOf, rangeAround } from "./log_book.ts";
 import type { Placed } from "./rounds_list.ts";
 import { oneLine } from "./text.ts";
 
@@ -12,22 +12,33 @@ const w = words.log;
 
 interface LogProps {
   readonly book: LogBook;
-  readonly current: Placed;
+  /** The round that is shown, null for the one that runs. */
+  readonly current: Placed | null;
+  /** The newest batch of the conversation. */
+  readonly newest: number;
   readonly selected: number | null;
   readonly select: (n: number) => void;
   readonly readPage: (page: number) => void;
 }
 
-export function LogPanel({ book, current, selected, select, readPage }: LogProps) {
-  const { decided_n: decided, rendered_n: rendered } = current.round;
-  const range = rangeAround(book, selected ?? decided);
+export function LogPanel({ book, current, newest, selected, select, readPage }: LogProps) {
+  const { decided_n: decided = 0, rendered_n: rendered = 0 } = current?.round ?? {};
+  const known = batchOf(book, newest) ?? book.pages.get(pageOf(newest))?.at(-1);
+  const shown = selected ?? (decided || (known?.n ?? newest));
+  const range = rangeAround(book, shown);
   const list = useRef<HTMLOListElement>(null);
-  const shown = selected ?? decided;
-  const there = range !== null;
+  // Pages that come later, and batches of a round that runs, move nobody who has begun to read elsewhere.
+  const moved = useRef(false);
+  const move = () => {
+    moved.current = true;
+  };
   useEffect(() => {
-    const row = there && list.current?.querySelector(`[data-n="${shown}"]`);
+    moved.current = false;
+  }, [selected, decided]);
+  useEffect(() => {
+    const row = !moved.current && list.current?.querySelector(`[data-n="${shown}"]`);
     if (row) reveal(row);
-  }, [shown, there]);
+  }, [shown, range?.first]);
   if (range === null) return <p class="remark reading">{words.loading}</p>;
   const { batches, first, last } = range;
   const behind = batches.find((batch) => batch.n === shown) ?? null;
@@ -37,7 +48,8 @@ export function LogPanel({ book, current, selected, select, readPage }: LogProps
         {w.title}
         <span>{batches.length > 0 && w.range(batches[0]?.n ?? 0, batches.at(-1)?.n ?? 0)}</span>
       </h2>
-      <div class="scroll">
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: it only hears that somebody reads here */}
+      <div class="scroll" onPointerDown={move} onWheel={move} onTouchMove={move} onKeyDown={move}>
         {first > 0 && (
           <button type="button" class="unfold wide" onClick={() => readPage(first - 1)}>
             {w.earlier}

@@ -53,8 +53,9 @@ export function pageOf(n: number): number {
   return Math.max(0, Math.floor((n - 1) / PAGE_BATCHES));
 }
 
-/** Return the book with one more page. */
+/** Return the book with one more page. A page only grows: one that was read earlier and comes later changes nothing. */
 export function withPage(book: LogBook, page: number, batches: readonly Batch[], next: number | null): LogBook {
+  if ((book.pages.get(page)?.length ?? 0) > batches.length) return book;
   const pages = new Map(book.pages).set(page, batches);
   const last = book.last === page ? null : book.last;
   return { pages, last: next === null ? page : last };

@@ -7,13 +7,17 @@ import { formatNumber, formatPercent, formatTime, formatTokens } from "../words/
 import { Link, reveal, Stack } from "./bits.tsx";
 import { type Figures, figuresOf, NONE, readShare, sumFigures } from "./figures.ts";
 import { type LogBook, noteOf, promptOf } from "./log_book.ts";
-import { addressOf, type Placed } from "./rounds_list.ts";
+import { addressOf, type Live, namedLive, type Placed } from "./rounds_list.ts";
 
 interface RoundsProps {
   readonly conversation: string;
   readonly rounds: Rounds;
   readonly all: readonly Placed[];
   readonly current: Placed | null;
+  /** The round that is not decided yet, null if there is none. */
+  readonly live: Live | null;
+  /** The round that runs is the one that is shown. */
+  readonly watched: boolean;
   readonly view: string;
   readonly book: LogBook;
   readonly navigate: (address: string) => void;
@@ -22,7 +26,7 @@ interface RoundsProps {
 
 const w = words.rounds;
 
-export function RoundsPanel({ rounds, all, current, book, refresh, ...links }: RoundsProps) {
+export function RoundsPanel({ rounds, all, current, live, book, refresh, ...links }: RoundsProps) {
   const [toggled, setToggled] = useState<ReadonlyMap<string, boolean>>(new Map());
   const most = all.reduce((highest, one) => Math.max(highest, totalOf(figuresOfRound(one))), 1);
   const remember = (turnId: string, open: boolean) => setToggled(new Map(toggled).set(turnId, open));
@@ -32,7 +36,7 @@ export function RoundsPanel({ rounds, all, current, book, refresh, ...links }: R
         {w.title}
         <span>{w.unit}</span>
       </h2>
-      {all.length === 0 && <p class="remark">{w.none}</p>}
+      {all.length === 0 && live === null && <p class="remark">{w.none}</p>}
       <ol class="picks">
         {rounds.turns.map((turn, at) => (
           <Turn
@@ -44,7 +48,8 @@ export function RoundsPanel({ rounds, all, current, book, refresh, ...links }: R
             current={current}
             most={most}
             book={book}
-            open={toggled.get(turn.turn_id) ?? turn === current?.turn}
+            live={live?.turnId === turn.turn_id ? live : null}
+            open={toggled.get(turn.turn_id) ?? (turn === current?.turn || turn.turn_id === live?.turnId)}
             onToggle={remember}
           />
         ))}
@@ -65,6 +70,8 @@ interface TurnProps {
   readonly number: number;
   readonly placed: readonly Placed[];
   readonly current: Placed | null;
+  readonly live: Live | null;
+  readonly watched: boolean;
   readonly view: string;
   readonly most: number;
   readonly book: LogBook;
@@ -73,7 +80,7 @@ interface TurnProps {
   readonly navigate: (address: string) => void;
 }
 
-function Turn({ turn, number, placed, current, most, book, open, onToggle, ...links }: TurnProps) {
+function Turn({ turn, number, placed, current, live, watched, most, book, open, onToggle, ...links }: TurnProps) {
   const figures = sumFigures(placed.map(figuresOfRound));
   const prompt = promptOf(book, turn.opened_n) || w.turn(number);
   const first = turn.rounds[0];
@@ -105,8 +112,41 @@ function Turn({ turn, number, placed, current, most, book, open, onToggle, ...li
               book={book}
             />
           ))}
+          {open && live && <LiveRound {...links} live={live} number={number} current={watched} />}
         </ol>
       </details>
+    </li>
+  );
+}
+
+interface LiveProps {
+  readonly conversation: string;
+  readonly live: Live;
+  /** The number of its turn. */
+  readonly number: number;
+  readonly current: boolean;
+  readonly view: string;
+  readonly navigate: (address: string) => void;
+}
+
+/** The round that runs: its figures are known when it is decided. */
+function LiveRound({ conversation, live, number, current, view, navigate }: LiveProps) {
+  const row = useRef<HTMLLIElement>(null);
+  useEffect(() => {
+    if (current && row.current) reveal(row.current);
+  }, [current]);
+  return (
+    <li ref={row} class="live">
+      <Link class="pick" href={addressOf(conversation, namedLive(live), view)} navigate={navigate} current={current}>
+        <span class="vh">{`${w.of(number, live.iteration + 1)}: `}</span>
+        <span class="node" aria-hidden="true">
+          {live.iteration + 1}
+        </span>
+        <span class="note" dir="auto">
+          {live.doing}
+        </span>
+        <span class="pill live">{w.runs}</span>
+      </Link>
     </li>
   );
 }

@@ -10,6 +10,25 @@ export interface Placed {
   readonly round: RoundView;
 }
 
+/** The round that runs now. It is in the row once it is decided. */
+export interface Live {
+  readonly turnId: string;
+  readonly iteration: number;
+  /** What it does, in words. */
+  readonly doing: string;
+}
+
+/** A round as its address names it. */
+interface Named {
+  readonly turn: Pick<TurnRounds, "turn_id">;
+  readonly round: Pick<RoundView, "iteration">;
+}
+
+/** Return the name of the round that runs. */
+export function namedLive({ turnId, iteration }: Live): Named {
+  return { turn: { turn_id: turnId }, round: { iteration } };
+}
+
 /** Return every decision of a conversation in order. A round that was refused or began again is decided several times. */
 export function placeRounds(rounds: Rounds): readonly Placed[] {
   return rounds.turns.flatMap((turn, at) => turn.rounds.map((round) => ({ turn, turnNumber: at + 1, round })));
@@ -21,7 +40,7 @@ export function indexOfRound(all: readonly Placed[], turnId: string, iteration: 
 }
 
 /** Return the address of a round in the inspector. */
-export function addressOf(conversation: string, placed: Placed, view: string, to: string = ""): string {
+export function addressOf(conversation: string, placed: Named, view: string, to: string = ""): string {
   const asked = new URLSearchParams();
   if (view !== "request") asked.set("view", view);
   if (to) asked.set("to", to);

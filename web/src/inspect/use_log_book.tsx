@@ -23,7 +23,8 @@ export interface UsedLogBook {
   readonly readPage: ReadPage;
 }
 
-export function useLogBook(source: Source, rounds: Rounds, wanted: readonly number[]): UsedLogBook {
+/** `newestN`: the newest batch that is known; what lies before it and is not here is read. */
+export function useLogBook(source: Source, rounds: Rounds, newestN: number, wanted: readonly number[]): UsedLogBook {
   const [book, setBook] = useState<LogBook>(EMPTY_BOOK);
   const [error, setError] = useState<unknown>(null);
   const asked = useRef(new Set<number>());
@@ -51,11 +52,11 @@ export function useLogBook(source: Source, rounds: Rounds, wanted: readonly numb
     setError(null);
   }, [source]);
 
-  // The newest page may have grown by the time the rounds are read again.
-  const newest = pageOf(newestBatch(rounds));
+  // The newest page may have grown by the time the rounds are read again, or another batch has come.
+  const newest = pageOf(Math.max(newestBatch(rounds), newestN));
   useEffect(() => {
     for (const page of asked.current) if (page >= newest - 1) asked.current.delete(page);
-  }, [rounds, newest]);
+  }, [rounds, newest, newestN]);
 
   const wantedKey = wanted.join(" ");
   useEffect(() => {
@@ -69,7 +70,7 @@ export function useLogBook(source: Source, rounds: Rounds, wanted: readonly numb
     return () => {
       gone = true;
     };
-  }, [readOne, rounds, newest, wantedKey]);
+  }, [readOne, rounds, newest, newestN, wantedKey]);
 
   const again = () => {
     setError(null);

@@ -3,8 +3,9 @@ import axe from "axe-core";
 import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { HttpApi } from "../../src/api/index.ts";
+import { HttpApi, type TurnRounds } from "../../src/api/index.ts";
 import Inspector from "../../src/inspect/index.tsx";
+import type { Live } from "../../src/inspect/rounds_list.ts";
 import { eventually } from "../eventually.ts";
 import { load, roundsOf } from "./load.ts";
 import { answering, type Recorded } from "./recorded.ts";
@@ -13,6 +14,7 @@ const stage = load("stage");
 const reduced = load("reduced");
 const turnIds = (data: Recorded) => roundsOf(data).turns.map((turn) => turn.turn_id);
 
+const api = new HttpApi("http://api.test", async () => "a token");
 let host: HTMLElement;
 let addresses: string[];
 
@@ -41,6 +43,8 @@ interface Asked {
   readonly admin?: boolean;
   readonly letters?: boolean;
   readonly progress?: string;
+  readonly live?: Live;
+  readonly newest?: number;
   readonly refuse?: (what: string) => Response | null;
 }
 
@@ -48,7 +52,6 @@ interface Asked {
 async function open(data: Recorded, asked: Asked): Promise<void> {
   const answer = answering(data, asked.admin);
   vi.stubGlobal("fetch", async (address: string) => asked.refuse?.(String(address)) ?? answer(String(address)));
-  const api = new HttpApi("http://api.test", async () => "a token");
   await act(() =>
     render(
       <Inspector
@@ -59,6 +62,8 @@ async function open(data: Recorded, asked: Asked): Promise<void> {
         to={asked.to ?? ""}
         letters={asked.letters ?? true}
         progress={asked.progress ?? ""}
+        live={asked.live ?? null}
+        newest={asked.newest ?? 0}
         api={api}
         navigate={(address) => addresses.push(address)}
       />,
@@ -66,6 +71,19 @@ async function open(data: Recorded, asked: Asked): Promise<void> {
     ),
   );
   await settle();
+}
+
+/** Return what is recorded as it was when batch `upto` was the newest one. */
+function asOf(data: Recorded, upto: number): Recorded {
+  const turns = roundsOf(data).turns.map((turn) => ({
+    ...turn,
+    closed_n: turn.closed_n > upto ? 0 : turn.closed_n,
+    rounds: turn.rounds.filter((round) => round.decided_n <= upto),
+  }));
+  const log = "log?after=0&limit=50";
+  const { batches } = data.answers[log] as { batches: readonly { n: number }[] };
+  const page = { batches: batches.filter(({ n }) => n <= upto), next: null };
+  return { ...data, answers: { ...data.answers, timeline: { turns }, [log]: page } };
 }
 
 async function settle(): Promise<void> {
@@ -117,6 +135,25 @@ describe("the rounds", () => {
     const down = (what: string) => (what.endsWith("/timeline") ? new Response("", { status: 503 }) : null);
     await open(stage, { ...at, progress: "1.1.2", refuse: down });
     expect(host.querySelectorAll(".col")).toHaveLength(3);
+  });
+
+  it("that run have a row and their log, which grows, until they are decided", async () => {
+    const turn = roundsOf(stage).turns.length;
+    const last = roundsOf(stage).turns.at(-1) as TurnRounds;
+    const decided = last.rounds.at(-1)?.decided_n ?? 0;
+    const live = { turnId: last.turn_id, iteration: last.rounds.length - 1, doing: "round 3 · thinking" };
+    const at = { turn, round: last.rounds.length, live };
+    await open(asOf(stage, decided - 1), { ...at, newest: decided - 1, progress: "1" });
+    expect(texts("li.live .pick[aria-current]")).toEqual([`turn ${turn}, round 3: 3round 3 · thinkingrunning`]);
+    expect(host.querySelector(".of-middle")?.textContent).toContain("This round is running.");
+    expect(all(".log [data-n]").at(-1)?.dataset.n).toBe(String(decided - 1));
+    press("k");
+    expect(addresses).toEqual([`/c/${stage.conversation}/timeline/${last.turn_id}/2`]);
+    await open(asOf(stage, decided), { ...at, newest: decided, progress: "1" });
+    await eventually(() => expect(all(".log [data-n]").at(-1)?.dataset.n).toBe(String(decided)));
+    await open(stage, { ...at, newest: decided, progress: "2" });
+    await eventually(() => expect(all("li.live")).toEqual([]));
+    expect(host.querySelector(".pick[aria-current]")?.textContent).toContain("10,425 read");
   });
 
   it("that missed a cache say how much of it, and why", async () => {

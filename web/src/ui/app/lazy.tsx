@@ -2,9 +2,11 @@
 
 import type { ComponentType } from "preact";
 import { useMemo } from "preact/hooks";
+import type { Live } from "../../inspect/rounds_list.ts";
 import { type MarkdownContext, pathAddress } from "../../markdown/index.ts";
-import { draftAt, type Thread } from "../../thread/index.ts";
+import { draftAt, openTurn, type Thread } from "../../thread/index.ts";
 import type { FileRow } from "../../thread/thread.ts";
+import { readoutText } from "../bar/readout.ts";
 import { parseRoute, type Route } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
@@ -21,6 +23,8 @@ interface InspectorProps {
   readonly to: string;
   readonly letters: boolean;
   readonly progress: string;
+  readonly live: Live | null;
+  readonly newest: number;
   readonly api: Page["api"];
   readonly navigate: (address: string) => void;
 }
@@ -32,7 +36,10 @@ const loadPreview = () => import("../../preview/index.ts");
 export function Inspection({ page, route }: { page: Page; route: Route & { is: "timeline" } }) {
   const inspector = useModule(loadInspector);
   const { letters } = useStore(page.settings);
-  const progress = useSelector(useStore(page.current).store, (state) => progressOf(state.thread));
+  const { store } = useStore(page.current);
+  const progress = useSelector(store, (state) => progressOf(state.thread));
+  const newest = useSelector(store, (state) => state.thread.cursor);
+  const live = useLive(store);
   const navigate = useMemo(
     () => (address: string) => {
       const [path = "", query = ""] = address.split("?");
@@ -53,10 +60,20 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
       to={to}
       letters={letters}
       progress={progress}
+      live={live}
+      newest={newest}
       api={page.api}
       navigate={navigate}
     />
   );
+}
+
+/** Return the round that runs; what streams in it draws nothing anew. */
+function useLive(store: Conversation["store"]): Live | null {
+  const turnId = useSelector(store, (state) => openTurn(state.thread)?.turnId ?? "");
+  const iteration = useSelector(store, (state) => openTurn(state.thread)?.rounds.at(-1)?.iteration ?? 0);
+  const doing = useSelector(store, (state) => readoutText(state.thread, state.stopping));
+  return useMemo(() => (turnId ? { turnId, iteration, doing } : null), [turnId, iteration, doing]);
 }
 
 /** Return how far a thread has come in what its log says of rounds: another value for each decision and each end. */

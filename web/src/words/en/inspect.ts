@@ -85,6 +85,7 @@ const rounds = {
   place: (turn: number, round: number, batch: number) => `turn ${turn} · round ${round} · batch ${batch}`,
   of: (turn: number, round: number) => `turn ${turn}, round ${round}`,
   runs: "running",
+  live: "This round is running. What the model read appears here when it has decided.",
   refresh: "Refresh",
   none: "No round has finished yet.",
   gone: "This round is still running.",
