@@ -8,7 +8,6 @@ import { ScriptedClock, settle } from "./scripted.ts";
 const idle: Situation = {
   text: "go",
   files: 0,
-  readiness: "ready",
   running: false,
   stopping: false,
   signedOut: false,
@@ -43,12 +42,8 @@ describe("the acts", () => {
   });
 
   it("let a message wait for its files, but no redirect", () => {
-    const waiting = { ...running, files: 1, readiness: "waiting" } as const;
+    const waiting = { ...running, files: 1 };
     expect(offerActs(waiting)).toMatchObject({ canMain: true, canRedirect: false });
-  });
-
-  it("hold a message back whose file was refused", () => {
-    expect(offerActs({ ...idle, files: 1, readiness: "refused" }).canMain).toBe(false);
   });
 
   it("send files without a text", () => {
@@ -111,7 +106,7 @@ describe("a message that is written", () => {
       measure: async (file) => ({ sha256: await file.text(), mime: "" }),
       begin: async (request) => ({ upload: `up_${request.filename}`, url: "", fields: {}, expires_in_s: 600 }),
       post: async () => undefined,
-      status: async () => ({ state: verdict, reason: "malware" }),
+      status: async (upload) => ({ state: upload.endsWith(".exe") ? "refused" : verdict, reason: "malware" }),
     });
     const composer = new ComposerModel(attachments, (text, files) => sent.push({ text, files }));
     return { composer, sent };
@@ -145,7 +140,46 @@ describe("a message that is written", () => {
     composer.submit();
     await settle();
     expect(sent).toEqual([]);
-    expect(composer.draft.value).toMatchObject({ text: "go", waits: false, stuck: true });
+    expect(composer.draft.value).toMatchObject({ text: "go", waits: false });
+    expect(composer.held.map((file) => file.name)).toEqual(["a.csv"]);
+  });
+
+  it("whose file was refused says so once, and goes out without it by the next press", async () => {
+    const { composer, sent } = written("ready");
+    composer.attachments.add([new File(["x"], "a.csv"), new File(["y"], "tool.exe")]);
+    await settle();
+    composer.write("go");
+    expect(composer.held).toEqual([]);
+    composer.submit();
+    expect(sent).toEqual([]);
+    expect(composer.held.map((file) => file.name)).toEqual(["tool.exe"]);
+    composer.write("go on");
+    composer.submit();
+    expect(sent).toMatchObject([{ text: "go on", files: [{ upload: "up_a.csv" }] }]);
+    expect(composer.held).toEqual([]);
+  });
+
+  it("asks again for a file that was refused later", async () => {
+    const { composer, sent } = written("ready");
+    composer.attachments.add([new File(["y"], "tool.exe")]);
+    await settle();
+    composer.write("go");
+    composer.submit();
+    composer.attachments.add([new File(["z"], "other.exe")]);
+    composer.submit();
+    await settle();
+    expect(sent).toEqual([]);
+    expect(composer.held.map((file) => file.name)).toEqual(["tool.exe", "other.exe"]);
+  });
+
+  it("of nothing but a refused file is no message", async () => {
+    const { composer, sent } = written("refused");
+    composer.attachments.add([new File(["x"], "a.csv")]);
+    await settle();
+    composer.submit();
+    composer.submit();
+    expect(sent).toEqual([]);
+    expect(composer.held).toHaveLength(1);
   });
 
   it("can be taken back while it waits", () => {
@@ -154,7 +188,17 @@ describe("a message that is written", () => {
     composer.write("go");
     composer.submit();
     composer.edit();
-    expect(composer.draft.value).toMatchObject({ text: "go", waits: false, stuck: false });
+    expect(composer.draft.value).toMatchObject({ text: "go", waits: false });
+  });
+
+  it("that is too long for a text says why its file was refused", async () => {
+    const { composer, sent } = written("refused");
+    composer.write("long ".repeat(8_000));
+    composer.submit();
+    await settle();
+    expect(sent).toEqual([]);
+    expect(composer.draft.value).toMatchObject({ waits: false, refusal: { code: "malware" } });
+    expect(composer.attachments.items).toEqual([]);
   });
 
   it("goes as a file with its beginning if it is too long", async () => {

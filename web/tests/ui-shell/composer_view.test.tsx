@@ -129,6 +129,23 @@ describe("the composer", () => {
     expect(root.querySelector(".hint")?.textContent).toMatch(/over the limit: will be sent as message.txt$/);
   });
 
+  it("says at Send why a file was refused, and sends without it by the next press", () => {
+    draw();
+    const large = new File([], "film.mov");
+    Object.defineProperty(large, "size", { value: 30_000_000 });
+    act(() => conversation.composer.attachments.add([large]));
+    write("go");
+    expect(buttons()).toEqual([["Send", false]]);
+    press("Enter");
+    expect(root.querySelector(".hint:last-child")?.textContent).toMatch(
+      /^film\.mov can't be attached: .+ Press Send again to send without it\.$/,
+    );
+    expect(socket.asked("send")).toEqual([]);
+    press("Enter");
+    expect(socket.asked("send")).toMatchObject([{ text: "go" }]);
+    expect(root.querySelectorAll("li.upload")).toHaveLength(0);
+  });
+
   it("keeps the draft, and sends nothing, when nobody is signed in", () => {
     draw(true);
     write("go");

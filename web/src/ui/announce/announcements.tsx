@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { visible } from "../../markdown/index.ts";
 import { shell } from "../../words/en/shell.ts";
-import { reasonWords } from "../attachments/attachment_list.tsx";
+import { reasonWords, sayHeld } from "../attachments/attachment_list.tsx";
 import type { PendingFile } from "../attachments/attachments.ts";
 import { sayRefused } from "../limits/limit_codes.ts";
 import { browserClock } from "../store/clock.ts";
@@ -43,6 +43,8 @@ export function Announcements({ page }: { page: Page }) {
   const phase = useSelector(conversation.store, (state) => state.phase);
   const { items } = useStore(conversation.composer.attachments.store);
   const file = items.findLast((item) => item.state === "refused" || item.state === "expired");
+  const heldFor = useSelector(conversation.composer.draft, (draft) => draft.heldFor);
+  const { held } = conversation.composer;
   const givenBack = useSelector(conversation.composer.draft, (draft) => draft.refusal);
   const shown = refused ?? alert;
   const words = PHASES[phase] ?? (file ? fileWords(file) : failure);
@@ -56,7 +58,9 @@ export function Announcements({ page }: { page: Page }) {
           ? sayRefused(givenBack.code, givenBack.message, givenBack.untilMs)
           : shown
             ? sayRefused(shown.code, shown.message)
-            : words}
+            : heldFor.length > 0 && held.length > 0
+              ? sayHeld(held, conversation.store.value.running ? "add" : "send", held.length < items.length)
+              : words}
       </div>
     </>
   );

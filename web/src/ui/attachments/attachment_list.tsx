@@ -70,6 +70,16 @@ export function reasonWords(item: PendingFile): string {
   return codes.map((code) => wordsOf(code, item.message)).join(" ");
 }
 
+/** Say at Send why a message was held back, and what to do. `more`: it says something without these files. */
+export function sayHeld(held: readonly PendingFile[], act: "send" | "add", more: boolean): string {
+  const [file] = held;
+  const why =
+    held.length === 1 && file
+      ? shell.files.held(visible(file.name), reasonWords(file))
+      : shell.files.heldAll(held.length);
+  return `${why} ${more ? shell.files.without(shell.composer.acts[act], held.length) : shell.files.nothingElse}`;
+}
+
 function noticeWords(notice: Files["notice"]): string {
   if (notice.is === "too_many") return shell.files.tooMany(notice.left);
   return notice.is === "same" ? shell.files.same(visible(notice.name), visible(notice.as)) : "";

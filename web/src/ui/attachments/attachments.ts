@@ -226,8 +226,7 @@ function explain(error: unknown): Partial<PendingFile> {
   return { state: code === "upload_expired" ? "expired" : "refused", code, message: detail };
 }
 
-/** Whether files hold a message back: some are under way, or some were refused, or none does either. */
-export function readiness(items: readonly PendingFile[]): "ready" | "waiting" | "refused" {
-  if (items.some((item) => item.state === "refused" || item.state === "expired")) return "refused";
-  return items.every((item) => item.state === "ready") ? "ready" : "waiting";
+/** Return the files that were refused, or whose upload has expired. */
+export function refusedOf(items: readonly PendingFile[]): readonly PendingFile[] {
+  return items.filter((item) => item.state === "refused" || item.state === "expired");
 }

@@ -5,8 +5,8 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { shell } from "../../words/en/shell.ts";
 import { formatBytes, wordsOf } from "../../words/index.ts";
 import { Icon, StopIcon } from "../app/icons.tsx";
-import { AttachmentList } from "../attachments/attachment_list.tsx";
-import { type PendingFile, readiness } from "../attachments/attachments.ts";
+import { AttachmentList, sayHeld } from "../attachments/attachment_list.tsx";
+import type { PendingFile } from "../attachments/attachments.ts";
 import { COMMAND } from "../keys/command.ts";
 import { LIMIT_CODES, sayLimit } from "../limits/limit_codes.ts";
 import type { Conversation } from "../store/conversation.ts";
@@ -38,7 +38,6 @@ export function Composer({ conversation, uploads, signedOut }: ComposerProps) {
   const offer = offerActs({
     text: draft.text,
     files: items.length,
-    readiness: readiness(items),
     running,
     stopping,
     signedOut,
@@ -206,10 +205,11 @@ interface HintParts {
   readonly uploads: boolean;
 }
 
-function hintOf({ draft, offer, blockedUntil, nowMs, armed, uploads }: HintParts): string {
+function hintOf({ draft, items, offer, blockedUntil, nowMs, armed, uploads }: HintParts): string {
   if (blockedUntil > nowMs) return words.blocked(Math.ceil((blockedUntil - nowMs) / 1000));
   if (draft.waits) return words.waits;
-  if (draft.stuck) return words.filesRefused;
+  const held = items.filter((item) => draft.heldFor.includes(item.id));
+  if (held.length > 0) return sayHeld(held, offer.main, draft.text.trim() !== "" || held.length < items.length);
   if (draft.refusal) return sayRefusal(draft.refusal, nowMs);
   const length = lengthOf(draft.text);
   if (length.tell) {

@@ -5,8 +5,7 @@
  */
 
 import { shell } from "../../words/en/shell.ts";
-import type { Attachments, TakenFile } from "../attachments/attachments.ts";
-import { readiness } from "../attachments/attachments.ts";
+import { type Attachments, type PendingFile, refusedOf, type TakenFile } from "../attachments/attachments.ts";
 import { Store } from "../store/store.ts";
 import { lengthOf } from "./rules.ts";
 
@@ -18,8 +17,8 @@ export interface Draft {
   readonly text: string;
   /** It was sent, and goes out when its files are ready. */
   readonly waits: boolean;
-  /** Files hold it back for good: one was refused after it was sent. */
-  readonly stuck: boolean;
+  /** Refused files for which it was held back once, by their ids: the next press sends it without them. */
+  readonly heldFor: readonly number[];
   /** Why the server gave it back, null if it did not. */
   readonly refusal: Refusal | null;
 }
@@ -31,7 +30,7 @@ export interface Refusal {
   readonly untilMs: number;
 }
 
-const EMPTY: Draft = { text: "", waits: false, stuck: false, refusal: null };
+const EMPTY: Draft = { text: "", waits: false, heldFor: [], refusal: null };
 
 /** Sends a message with its files. */
 export type SendMessage = (text: string, files: readonly TakenFile[]) => void;
@@ -55,7 +54,7 @@ export class ComposerModel {
   }
 
   write(text: string): void {
-    this.draft.update({ text, stuck: false, refusal: null });
+    this.draft.update({ text, refusal: null });
   }
 
   /** Take a message back that the server refused for what it is, to be written on. */
@@ -64,11 +63,26 @@ export class ComposerModel {
     this.draft.set({ ...EMPTY, text, refusal });
   }
 
-  /** Send what is written, now or when its files are ready. A long text becomes a file of its own. */
+  /** Refused files for which the message was held back, as long as it has them. */
+  get held(): readonly PendingFile[] {
+    return refusedOf(this.attachments.items).filter((file) => this.draft.value.heldFor.includes(file.id));
+  }
+
+  /**
+   * Send what is written, now or when its files are ready. A long text becomes a file of its own.
+   *
+   * A refused file holds it back once, so that nobody believes it was sent.
+   */
   submit(): void {
     const { text } = this.draft.value;
-    if (text.trim() === "" && this.attachments.items.length === 0) return;
-    this.draft.update({ waits: true, stuck: false });
+    const { items } = this.attachments;
+    const refused = refusedOf(items);
+    if (text.trim() === "" && items.length === 0) return;
+    if (refused.length > this.held.length || (text.trim() === "" && refused.length === items.length)) {
+      this.#hold();
+      return;
+    }
+    this.draft.update({ waits: true });
     if (lengthOf(text).part > 1) {
       this.attachments.add([new File([text], LONG_TEXT, { type: "text/plain" })]);
       this.#longText = this.attachments.items.at(-1)?.id ?? 0;
@@ -78,15 +92,19 @@ export class ComposerModel {
 
   /** Take a waiting message back, to be written on. */
   edit(): void {
-    this.#takeBack(false);
+    this.#takeBack();
   }
 
   clear(): void {
     this.draft.set(EMPTY);
   }
 
-  #takeBack(stuck: boolean): void {
-    this.draft.update({ waits: false, stuck });
+  #hold(): void {
+    this.draft.update({ heldFor: refusedOf(this.attachments.items).map((file) => file.id) });
+  }
+
+  #takeBack(): void {
+    this.draft.update({ waits: false });
     const longText = this.#longText;
     this.#longText = 0;
     if (longText) this.attachments.remove(longText);
@@ -94,12 +112,17 @@ export class ComposerModel {
 
   #goOn(): void {
     if (!this.draft.value.waits) return;
-    const state = readiness(this.attachments.items);
-    if (state === "waiting") return;
-    if (state === "refused") {
-      this.#takeBack(true);
+    const { items } = this.attachments;
+    const refused = refusedOf(items);
+    if (refused.length > this.held.length) {
+      this.#hold();
+      const text = refused.find((file) => file.id === this.#longText);
+      this.#takeBack();
+      if (text)
+        this.draft.update({ refusal: { code: text.reasons[0] ?? text.code, message: text.message, untilMs: 0 } });
       return;
     }
+    if (items.some((item) => item.state !== "ready" && !refused.includes(item))) return;
     const { text } = this.draft.value;
     const said = this.#longText ? beginningOf(text) : text.trim() === "" ? shell.composer.filesOnly : text;
     this.#longText = 0;

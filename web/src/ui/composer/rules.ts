@@ -11,9 +11,8 @@ const TELL_FROM = 0.9;
 
 export interface Situation {
   readonly text: string;
-  /** How many files the message has, and whether they hold it back. */
+  /** How many files the message has. */
   readonly files: number;
-  readonly readiness: "ready" | "waiting" | "refused";
   readonly running: boolean;
   readonly stopping: boolean;
   readonly signedOut: boolean;
@@ -38,10 +37,9 @@ export function offerActs(situation: Situation): Offer {
   const says = situation.text.trim() !== "" || situation.files > 0;
   const open = !signedOut && situation.nowMs >= situation.blockedUntil;
   const fits = lengthOf(situation.text).part <= 1;
-  const free = open && says && situation.readiness !== "refused";
   return {
     main: running ? "add" : "send",
-    canMain: free && (fits || uploads),
+    canMain: open && says && (fits || uploads),
     redirect: running,
     // A redirect interrupts now: it waits for no file.
     canRedirect: running && open && fits && situation.text.trim() !== "" && situation.files === 0,
