@@ -112,3 +112,49 @@ def test_a_card_is_there_after_a_reload_and_an_answer_in_another_tab_settles_it_
         expect(one.turns.last.get_by_role("region", name=WAITS)).to_have_count(0)
     finish(chat, word, "approved", twin)
     assert results(chat) == [("ok", "")]
+
+
+HIDDEN = """
+Object.defineProperty(document, "visibilityState", { get: () => (window.away ? "hidden" : "visible") });
+window.told = [];
+const Real = Notification;
+window.Notification = class extends Real {
+  constructor(title, more) {
+    super(title, more);
+    told.push([title, more.body]);
+  }
+};
+"""
+"""The page believes what a test says of its being seen, and notes the notifications that the browser takes."""
+
+
+def test_a_call_that_waits_is_seen_from_everywhere_until_a_stop_cancels_it(chat):
+    word = a_word()
+    chat.context.grant_permissions(["notifications"])
+    chat.page.add_init_script(HIDDEN)
+    chat.page.reload()
+    chat.page.get_by_role("button", name="More").click()
+    chat.page.get_by_role("checkbox", name="Desktop notifications").check()
+    chat.page.keyboard.press("Escape")
+    chat.page.evaluate("window.away = true")
+    chat.stage.fault(kind="fixture", match=word, text=called(TOOL, {"query": word}, notes="I look it up."))
+    chat.say(f"Do it: {word}")
+    row = chat.page.locator("nav .rows a").filter(has_text=word)
+    expect(row).to_contain_text("Needs approval")
+    expect(chat.readout).to_have_class("readout ask")
+    expect(chat.turns.last.get_by_role("region", name=WAITS)).to_contain_text("(in 7 days)")
+    chat.page.wait_for_function("told.length > 0")
+    assert chat.page.evaluate("told") == [[f"Do it: {word}", "Needs your approval"]]
+    chat.page.get_by_role("link", name="New conversation").click()
+    expect(chat.turns).to_have_count(0)
+    expect(chat.page).to_have_title("● Needs approval · New conversation · Stepline")
+    expect(row).to_contain_text("Needs approval")
+    row.click()
+    chat.turns.last.get_by_role("region", name=WAITS).wait_for()
+    chat.stop()
+    chat.await_idle()
+    expect(row).not_to_contain_text("Needs approval")
+    chat.turns.last.locator("li.round[data-round='1'] button.line").click()
+    expect(chat.turns.last.locator(".verdict")).to_have_text(f"{TOOL} cancelled: you stopped the turn")
+    expect(chat.turns.last.locator(".card.call")).to_have_count(0)
+    assert "● " not in chat.page.title()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+import zlib
 from contextlib import contextmanager
 
 import pytest
@@ -11,6 +13,7 @@ from playwright.sync_api import expect
 from stepline.model.file.mime import DOCX
 from tests.e2e.page.chat_page import BRIEF
 from tests.e2e.stage import a_word
+from tests.support.generation import answered
 from tests.support.office import document
 
 pytestmark = pytest.mark.emulator
@@ -28,6 +31,20 @@ HAND = """([kind, place, name, text]) => {
       : new DragEvent(one, { ...given, dataTransfer: carried }));
   }
 }"""
+
+
+def picture(width=40, height=30):
+    """Return a grey PNG of this size."""
+    lines = zlib.compress(b"".join(b"\0" + b"\x90" * width for _ in range(height)))
+    parts = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        (b"IDAT", lines),
+        (b"IEND", b""),
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    )
 
 
 def table(word):
@@ -82,6 +99,29 @@ def test_a_file_goes_up_is_judged_and_the_message_that_waited_for_it_is_read_wit
     assert "month,tons" in str(chat.stage.model_requests(word)[-1]["body"])
     (accepted,) = [e["data"] for e in chat.events() if e["type"] == "chat.conversation.accepted"]
     assert [file["filename"] for file in accepted["attachments"]] == [f"{word}.csv"]
+
+
+def test_a_picture_is_shown_in_its_message_in_an_answer_and_in_the_preview(chat):
+    word = a_word()
+    attach(chat, f"{word}.png", picture(), "image/png")
+    turn = chat.take_turn(f"Look at {word}.")
+    thumbnail = turn.locator("ul.attached").get_by_role("img", name=f"{word}.png")
+    expect(thumbnail).to_have_js_property("naturalWidth", 40)
+    (said,) = [e["data"] for e in chat.events() if e["type"] == "chat.conversation.accepted"]
+    path = said["attachments"][0]["path"]
+    away = "![A map](https://example.com/map.png)"
+    text = answered(f"Here it is again: ![The square]({path})\n\nand {away}.")
+    chat.stage.fault(kind="fixture", match=f"Show {word}", text=text)
+    turn = chat.take_turn(f"Show {word}.")
+    shown = turn.locator(".say").get_by_role("img", name="The square")
+    expect(shown).to_have_js_property("naturalWidth", 40)
+    expect(turn.locator(".say").get_by_role("link", name="A map")).to_have_attribute(
+        "href", re.compile("map.png")
+    )
+    expect(turn.locator(".say img")).to_have_count(1)
+    shown.click()
+    preview = chat.page.get_by_role("region", name=f"Preview of {word}.png")
+    expect(preview.get_by_role("img")).to_have_js_property("naturalWidth", 40)
 
 
 def test_a_refused_file_says_why_at_send_and_the_next_press_sends_without_it(chat):
