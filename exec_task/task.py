@@ -171,7 +171,7 @@ def bound_time(request: ExecRequest) -> ExecRequest:
 def run_program(task: Task, handover: Handover, parcel: Parcel) -> Run:
     """Run the program and collect its files; every failure is a Run too. Raises HungUp."""
     try:
-        ended, workspace = _execute(task, handover, parcel)
+        ended, began_at, workspace = _execute(task, handover, parcel)
         report = workspace.report()
     except SandboxError as error:
         code, message = error.reason, str(error)
@@ -181,7 +181,8 @@ def run_program(task: Task, handover: Handover, parcel: Parcel) -> Run:
         logger.exception("the supervisor failed")
         code, message = LOST, f"the supervisor failed: {type(error).__name__}"
     else:
-        return judge(ended, report, parcel.request.limits, runtime=task.log.text())
+        run = judge(ended, report, parcel.request.limits, runtime=task.log.text())
+        return replace(run, began_at=began_at)
     returncode = FULL if code == TOO_LARGE else None
     return Run(error=code, message=message, returncode=returncode, runtime_log=task.log.text())
 
@@ -204,8 +205,11 @@ def store_run(task: Task, parcel: Parcel, run: Run) -> None:
     task.depot.put(parcel.run, msgspec.json.encode(run))
 
 
-def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, Workspace]:
-    """Run the program to its end; return that, and the workspace with its files. Raises SandboxError, HungUp."""
+def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, str, Workspace]:
+    """Run the program to its end; return that, when it began, and the workspace with its files.
+
+    Raises SandboxError, HungUp.
+    """
     request, token, vigil = parcel.request, secrets.token_urlsafe(32), task.vigil
     variables = handover.settings | _write_descriptors(handover, task.private / "descriptors")
     artifacts = GrantedArtifacts(parcel.reads, task.depot)
@@ -237,8 +241,11 @@ def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, Wor
             from exec_task.program import run_here  # noqa: PLC0415 - only in a combined container
 
             with workspace:
-                return run_here(vigil, workspace, payload, log.write), workspace
-        return _run_beside(task, workspace, payload, log), workspace
+                log.begin()
+                ended = run_here(vigil, workspace, payload, log.write)
+        else:
+            ended = _run_beside(task, workspace, payload, log)
+        return ended, log.began_at, workspace
 
 
 def _keep_log(task: Task, parcel: Parcel, copy: bytes) -> None:
@@ -260,6 +267,7 @@ def _run_beside(task: Task, workspace: Workspace, payload: bytes, log: LiveLog) 
         if word := control.accept(task.vigil):
             return Ended(error=word, returncode=None, seconds=0.0)
         with workspace:
+            log.begin()
             control.start(payload)
             return control.watch(
                 task.vigil,

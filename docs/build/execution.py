@@ -171,6 +171,7 @@ ENVELOPE = {
     "deleted": "inputs of this turn that it removed",
     "calls": "its calls of tools, each with parameters, duration and the beginning of the result",
     "events": "what those tools told the user",
+    "began_at": "when the program began to run; empty if it never did, or that is not known",
     "sources": "the rows of the pool of sources that its tools brought, each with its number",
     "v": "version of the envelope",
 }

@@ -100,12 +100,14 @@ def programs(*script: str, run: Callable[[Job], Run] | None = None) -> Conversat
 
 def printing(job: Job) -> Run:
     """Print some lines and a last one, of which a client that watches sees the first while the program runs."""
+    began, ended = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.500Z"
     for log in (
-        RunningLog(lane="exec.0.log", text="one\n"),
-        RunningLog(lane="exec.0.log", since=4, text="one\ntwo\n", ended=True),
+        RunningLog(lane="exec.0.log", began_at=began),
+        RunningLog(lane="exec.0.log", text="one\n", began_at=began),
+        RunningLog(lane="exec.0.log", since=4, text="one\ntwo\n", ended=True, began_at=began, ended_at=ended),
     ):
         job.keep_log(msgspec.json.encode(log))
-    return Run(returncode=0, program_log="one\ntwo\n", log_bytes=8)
+    return Run(returncode=0, program_log="one\ntwo\n", log_bytes=8, seconds=0.5, began_at=began)
 
 
 class Asking(Conversation):
@@ -245,8 +247,8 @@ def told() -> LogBuilder:
     file = log.file("a.md")
     log.result(tool="acme.run", emitted=(progress,), blocks=(file,), plans=(log.plan("look", "write"),))
     until = "2026-11-21T10:05:00.000Z"
-    wait = Reopened(iteration=1, attempt=1, until=until, code="model_overloaded")
-    log.put(msgspec.structs.replace(log.state, claim=log.n), wait)
+    wait = Reopened(iteration=1, attempt=1, until=until, code="model_overloaded", attempts=4)
+    log.put(msgspec.structs.replace(log.state, claim=log.n, waits=1), wait)
     log.answer("Paid.", plan=log.plan("look", "write", status={"1": "done"}))
     log.close()
     log.rate(turn, "not_ok", "too short", origin="user", turn_at=log.at)

@@ -253,9 +253,11 @@ def test_a_run_without_a_log_posts_none() -> None:
 
 
 @pytest.mark.parametrize("withheld", [True, False])
-def test_a_deployment_that_withholds_the_end_of_the_output_shows_no_log(withheld: bool) -> None:
+def test_a_deployment_that_withholds_the_end_of_the_output_shows_no_log_but_that_it_runs(
+    withheld: bool,
+) -> None:
     types = frozenset(row.type for row in TABLE) - ({"code_exec.log"} if withheld else set())
-    conversation = Printing(lambda job: keep(job, "one"))
+    conversation = Printing(lambda job: keep(job, "one", ended=True))
     outward = EventFilter((EventRule(types=types),))
     conversation.ports = replace(conversation.ports, outward=outward)
     artifacts = conversation.ports.artifacts
@@ -264,11 +266,15 @@ def test_a_deployment_that_withholds_the_end_of_the_output_shows_no_log(withheld
     conversation.send()
     conversation.run()
     assert bool([frame for frame in of(DeltaFrame, inbox) if frame.lane == NAME]) is not withheld
+    state, effects = fold_frames(ClientState(conversation=LANE.conversation), frames(inbox))
+    ends = [effect.chars for effect in effects if isinstance(effect, LaneEnded) and effect.lane == NAME]
+    assert (ends, state.behind()) == ([0 if withheld else 3], False)
 
 
 def test_the_log_of_a_real_run_comes_to_the_client_that_watches() -> None:
     def print_live(job: Job) -> None:
         with LiveLog(job.request, job.keep_log, interval_s=3600) as log:
+            log.begin()
             log.write("grüße\n".encode())
 
     conversation = Printing(print_live)
@@ -277,5 +283,9 @@ def test_the_log_of_a_real_run_comes_to_the_client_that_watches() -> None:
     conversation.run()
     (frame,) = [frame for frame in of(DeltaFrame, inbox) if frame.lane == NAME]
     assert frame.text == "grüße\n"
+    effects = fold_frames(ClientState(conversation=LANE.conversation), frames(inbox))[1]
+    (known,) = [effect for effect in effects if isinstance(effect, LaneKnown) and effect.lane == NAME]
+    (over,) = [effect for effect in effects if isinstance(effect, LaneEnded) and effect.lane == NAME]
+    assert "" < known.facts.began_at <= over.at
     call = conversation.backends["process"].jobs[0].request
     assert log_key(LANE, call.turn, call.exec_id) in conversation.ports.artifacts.objects  # type: ignore[attr-defined]  # the memory twin's own

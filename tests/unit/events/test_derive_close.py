@@ -117,17 +117,23 @@ def test_a_document_of_the_agent_is_a_citation_by_its_path():
 
 
 def test_the_end_says_where_the_time_went():
-    events = ended(rounds=3, files=2, elapsed_ms=65_432, model_ms=60_000, tools_ms=1_040)
+    events = ended(rounds=3, files=2, elapsed_ms=65_432, model_ms=60_000, tools_ms=1_040, starting_ms=3_000)
     assert data(events, "chat.conversation.turn.completed") == {
         "elapsed_ms": 65_432,
         "produced_file_count": 2,
         "citation_count": 0,
     }
     summary = data(events, "chat.turn.summary")
-    assert (summary["rounds"], summary["model_ms"], summary["tools_ms"]) == (3, 60_000, 1_040)
-    assert summary["markdown"] == (
-        "| | |\n|---|---|\n| rounds | 3 |\n| model | 60.0 s |\n| tools | 1.0 s |\n| whole turn | 65.4 s |"
-    )
+    assert summary == {
+        "rounds": 3,
+        "elapsed_ms": 65_432,
+        "model_ms": 60_000,
+        "tools_ms": 1_040,
+        "starting_ms": 3_000,
+        "between_ms": 1_392,
+        "markdown": "| | |\n|---|---|\n| rounds | 3 |\n| model | 60.0 s |\n| tools | 1.0 s |\n"
+        "| starting programs | 3.0 s |\n| between steps | 1.4 s |\n| whole turn | 65.4 s |",
+    }
 
 
 def test_what_a_turn_consumed_is_told_in_tokens_and_in_dollars_by_role_and_model():

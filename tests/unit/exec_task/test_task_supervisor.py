@@ -120,7 +120,10 @@ def test_what_a_program_prints_is_stored_beside_its_run(handed_over):
     handed_over.hand_over(index=2)
     assert handed_over.perform(well) == DONE
     log = msgspec.json.decode(handed_over.artifacts.objects["log"], type=RunningLog)
-    assert log == RunningLog(lane="exec.2.log", text="hello\n", ended=True)
+    told = {"began_at": log.began_at, "ended_at": log.ended_at, "since": log.since}
+    assert log == RunningLog(lane="exec.2.log", text="hello\n", ended=True, **told)
+    assert handed_over.run.began_at == log.began_at
+    assert "" < log.began_at <= log.ended_at
 
 
 def test_a_parcel_of_an_earlier_release_has_no_right_to_a_log(handed_over):
@@ -339,7 +342,7 @@ def test_when_nobody_waits_any_more_the_program_is_ended_and_nothing_stored(hand
         assert keeper.hear() == {}
 
     assert handed_over.perform(part) == DONE
-    assert handed_over.artifacts.objects.keys() == {"parcel", "started"}
+    assert handed_over.artifacts.objects.keys() == {"parcel", "started", "log"}
 
 
 def test_words_that_make_no_sense_end_the_run(handed_over):

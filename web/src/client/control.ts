@@ -44,20 +44,23 @@ export function foldControl(control: Control, claim: number, added: string): [Co
   return [{ rest: text.slice(end), facts, due }, effects];
 }
 
-/** Report the lanes that are complete; `ends` are the lanes with the number of characters received. */
+/**
+ * Report the lanes that are complete; `ends` are the lanes with the number of characters received. A program that prints
+ * nothing has a lane without any.
+ */
 export function foldEnds(
   control: Control,
   claim: number,
   ends: Iterable<readonly [lane: string, end: number]>,
 ): [Control, readonly Effect[]] {
-  const whole: LaneClosed[] = [];
-  for (const [lane, end] of ends) {
-    const closed = control.due.get(lane);
-    if (closed && end >= closed.chars) whole.push(closed);
-  }
+  if (!control.due.size) return [control, []];
+  const have = new Map(ends);
+  const whole = [...control.due.values()].filter(({ lane, chars }) => (have.get(lane) ?? 0) >= chars);
   if (!whole.length) return [control, []];
   const left = new Map(control.due);
   for (const closed of whole) left.delete(closed.lane);
-  const told = whole.map(({ lane, chars, aborted }): Effect => ({ kind: "laneEnded", claim, lane, chars, aborted }));
+  const told = whole.map(
+    ({ lane, chars, aborted, at }): Effect => ({ kind: "laneEnded", claim, lane, chars, aborted, at }),
+  );
   return [{ ...control, due: left }, told];
 }

@@ -41,13 +41,14 @@ export interface LaneKnown {
   readonly facts: LaneFacts;
 }
 
-/** A lane of stream `claim` is complete; `aborted` says why its text stops early. */
+/** A lane of stream `claim` is complete; `aborted` says why its text stops early, `at` when its program ended. */
 export interface LaneEnded {
   readonly kind: "laneEnded";
   readonly claim: number;
   readonly lane: string;
   readonly chars: number;
   readonly aborted: AbortReason;
+  readonly at: string;
 }
 
 /** The text shown of stream `claim` is void: another attempt begins, or the round ended without it. */

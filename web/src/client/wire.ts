@@ -149,6 +149,8 @@ export interface LaneFacts {
   readonly execution_id: string;
   readonly language: string;
   readonly replaces: string;
+  /** When its program began to run. */
+  readonly began_at: string;
 }
 
 export interface LaneOpened {
@@ -157,12 +159,13 @@ export interface LaneOpened {
   readonly facts: LaneFacts;
 }
 
-/** The end of a lane of `chars` characters (code points). `aborted` says why it is incomplete. */
+/** The end of a lane of `chars` characters (code points). `aborted` says why it is incomplete, `at` when its program ended. */
 export interface LaneClosed {
   readonly do: "close";
   readonly lane: string;
   readonly chars: number;
   readonly aborted: AbortReason;
+  readonly at: string;
 }
 
 /**
@@ -211,7 +214,13 @@ export function readControlLine(line: string): LaneOpened | LaneClosed | null {
       case "open":
         return { do: "open", lane, facts: readFacts(asFields(fields.facts)) };
       case "close":
-        return { do: "close", lane, chars: int(fields, "chars"), aborted: oneOf(fields, "aborted", ABORTED, "") };
+        return {
+          do: "close",
+          lane,
+          chars: int(fields, "chars"),
+          aborted: oneOf(fields, "aborted", ABORTED, ""),
+          at: text(fields, "at", ""),
+        };
       default:
         return null;
     }
@@ -322,6 +331,7 @@ function readFacts(fields: Fields): LaneFacts {
     execution_id: text(fields, "execution_id", ""),
     language: text(fields, "language", ""),
     replaces: text(fields, "replaces", ""),
+    began_at: text(fields, "began_at", ""),
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { changeCall, emptyCall } from "./calls.ts";
 import { type Data, objectOf, textOf } from "./fields.ts";
-import { EMPTY_PROGRAM, promises } from "./programs.ts";
+import { EMPTY_PROGRAM, promises, withLog } from "./programs.ts";
 import { changeLast, NOTHING, openRound, withItem } from "./rounds.ts";
 import { changed, replaced, without } from "./share.ts";
 import { laneKind, shown } from "./stream.ts";
@@ -135,12 +135,7 @@ function withPart(program: Program, lane: Lane, kind: "status" | "name" | "objec
 
 function drawLog(turn: Turn, lane: Lane): Turn {
   const callId = lane.facts?.execution_id ?? "";
-  return changeCall(turn, callId, (call) => {
-    const program = call.program ?? EMPTY_PROGRAM;
-    if (program.state === "done" || program.state === "error") return call;
-    const log = changed(program.log, { base: lane.base, text: lane.text });
-    return changed(call, { program: changed(program, { log }) });
-  });
+  return changeCall(turn, callId, (call) => changed(call, { program: withLog(call.program ?? EMPTY_PROGRAM, lane) }));
 }
 
 /** Return the object that a lane holds; null while it is not whole. */

@@ -3,7 +3,8 @@
 import type { ClientEvent } from "../client/index.ts";
 import { changeCall } from "./calls.ts";
 import { numberOrNull, objectOf, rowsOf, textOf, timeOf, timeOrNull } from "./fields.ts";
-import type { Program, Turn } from "./thread.ts";
+import { changed } from "./share.ts";
+import type { Lane, Program, Turn } from "./thread.ts";
 
 /** The most of a running program's output that is kept. */
 export const LOG_CHARS = 65_536;
@@ -16,9 +17,13 @@ export const EMPTY_PROGRAM: Program = {
   contract: [],
   state: "writing",
   startedAt: null,
+  ranAt: null,
+  endedAt: null,
   deadline: null,
   codegenMs: null,
+  startMs: null,
   execMs: null,
+  collectMs: null,
   errorCode: "",
   log: { base: 0, text: "", whole: false, bytes: null },
 };
@@ -51,7 +56,19 @@ export const programPrinted = changing((program, { data }) => ({
   log: { base: 0, text: textOf(data, "text"), whole: true, bytes: numberOrNull(data, "log_bytes") },
 }));
 
-export const programStands = changing((program, event) => {
+/** A run ends with its call: it began when its program was launched. */
+export function programStands(turn: Turn, event: ClientEvent): Turn {
+  const stands = programStatus(turn, event);
+  const callId = textOf(event.data, "execution_id");
+  return changeCall(stands, callId, (call) => {
+    const { startMs, execMs, collectMs, state } = call.program ?? EMPTY_PROGRAM;
+    if (startMs === null || collectMs === null || (state !== "done" && state !== "error")) return call;
+    const durationMs = startMs + (execMs ?? 0) + collectMs;
+    return changed(call, { durationMs, startedAt: call.startedAt === null ? null : timeOf(event.ts) - durationMs });
+  });
+}
+
+const programStatus = changing((program, event) => {
   const { data } = event;
   const timings = objectOf(data, "timings");
   switch (textOf(data, "status")) {
@@ -60,7 +77,7 @@ export const programStands = changing((program, event) => {
     case "exec":
       return {
         ...program,
-        state: "running",
+        state: "starting",
         startedAt: timeOf(event.ts),
         deadline: timeOrNull(textOf(data, "deadline")),
       };
@@ -69,7 +86,11 @@ export const programStands = changing((program, event) => {
       return {
         ...program,
         state: textOf(data, "status") === "done" ? "done" : "error",
+        ranAt: null,
+        endedAt: null,
+        startMs: numberOrNull(timings, "start"),
         execMs: numberOrNull(timings, "exec"),
+        collectMs: numberOrNull(timings, "collect"),
         errorCode: textOf(objectOf(data, "error"), "code"),
         log: { ...program.log, whole: true },
       };
@@ -77,6 +98,18 @@ export const programStands = changing((program, event) => {
       return program;
   }
 });
+
+/** Return the program as the lane of its log shows it: it runs since that is there, and has run when it has ended. */
+export function withLog(program: Program, lane: Lane): Program {
+  if (program.state === "done" || program.state === "error") return program;
+  const shown = changed(program, { log: changed(program.log, { base: lane.base, text: lane.text }) });
+  if (program.startedAt === null) return shown;
+  return changed(shown, {
+    state: lane.whole ? "collecting" : "running",
+    ranAt: timeOrNull(lane.facts?.began_at ?? "") ?? program.startedAt,
+    endedAt: timeOrNull(lane.endedAt),
+  });
+}
 
 export function promises(data: Readonly<Record<string, unknown>>): Program["contract"] {
   return rowsOf(data, "contract").map((file) => ({
@@ -88,6 +121,6 @@ export function promises(data: Readonly<Record<string, unknown>>): Program["cont
 
 /** Return the program of a turn that ended while it was not over. */
 export function brokenOff(program: Program): Program {
-  const ran = program.state === "running" || program.state === "ready";
-  return ran ? { ...program, state: "error", log: { ...program.log, whole: true } } : program;
+  const isOver = program.state === "writing" || program.state === "done" || program.state === "error";
+  return !isOver ? { ...program, state: "error", log: { ...program.log, whole: true } } : program;
 }

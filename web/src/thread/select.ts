@@ -10,7 +10,13 @@ export type Readout =
   | { readonly is: "thinking" | "deciding" | "program" | "compacting" | "closing"; readonly round: number }
   | { readonly is: "writing"; readonly round: number; readonly name: string }
   | { readonly is: "calling" | "approval"; readonly round: number; readonly toolId: string }
-  | { readonly is: "provider"; readonly round: number; readonly until: number }
+  | {
+      readonly is: "provider";
+      readonly round: number;
+      readonly until: number;
+      readonly attempt: number;
+      readonly attempts: number;
+    }
   | { readonly is: "ending"; readonly left: number }
   | { readonly is: "inLine"; readonly place: number }
   | { readonly is: "stopping" };
@@ -72,7 +78,10 @@ function ofRound(turn: Turn, round: Round, number: number): Readout {
     return call.program ? { is: "program", round: number } : { is: "calling", round: number, toolId: call.toolId };
   }
   const last = round.items.at(-1);
-  if (last?.is === "waiting" && round.state === "thinking") return { is: "provider", round: number, until: last.until };
+  if (last?.is === "waiting" && round.state === "thinking") {
+    const { until, attempt, attempts } = last;
+    return { is: "provider", round: number, until, attempt, attempts };
+  }
   if (last?.is === "compaction" && !turn.compactions.find((one) => one.compactionId === last.compactionId)?.ended) {
     return { is: "compacting", round: number };
   }

@@ -36,7 +36,9 @@ export function emptyStream(claim: number): Stream {
 
 /** Return the lane of a stream, or an empty one. */
 export function laneOf(stream: Stream, name: string): Lane {
-  return stream.lanes.get(name) ?? { name, facts: null, base: 0, end: 0, text: "", whole: false, aborted: "" };
+  return (
+    stream.lanes.get(name) ?? { name, facts: null, base: 0, end: 0, text: "", whole: false, aborted: "", endedAt: "" }
+  );
 }
 
 export function withLane(stream: Stream, lane: Lane): Stream {
@@ -66,7 +68,7 @@ export function known(lane: Lane, effect: LaneKnown): Lane {
 }
 
 export function ended(lane: Lane, effect: LaneEnded): Lane {
-  return { ...lane, whole: true, aborted: effect.aborted };
+  return { ...lane, whole: true, aborted: effect.aborted, endedAt: effect.at };
 }
 
 /** Return the lanes of a kind that no other lane replaces, in their order. */

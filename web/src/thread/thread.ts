@@ -78,7 +78,14 @@ export type RoundItem =
   | { readonly is: "notice"; readonly code: string }
   /** `attempt` counts retries: 1 for the second attempt, 0 if the turn's execution was replaced. */
   | { readonly is: "restarted"; readonly attempt: number; readonly at: number }
-  | { readonly is: "waiting"; readonly code: string; readonly message: string; readonly until: number }
+  /** The provider is busy until then; `attempt` of `attempts` follows, 0 if that was not told. */
+  | {
+      readonly is: "waiting";
+      readonly code: string;
+      readonly until: number;
+      readonly attempt: number;
+      readonly attempts: number;
+    }
   | { readonly is: "compaction"; readonly compactionId: string }
   /** It changed a plan. */
   | { readonly is: "plan"; readonly planId: string }
@@ -181,11 +188,17 @@ export interface Program {
   readonly code: Growing;
   readonly language: string;
   readonly contract: readonly { readonly filename: string; readonly description: string; readonly internal: boolean }[];
-  readonly state: "writing" | "ready" | "running" | "done" | "error";
+  readonly state: "writing" | "ready" | "starting" | "running" | "collecting" | "done" | "error";
+  /** When it was launched, began to run, and had run; null while that is not known. */
   readonly startedAt: number | null;
+  readonly ranAt: number | null;
+  readonly endedAt: number | null;
   readonly deadline: number | null;
+  /** How long it was written, started, ran and was collected. */
   readonly codegenMs: number | null;
+  readonly startMs: number | null;
   readonly execMs: number | null;
+  readonly collectMs: number | null;
   readonly errorCode: string;
   /** Its output; `base` characters before it are kept nowhere. */
   readonly log: {
@@ -288,8 +301,8 @@ export type Outcome =
 
 export interface Receipt {
   readonly elapsedMs: number;
-  readonly modelMs: number;
-  readonly toolsMs: number;
+  /** Its time by part, together all of it; empty if it was not told. */
+  readonly parts: readonly TimePart[];
   readonly rounds: number;
   readonly usage: Usage | null;
   readonly totalInputTokens: number;
@@ -300,6 +313,12 @@ export interface Receipt {
   readonly priced: boolean;
   /** By role and model; empty for a turn of an older release. */
   readonly lines: readonly CostLine[];
+}
+
+/** A part of a turn's time; `between` is from one step to the next. */
+export interface TimePart {
+  readonly is: "model" | "tools" | "starting" | "collecting" | "preparing" | "waiting" | "between";
+  readonly ms: number;
 }
 
 /** The calls of one model in one role: of the agent, of a title, a summary, a tool. */
@@ -415,4 +434,6 @@ export interface Lane {
   readonly text: string;
   readonly whole: boolean;
   readonly aborted: string;
+  /** When the program ended that printed it, "" while that is not known. */
+  readonly endedAt: string;
 }

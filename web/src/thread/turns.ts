@@ -7,7 +7,7 @@ import { brokenOff } from "./programs.ts";
 import { changeLast, openRound, usageOf, withItem, withOpenRound, withoutEmptyRound, withoutStream } from "./rounds.ts";
 import { changed, changedLast, without } from "./share.ts";
 import { citedSource } from "./sources.ts";
-import type { Answer, Call, Compaction, CostLine, Message, Outcome, Receipt, Round, Turn } from "./thread.ts";
+import type { Answer, Call, Compaction, CostLine, Message, Outcome, Receipt, Round, TimePart, Turn } from "./thread.ts";
 
 export function emptyTurn(turnId: string, startedAt: number): Turn {
   return {
@@ -92,8 +92,9 @@ export function waiting(turn: Turn, event: ClientEvent): Turn {
     withItem(changed(round, { items: without(round.items, (item) => item.is === "restarted" && item.at === at) }), {
       is: "waiting",
       code: textOf(data, "code"),
-      message: textOf(data, "message"),
       until: timeOf(textOf(data, "until")),
+      attempt: numberOf(data, "attempt"),
+      attempts: numberOf(data, "attempts"),
     }),
   );
 }
@@ -154,8 +155,7 @@ export function suggested(turn: Turn, event: ClientEvent): Turn {
 
 export const NO_RECEIPT: Receipt = {
   elapsedMs: 0,
-  modelMs: 0,
-  toolsMs: 0,
+  parts: [],
   rounds: 0,
   usage: null,
   totalInputTokens: 0,
@@ -178,9 +178,17 @@ export const timed = onReceipt((data) => ({ elapsedMs: numberOf(data, "elapsed_m
 export const summed = onReceipt((data) => ({
   rounds: numberOf(data, "rounds"),
   elapsedMs: numberOf(data, "elapsed_ms"),
-  modelMs: numberOf(data, "model_ms"),
-  toolsMs: numberOf(data, "tools_ms"),
+  parts: partsOf(data),
 }));
+
+const PARTS = ["model", "tools", "starting", "collecting", "preparing", "waiting"] as const;
+
+/** Return the parts that took any time. What none of them took is between them, in a turn of an older release, too. */
+function partsOf(data: Data): readonly TimePart[] {
+  const told = PARTS.map((is): TimePart => ({ is, ms: numberOf(data, `${is}_ms`) }));
+  const between = numberOf(data, "elapsed_ms") - told.reduce((sum, { ms }) => sum + ms, 0);
+  return [...told, { is: "between" as const, ms: between }].filter(({ ms }) => ms > 0);
+}
 
 export const accounted = onReceipt((data) => ({
   usage: usageOf(data),

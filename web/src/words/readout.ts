@@ -1,10 +1,10 @@
 /** The readout of the title bar in words. */
 
 import type { Readout } from "../thread/select.ts";
-import { en, inLine } from "./en/shared.ts";
-import { formatTime } from "./format.ts";
+import { en, inLine, retryIn } from "./en/shared.ts";
 
-export function sayReadout(readout: Readout): string {
+/** Return the words for what runs at a time. */
+export function sayReadout(readout: Readout, now: number): string {
   const say = en.readout;
   switch (readout.is) {
     case "idle":
@@ -15,11 +15,11 @@ export function sayReadout(readout: Readout): string {
     case "inLine":
       return inLine(readout.place);
     default:
-      return `${say.round(readout.round)} · ${doing(readout)}`;
+      return `${say.round(readout.round)} · ${doing(readout, now)}`;
   }
 }
 
-function doing(readout: Exclude<Readout, { is: "idle" | "stopping" | "ending" | "inLine" }>): string {
+function doing(readout: Exclude<Readout, { is: "idle" | "stopping" | "ending" | "inLine" }>, now: number): string {
   const say = en.readout;
   switch (readout.is) {
     case "writing":
@@ -27,7 +27,7 @@ function doing(readout: Exclude<Readout, { is: "idle" | "stopping" | "ending" | 
     case "calling":
       return readout.toolId;
     case "provider":
-      return say.provider(formatTime(readout.until));
+      return say.busy(retryIn(readout.until - now, readout.attempt, readout.attempts));
     default:
       return say[readout.is];
   }

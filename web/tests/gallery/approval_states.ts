@@ -30,7 +30,7 @@ export function approvalStates(withRound: (last: Round) => Thread): Readonly<Rec
     state: "waiting",
     startedAt: null,
     durationMs: null,
-    program: program({ state: "ready", startedAt: null, deadline: null }),
+    program: program({ state: "ready", startedAt: null, ranAt: null, deadline: null }),
     approval: approval({ params: { timeout_s: 600 }, code: source, editable: false, rule: "first_use" }),
   });
   const settled: readonly Call[] = [

@@ -88,9 +88,13 @@ export function program(more: Partial<Program> = {}): Program {
     ],
     state: "running",
     startedAt: at(10.1),
+    ranAt: at(10.4),
+    endedAt: null,
     deadline: at(610.1),
     codegenMs: 4800,
+    startMs: null,
     execMs: null,
+    collectMs: null,
     errorCode: "",
     log: { base: 0, text: "", whole: false, bytes: null },
     ...more,
@@ -167,8 +171,11 @@ export function answer(text: string, more: Partial<Answer> = {}): Answer {
 export function receipt(more: Partial<Receipt> = {}): Receipt {
   return {
     elapsedMs: 3200,
-    modelMs: 3100,
-    toolsMs: 6,
+    parts: [
+      { is: "model", ms: 3_100 },
+      { is: "tools", ms: 6 },
+      { is: "between", ms: 94 },
+    ],
     rounds: 2,
     usage: usage(10_804, 2_930, 833, 780),
     totalInputTokens: 14_567,

@@ -84,6 +84,7 @@ const programs: Readonly<Record<string, Call>> = {
     program: program({
       state: "writing",
       startedAt: null,
+      ranAt: null,
       deadline: null,
       codegenMs: null,
       code: growing('import pandas as pd\n\nsales = pd.read_csv(OUT / "sal'),
@@ -93,21 +94,35 @@ const programs: Readonly<Record<string, Call>> = {
     state: "written",
     startedAt: null,
     durationMs: null,
-    program: program({ state: "ready", startedAt: null, deadline: null }),
+    program: program({ state: "ready", startedAt: null, ranAt: null, deadline: null }),
+  }),
+  "program-starting": call(exec, {
+    state: "running",
+    startedAt: at(3),
+    durationMs: null,
+    program: program({ state: "starting", startedAt: at(3), ranAt: null }),
   }),
   "program-running": call(exec, {
     state: "running",
-    startedAt: at(8),
+    startedAt: at(3),
     durationMs: null,
-    program: program({ startedAt: at(8) }),
+    program: program({ startedAt: at(3), ranAt: at(8) }),
+  }),
+  "program-collecting": call(exec, {
+    state: "running",
+    startedAt: at(3),
+    durationMs: null,
+    program: program({ state: "collecting", startedAt: at(3), ranAt: at(4), endedAt: at(7) }),
   }),
   "program-done": call(exec, {
-    durationMs: 6_400,
+    durationMs: 15_700,
     paths: ["fi:turn_1.outputs/totals.csv", "fi:turn_1.outputs/totals.png", "fi:turn_1.outputs/notes.txt"],
     preview: "6 months, 12,340.00 in all",
     program: program({
       state: "done",
+      startMs: 9_400,
       execMs: 6_100,
+      collectMs: 200,
       contract: [
         { filename: "outputs/totals.csv", description: "A line a month.", internal: false },
         { filename: "outputs/totals.png", description: "One bar a month.", internal: false },

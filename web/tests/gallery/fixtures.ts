@@ -1,6 +1,6 @@
 /** Every state of every part of a thread and its margin, by name. */
 
-import type { Message, Thread, Turn } from "../../src/thread/thread.ts";
+import type { Message, Receipt, Thread, Turn } from "../../src/thread/thread.ts";
 import type { ThreadContext } from "../../src/ui/acts.ts";
 import { approvalStates } from "./approval_states.ts";
 import {
@@ -68,6 +68,13 @@ const searchRounds = [
   round(1, "Everything asked for is settled; I answer.", { usage: usage(5_760, 2_214, 431, 612), decidedAt: at(3.2) }),
 ];
 
+/** A turn of 2.9 s, by part. */
+const turnParts: Receipt["parts"] = [
+  { is: "model", ms: 2_600 },
+  { is: "tools", ms: 142 },
+  { is: "between", ms: 158 },
+];
+
 const kumquat = done(
   "Make a plan with three steps, write it to a file with the word kumquat in it and read it back.",
   [
@@ -80,7 +87,7 @@ const kumquat = done(
   {
     startedAt: at(-540),
     endedAt: at(-537.1),
-    receipt: receipt({ elapsedMs: 2900, toolsMs: 142, rounds: 4, weightedTokens: 12_900 }),
+    receipt: receipt({ elapsedMs: 2900, parts: turnParts, rounds: 4, weightedTokens: 12_900 }),
   },
 );
 
@@ -216,9 +223,7 @@ const rounds: Readonly<Record<string, State>> = {
       round(2, "", {
         ...alive,
         state: "thinking",
-        items: [
-          { is: "waiting", code: "model_overloaded", message: "The model's provider is overloaded.", until: at(39) },
-        ],
+        items: [{ is: "waiting", code: "model_overloaded", until: at(21.1), attempt: 2, attempts: 4 }],
       }),
     ),
   },

@@ -31,8 +31,10 @@ function recordedRound(round: Round): Round {
 }
 
 function withoutRunningLog(call: Round["calls"][number]): Round["calls"][number] {
-  if (call.program?.state !== "running") return call;
-  return { ...call, program: { ...call.program, log: { base: 0, text: "", whole: false, bytes: null } } };
+  const { program } = call;
+  if (program?.state !== "running" && program?.state !== "collecting") return call;
+  const log = { base: 0, text: "", whole: false, bytes: null };
+  return { ...call, program: { ...program, state: "starting", ranAt: null, endedAt: null, log } };
 }
 
 describe.each(conversations)("$name", ({ frames }) => {

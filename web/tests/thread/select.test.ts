@@ -32,7 +32,7 @@ function eventsOf(n: number, ...told: readonly (readonly [type: string, data: ob
 
 function readouts(name: string): readonly string[] {
   const frames = named(name);
-  const said = frames.map((_, place) => sayReadout(readoutOf(threadOf(frames.slice(0, place + 1)))));
+  const said = frames.map((_, place) => sayReadout(readoutOf(threadOf(frames.slice(0, place + 1))), 0));
   return said.filter((text, place) => text !== said[place - 1]);
 }
 
@@ -67,15 +67,22 @@ describe("the readout", () => {
   });
 
   test("says where a turn waits in line, as it was told last, until it begins", () => {
-    const said = [1, 2, 3].map((count) => sayReadout(readoutOf(threadOf(inLine.slice(0, count)))));
+    const said = [1, 2, 3].map((count) => sayReadout(readoutOf(threadOf(inLine.slice(0, count))), 0));
     expect(said).toEqual(["Waiting: 3rd in line", "Waiting: next in line", "round 1 · thinking"]);
     const turn = openTurn(threadOf(inLine)) as Turn;
     expect((turn.rounds[0] as Round).startedAt - turn.startedAt).toBe(9_000);
   });
 
-  test("names the time until which the provider asks to wait", () => {
-    const waits = threadOf(told.slice(0, 6));
-    expect(readoutOf(waits)).toEqual({ is: "provider", round: 2, until: Date.parse("2026-11-21T10:05:00Z") });
+  test("says when a busy provider is asked again, and which attempt that is", () => {
+    const readout = readoutOf(threadOf(told.slice(0, 6)));
+    const until = Date.parse("2026-11-21T10:05:00Z");
+    expect(readout).toEqual({ is: "provider", round: 2, until, attempt: 2, attempts: 4 });
+    expect([12_000, 11_001, 0, -500].map((left) => sayReadout(readout, until - left))).toEqual([
+      "round 2 · model busy, retrying in 12 s (attempt 2 of 4)",
+      "round 2 · model busy, retrying in 12 s (attempt 2 of 4)",
+      "round 2 · model busy, retrying now (attempt 2 of 4)",
+      "round 2 · model busy, retrying now (attempt 2 of 4)",
+    ]);
   });
 });
 

@@ -103,7 +103,7 @@ function keepsEquals(before: Thread, after: Thread): void {
 describe("a stream that is void", () => {
   const claim = 100;
   const facts = { marker: "thinking", format: "markdown", artifact_name: "", title: "", sub_type: "" } as const;
-  const lane = { ...facts, execution_id: "", language: "", replaces: "" };
+  const lane = { ...facts, execution_id: "", language: "", replaces: "", began_at: "" };
 
   test("is dropped, and the round thinks anew", () => {
     const [start] = answering();
@@ -122,7 +122,7 @@ describe("a stream that is void", () => {
     const [start] = answering();
     const replaced = foldEffects(start, [
       piece(claim, 0, "Wron"),
-      { kind: "laneEnded", claim, lane: "answer.0", chars: 4, aborted: "eof" },
+      { kind: "laneEnded", claim, lane: "answer.0", chars: 4, aborted: "eof", at: "" },
       { kind: "laneKnown", claim, lane: "answer.0.r1", facts: { ...lane, marker: "answer", replaces: "answer.0" } },
       { kind: "textAppended", claim, lane: "answer.0.r1", off: 0, text: "Right." },
     ]);

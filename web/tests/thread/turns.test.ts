@@ -29,6 +29,33 @@ function states(frames: readonly Frame[]): readonly Thread[] {
   return frames.map((_, place) => threadOf(frames.slice(0, place + 1)));
 }
 
+describe("the states of a program", () => {
+  const programs = states(named("a program that is watched")).flatMap(({ turns }) =>
+    (turns[0]?.rounds ?? []).flatMap((round) => round.calls.flatMap((call) => (call.program ? [call] : []))),
+  );
+  const [first] = programs as [Call];
+  const stood = programs.map((call) => call.program?.state);
+
+  test("is started, runs and is collected, each as it is told", () => {
+    expect(stood.filter((state, place) => state !== stood[place - 1])).toEqual([
+      "writing",
+      "ready",
+      "starting",
+      "running",
+      "collecting",
+      "error",
+    ]);
+    const began = Date.parse("2026-01-01T00:00:00Z");
+    const collecting = programs.find((call) => call.program?.state === "collecting");
+    expect(collecting?.program).toMatchObject({ startedAt: began, ranAt: began, endedAt: began + 500 });
+    expect(programs.at(-1)).toMatchObject({
+      callId: first.callId,
+      durationMs: 500,
+      program: { startMs: 0, execMs: 500, collectMs: 0 },
+    });
+  });
+});
+
 describe("a turn", () => {
   test("opens under its message, with a round that thinks and its limits", () => {
     const turn = turnOf(upTo(named("an answer"), "solver.react.decision").slice(0, 2));

@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { expect, test } from "vitest";
-import { call, draft, round, thread, turn } from "../gallery/build.ts";
+import { at, call, draft, round, thread, turn } from "../gallery/build.ts";
 import { Shown, show, textOf } from "./shown.tsx";
 
 const card = (shown: Shown, label: string) => shown.one(`section[aria-label="${label}"]`);
@@ -59,7 +59,9 @@ test("an event of a tool is one line, with its data behind it", () => {
 test.each([
   ["program-writing", "writing"],
   ["program-ready", "about to run"],
+  ["program-starting", "starting"],
   ["program-running", "running"],
+  ["program-collecting", "collecting files"],
   ["program-error", "failed"],
 ])("%s says %s", (state, words) => {
   expect(textOf(show(state).one(".program .pill"))).toBe(words);
@@ -67,7 +69,19 @@ test.each([
 
 test("a running program says how long it may run, a finished one how long it ran", () => {
   expect(textOf(show("running").one(".program header .num"))).toBe("4.0 s of 600 s");
-  expect(textOf(show("program-done").one(".program header .num"))).toBe("6.1 s");
+  expect(textOf(show("program-done").one(".program header .num"))).toBe("15.7 s");
+});
+
+test.each([
+  ["program-starting", ["Starting for", "6.0 s"]],
+  ["program-running", ["Started in", "5.0 s", "Running for", "1.0 s"]],
+  ["program-collecting", ["Started in", "1.0 s", "Ran for", "3.0 s", "Collecting for", "2.0 s"]],
+  ["program-done", ["Started in", "9.4 s", "Ran for", "6.1 s", "Collected in", "200 ms"]],
+])("a program says where it is and how long each of its states took: %s", (state, times) => {
+  const rows = show(state, { now: at(9) })
+    .all(".program dl > *")
+    .map(textOf);
+  expect(rows.filter((row, place) => row !== "Written in" && rows[place - 1] !== "Written in")).toEqual(times);
 });
 
 test("the tabs of a program are moved by arrows, and one panel is shown", () => {

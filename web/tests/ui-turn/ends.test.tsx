@@ -5,8 +5,8 @@ import type { Turn } from "../../src/thread/thread.ts";
 import { segments } from "../../src/ui/turn/receipt.tsx";
 import { receiptLine, sayUsd } from "../../src/ui/turn/receipt_line.ts";
 import { traceBars } from "../../src/ui/turn/trace.tsx";
-import { at, receipt } from "../gallery/build.ts";
-import { type Shown, show, textOf } from "./shown.tsx";
+import { at, done, receipt, thread } from "../gallery/build.ts";
+import { Shown, show, textOf } from "./shown.tsx";
 
 const pressed = (shown: Shown, name: string) => shown.button(name).getAttribute("aria-pressed");
 const turnId = (shown: Shown) => shown.thread.turns.at(-1)?.turnId;
@@ -114,6 +114,25 @@ test("a receipt is one line, and opened a row a round with its sums", () => {
     ["2", "", "5,760", "2,214", "431", "612"],
     ["", "9.5k token units · 74 % cached", "10,804", "2,930", "833", "780"],
   ]);
+});
+
+test("a receipt says where the time of the turn went, part by part", () => {
+  const parts = [
+    { is: "model", ms: 2_000 },
+    { is: "tools", ms: 3_100 },
+    { is: "starting", ms: 9_400 },
+    { is: "collecting", ms: 200 },
+    { is: "preparing", ms: 800 },
+    { is: "waiting", ms: 12_000 },
+    { is: "between", ms: 500 },
+  ] as const;
+  const last = done("Hello", [], "Hello.", { receipt: receipt({ elapsedMs: 28_000, parts }) });
+  const shown = new Shown({ thread: thread([last]), open: [`+${last.turnId}/receipt`] });
+  expect(textOf(shown.one(".receipt-line"))).toContain("28.0 s");
+  expect(textOf(shown.all(".receipt .key")[1] as HTMLElement)).toBe(
+    "2.0 s in the model3.1 s in tools and programs9.4 s starting programs200 ms collecting their files" +
+      "800 ms for title, summaries and hooks12.0 s waiting for the model's provider500 ms between steps",
+  );
 });
 
 test("a receipt says what the calls of models cost by role, and what ran for the turn when it is opened", async () => {

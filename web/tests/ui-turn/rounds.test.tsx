@@ -14,7 +14,7 @@ test.each([
   ["round-deciding", "deciding"],
   ["round-refused", "refused"],
   ["round-cut", "cut off"],
-  ["round-waits-for-provider", "waits for the provider"],
+  ["round-waits-for-provider", "model busy"],
   ["turn-in-line", "Waiting: 3rd in line"],
   ["approval-asked", "needs your approval"],
   ["draft-growing", "writing totals.md"],
@@ -58,9 +58,9 @@ test("thinking shows its end, and all of it on a click", () => {
   expect(shown.all(".think .last").length).toBe(0);
 });
 
-test("what the provider lets wait goes on at a time, and says so", () => {
-  expect(show("round-waits-for-provider").text).toContain("goes on at 09:14, in 30.0 s");
-  expect(show("round-waits-for-provider", { now: at(50) }).text).toContain("went on at 09:14");
+test("a busy model is said to be busy, when it is asked again, and which attempt that is", () => {
+  expect(show("round-waits-for-provider").text).toContain("The model is busy, retrying in 12 s (attempt 2 of 4)");
+  expect(show("round-waits-for-provider", { now: at(50) }).text).toContain("retrying now (attempt 2 of 4)");
 });
 
 test("a restart is told with its number, unless it came at once and only once", () => {

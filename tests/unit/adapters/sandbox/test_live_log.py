@@ -17,10 +17,12 @@ REQUEST_AT_3 = replace(REQUEST, index=3)
 
 
 class Copies:
-    """Stores copies; `kept` is set once there is one."""
+    """Stores copies; `kept` is set once there is one with text, `began` once there is any. They are kept without times."""
 
     def __init__(self) -> None:
         self.logs: list[RunningLog] = []
+        self.times: list[tuple[str, str]] = []
+        self.began = threading.Event()
         self.kept = threading.Event()
         self.refuses = 0
 
@@ -28,8 +30,12 @@ class Copies:
         if self.refuses:
             self.refuses -= 1
             raise DependencyError("the store is away")
-        self.logs.append(msgspec.json.decode(copy, type=RunningLog))
-        self.kept.set()
+        log = msgspec.json.decode(copy, type=RunningLog)
+        self.logs.append(replace(log, began_at="", ended_at=""))
+        self.times.append((log.began_at, log.ended_at))
+        self.began.set()
+        if log.text:
+            self.kept.set()
 
 
 def last_of(*chunks: bytes) -> RunningLog:
@@ -38,16 +44,17 @@ def last_of(*chunks: bytes) -> RunningLog:
     with LiveLog(REQUEST_AT_3, copies, interval_s=3600) as log:
         for chunk in chunks:
             log.write(chunk)
-    (copy,) = copies.logs
-    return copy
+        log.begin()
+    return copies.logs[-1]
 
 
 def test_what_is_printed_is_stored_while_more_may_come() -> None:
     copies = Copies()
     with LiveLog(REQUEST_AT_3, copies, interval_s=0.01) as log:
+        log.begin()
         log.write(b"early ")
         assert copies.kept.wait(30)
-        assert copies.logs == [RunningLog(lane="exec.3.log", text="early ")]
+        assert copies.logs[-1] == RunningLog(lane="exec.3.log", text="early ")
         log.write(b"late")
     assert copies.logs[-1] == RunningLog(lane="exec.3.log", since=6, text="early late", ended=True) or (
         copies.logs[-2:]
@@ -58,11 +65,36 @@ def test_what_is_printed_is_stored_while_more_may_come() -> None:
     )
 
 
-def test_of_nothing_printed_nothing_is_stored() -> None:
+def test_of_a_program_that_never_began_nothing_is_stored() -> None:
     copies = Copies()
-    with LiveLog(REQUEST, copies, interval_s=0.001):
-        pass
+    with LiveLog(REQUEST, copies, interval_s=0.001) as log:
+        log.write(b"the container's own words")
     assert copies.logs == []
+
+
+def test_a_program_that_prints_nothing_is_told_to_have_begun_and_ended() -> None:
+    copies = Copies()
+    with LiveLog(REQUEST_AT_3, copies, interval_s=3600) as log:
+        log.begin()
+        assert copies.began.wait(30)
+        log.end()
+    running, over = RunningLog(lane="exec.3.log"), RunningLog(lane="exec.3.log", ended=True)
+    assert copies.logs == [running, over]
+    (began_at, unknown), (again_at, ended_at) = copies.times
+    assert (began_at, unknown) == (again_at, "") == (log.began_at, "")
+    assert "" < began_at <= ended_at
+
+
+def test_what_comes_behind_the_end_changes_no_copy() -> None:
+    copies = Copies()
+    with LiveLog(REQUEST, copies, interval_s=0.001) as log:
+        log.begin()
+        log.write(b"all of it")
+        log.end()
+        while not (copies.logs and copies.logs[-1].ended):
+            copies.kept.wait(30)
+        log.write(b" and more")
+    assert [copy.text for copy in copies.logs if copy.ended] == ["all of it"]
 
 
 @given(st.text(), st.integers(1, 7))
@@ -94,6 +126,7 @@ def test_a_copy_that_cannot_be_stored_is_made_up_for_by_the_next() -> None:
     copies.refuses = 3
     with LiveLog(REQUEST, copies, interval_s=0.001) as log:
         log.write(b"early")
+        log.begin()
         assert copies.kept.wait(30)
     assert (copies.logs[0].since, copies.logs[0].text) == (0, "early")
 
@@ -102,6 +135,7 @@ def test_a_store_that_never_answers_does_not_hold_the_run_up(monkeypatch) -> Non
     monkeypatch.setattr("stepline.adapters.sandbox.live_log.CLOSE_S", 0.01)
     answers = threading.Event()
     with LiveLog(REQUEST, lambda _: answers.wait(30), interval_s=3600) as log:
+        log.begin()
         log.write(b"early")
     answers.set()
 

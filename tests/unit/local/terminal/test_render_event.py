@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stepline.local.client.change import Steered
-from stepline.local.terminal.render import render_event, render_footer, render_outcome
+from stepline.local.client.change import LaneEnded, LaneKnown, Steered
+from stepline.local.terminal.render import render_event, render_footer, render_outcome, render_program
+from stepline.protocol.stream.lane import LaneFacts
 from tests.unit.local.terminal.test_render_turn import EVIL, event
 
 
@@ -28,10 +29,9 @@ def test_tools_plans_and_files_are_lines():
     assert render_event(files) == ["⎙ fi:turn_1.outputs/a.md"]
 
 
-def test_a_program_is_shown_by_its_size_its_first_line_and_its_start():
+def test_a_program_is_shown_by_its_size_its_first_line_and_what_it_printed():
     code = event("code_exec.code", language="python", text="\nimport pandas\nprint(1)\n")
     assert render_event(code) == ["  3 lines of python: import pandas"]
-    assert render_event(event("code_exec.status", status="exec")) == ["  … running"]
     assert render_event(event("code_exec.status", status="done")) == []
     log = event("code_exec.log", text="\n".join(f"row {n}" for n in range(9)))
     assert render_event(log) == [f"  row {n}" for n in range(4, 9)]
@@ -63,12 +63,49 @@ def test_the_message_of_an_end_is_below_the_answer():
     assert render_footer(event("chat.complete", answer="Hello.")) == []
 
 
-def test_a_wait_is_a_line_with_its_reason_and_its_end():
-    waiting = event("round.waiting", message=f"The provider is busy.{EVIL}", until="2026-01-02T03:04:05.678Z")
-    (line,) = render_event(waiting)
-    assert line.startswith("… The provider is busy.")
-    assert line.endswith("(2026-01-02T03:04:05.678Z)")
-    assert line.isprintable()
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"attempt": 2, "attempts": 4}, "… The model is busy, retrying in 12 s (attempt 2 of 4)"),
+        ({}, "… The model is busy, retrying in 12 s"),
+    ],
+)
+def test_a_busy_model_is_a_line_with_the_time_and_the_number_of_the_next_attempt(told, said):
+    waiting = event("round.waiting", message=f"It is busy.{EVIL}", until="2026-01-02T03:04:05.678Z", **told)
+    assert render_event(replace(waiting, ts="2026-01-02T03:03:54.000Z")) == [said]
+    assert render_event(replace(waiting, ts=EVIL))[0].startswith("… The model is busy, retrying in 0 s")
+
+
+def test_a_program_is_starting_until_it_runs_and_tells_its_times_at_its_end():
+    lane = {"claim": 3, "lane": "exec.0.log"}
+    facts = LaneFacts(marker="subsystem", format="text", began_at="2026-01-02T03:04:05.678Z")
+    assert render_event(event("code_exec.status", status="exec")) == ["  … starting"]
+    assert render_program(LaneKnown(**lane, facts=facts)) == "running"
+    assert render_program(LaneKnown(**lane, facts=replace(facts, began_at=""))) == ""
+    ended = LaneEnded(**lane, chars=0, at="2026-01-02T03:04:09.678Z")
+    assert render_program(ended) == "collecting its files"
+    assert render_program(replace(ended, at="")) == ""
+    timings = {"start": 9_400, "exec": 3_100, "collect": 200}
+    assert render_event(event("code_exec.status", status="done", timings=timings)) == [
+        "  started in 9.4 s, ran for 3.1 s, collected in 200 ms"
+    ]
+    assert render_event(event("code_exec.status", status="done", timings={"exec": 3_100})) == []
+
+
+def test_a_long_turn_says_below_its_answer_where_its_time_went():
+    times = {
+        "elapsed_ms": 15_700,
+        "model_ms": 2_000,
+        "tools_ms": 3_100,
+        "starting_ms": 9_400,
+        "waiting_ms": 0,
+    }
+    long = event("chat.turn.summary", **times)
+    line = "  15.7 s: 2 s in the model, 3.1 s in tools and programs, 9.4 s starting programs, 1.2 s between steps"
+    assert render_footer(long) == [line]
+    short = event("chat.turn.summary", elapsed_ms=900, model_ms=800, tools_ms=100)
+    assert render_footer(short) == []
+    assert render_footer(short, usage=True) == ["  900 ms: 800 ms in the model, 100 ms in tools and programs"]
 
 
 def test_a_notice_for_the_model_is_a_sentence_for_a_person_without_its_code():

@@ -257,7 +257,7 @@ def test_clients_see_the_program_start_and_end_and_what_its_tools_said():
     assert [(data["status"], list(data.get("timings") or ())) for data in stands] == [
         ("gen", ["codegen"]),
         ("exec", []),
-        ("done", ["exec"]),
+        ("done", ["exec", "start", "collect"]),
     ]
     (log,) = [event for event in told if event.type == "code_exec.log"]
     assert log.data == {"execution_id": result(play).call_id, "text": "hello\n", "log_bytes": 6}

@@ -22,10 +22,15 @@ function pathOf(filename: string, call: Call): string | undefined {
   return call.paths.find((path) => path.endsWith(filename) && /^[./:]$/.test(path.at(-filename.length - 1) ?? ""));
 }
 
+/** A program that was launched and is not over. */
+function isUnderWay({ state, startedAt }: Program): boolean {
+  return startedAt !== null && (state === "starting" || state === "running" || state === "collecting");
+}
+
 function ProgramMark({ call, program }: { call: Call; program: Program }) {
   if (call.state !== "written" && call.state !== "running") return <CallMark state={call.state} />;
   if (program.state === "writing") return <Mark shape="running" tone="live" word={say.programState.writing} />;
-  if (program.state === "running") return <Mark shape="running" tone="live" word={say.programState.running} />;
+  if (isUnderWay(program)) return <Mark shape="running" tone="live" word={say.programState[program.state]} />;
   return <CallMark state={call.state} />;
 }
 
@@ -37,10 +42,9 @@ function ProgramPill({ call, program }: { call: Call; program: Program }) {
 }
 
 function ProgramTime({ call, program }: { call: Call; program: Program }) {
-  if (program.state === "running" && program.startedAt !== null && call.durationMs === null) {
+  if (isUnderWay(program) && program.startedAt !== null && call.durationMs === null) {
     return <Elapsed from={program.startedAt} deadline={program.deadline} />;
   }
-  if (program.execMs !== null) return <>{formatMs(program.execMs)}</>;
   return <CallTime call={call} />;
 }
 
@@ -66,9 +70,54 @@ function PromisedFile(props: { call: Call; file: Program["contract"][number]; de
   );
 }
 
+function Time({ name, ms }: { name: string; ms: number | null }) {
+  if (ms === null) return null;
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd class="num">{formatMs(ms)}</dd>
+    </>
+  );
+}
+
+/** What became of the time of a program that is over. */
+function Times({ program }: { program: Program }) {
+  return (
+    <>
+      <Time name={say.started} ms={program.startMs} />
+      <Time name={say.ran} ms={program.execMs} />
+      <Time name={say.collected} ms={program.collectMs} />
+    </>
+  );
+}
+
+/** Where a program is now, and how long it has been there; before that, what is over. */
+function TimesNow({ program }: { program: Program }) {
+  const { state, startedAt, ranAt, endedAt } = program;
+  if (!isUnderWay(program) || startedAt === null) return null;
+  const [name, from] =
+    state === "starting"
+      ? [say.startingFor, startedAt]
+      : state === "running"
+        ? [say.runningFor, ranAt]
+        : [say.collectingFor, endedAt];
+  return (
+    <>
+      {ranAt !== null && <Time name={say.started} ms={Math.max(ranAt - startedAt, 0)} />}
+      {ranAt !== null && endedAt !== null && <Time name={say.ran} ms={Math.max(endedAt - ranAt, 0)} />}
+      {from !== null && (
+        <>
+          <dt>{name}</dt>
+          <dd class="num">
+            <Elapsed from={from} />
+          </dd>
+        </>
+      )}
+    </>
+  );
+}
+
 function Facts({ call, program }: { call: Call; program: Program }) {
-  const ran = program.execMs;
-  const runs = program.state === "running" && program.startedAt !== null && call.durationMs === null;
   const missing = program.contract.filter((file) => pathOf(file.filename, call) === undefined).length;
   return (
     <div class="facts">
@@ -80,12 +129,7 @@ function Facts({ call, program }: { call: Call; program: Program }) {
             <dd class="num">{formatMs(program.codegenMs)}</dd>
           </>
         )}
-        {(runs || ran !== null) && (
-          <>
-            <dt>{runs ? say.runningFor : say.ran}</dt>
-            <dd class="num">{runs ? <Elapsed from={program.startedAt as number} /> : formatMs(ran as number)}</dd>
-          </>
-        )}
+        {call.durationMs === null ? <TimesNow program={program} /> : <Times program={program} />}
       </dl>
       {program.contract.length > 0 && (
         <div>

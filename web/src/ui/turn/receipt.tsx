@@ -150,9 +150,16 @@ export function ReceiptTable({ label, turnId, receipt, rounds }: ReceiptProps) {
           ),
         )}
       </p>
+      {receipt.parts.length > 0 && (
+        <p class="key">
+          {receipt.parts.map(({ is, ms }) => (
+            <span key={is}>
+              {formatMs(ms)} {say.timeIn[is]}
+            </span>
+          ))}
+        </p>
+      )}
       <p class="key">
-        <span>{say.inModel(formatMs(receipt.modelMs))}</span>
-        <span>{say.inTools(formatMs(receipt.toolsMs))}</span>
         {receipt.model && <span>{receipt.model}</span>}
         {receipt.usage?.estimated && <span>{say.estimated}</span>}
       </p>

@@ -2,7 +2,7 @@
 
 import { isPlainClick, Markdown, visible } from "../../markdown/index.ts";
 import type { Compaction, Round, RoundItem } from "../../thread/thread.ts";
-import { inLine } from "../../words/en/shared.ts";
+import { inLine, retryIn } from "../../words/en/shared.ts";
 import { say } from "../../words/en/thread.ts";
 import { formatMs, formatTime } from "../../words/format.ts";
 import { wordsOf } from "../../words/index.ts";
@@ -43,7 +43,7 @@ interface LineProps {
 function what({ round, place, live, answering, open }: LineProps): { code: string } | { word: string } {
   if (live && round.calls.some((call) => call.state === "waiting")) return { word: say.waitsForYou };
   if (live && place > 0) return { word: inLine(place) };
-  if (live && round.items.at(-1)?.is === "waiting") return { word: say.waitsForProvider };
+  if (live && round.items.at(-1)?.is === "waiting") return { word: say.modelBusy };
   // The card of an opened call has its name, which may be long.
   if (round.calls.length === 1 && !open) return { code: round.calls[0]?.toolId ?? "" };
   if (round.calls.length > 0) return { code: say.calls(round.calls.length) };
@@ -61,7 +61,7 @@ function mishap(round: Round): string {
   return round.interrupted ? say.cutOff : "";
 }
 
-/** How long the model and the tools took, null while that is not known. Calls that ran beside each other count once. */
+/** How long the model and the tools took, null while that is not known: of a program, its start and its end, too. */
 function spanOf(round: Round): { model: number | null; tools: number | null } {
   const { startedAt, decidedAt, calls } = round;
   const model = decidedAt === null ? null : Math.max(decidedAt - startedAt, 0);
@@ -123,12 +123,8 @@ function ProviderWait({ item, last }: { item: Extract<RoundItem, { is: "waiting"
   const waits = last && now < item.until;
   return (
     <p class={`remark-line ${waits ? "live" : ""}`}>
-      {/* The words of the code tell what to do about a turn that ended by it; this one goes on. */}
-      {item.message || wordsOf(item.code)}{" "}
       <span class="num">
-        {waits
-          ? say.goesOnAt(formatTime(item.until), formatMs(Math.ceil((item.until - now) / 1000) * 1000))
-          : say.wentOnAt(formatTime(item.until))}
+        {last ? say.busy(retryIn(item.until - now, item.attempt, item.attempts)) : say.wasBusy(formatTime(item.until))}
       </span>
     </p>
   );

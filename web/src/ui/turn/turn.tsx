@@ -55,7 +55,7 @@ function reasonOf({ outcome }: Turn): string {
 function FoldLine({ turn, open, setOpen }: { turn: Turn; open: boolean; setOpen: (to: boolean) => void }) {
   const tools = turn.rounds.reduce((sum, round) => sum + round.calls.length, 0);
   const broken = turn.rounds.reduce((sum, round) => sum + Number(failed(round)), 0);
-  const toolsMs = turn.receipt?.toolsMs ?? 0;
+  const toolsMs = turn.receipt?.parts.find(({ is }) => is === "tools")?.ms ?? 0;
   return (
     <div class="fold">
       <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>

@@ -1,6 +1,6 @@
 /** English words of the whole page; those of one part of it stand beside that part, and sentences of codes in `codes.ts`. */
 
-import { formatNumber, formatOrdinal } from "../format.ts";
+import { formatMs, formatNumber, formatOrdinal } from "../format.ts";
 
 /** Return a number with its noun: `1 round`, `2 rounds`. */
 export function counted(count: number, one: string, many = `${one}s`): string {
@@ -10,6 +10,13 @@ export function counted(count: number, one: string, many = `${one}s`): string {
 /** Say where a turn waits in line, 1 being the next. */
 export function inLine(place: number): string {
   return place === 1 ? "Waiting: next in line" : `Waiting: ${formatOrdinal(place)} in line`;
+}
+
+/** Say when a busy provider is asked again; the number of the attempt is 0 where it is not known. */
+export function retryIn(leftMs: number, attempt: number, attempts: number): string {
+  const seconds = Math.ceil(leftMs / 1000);
+  const when = seconds > 0 ? `in ${seconds < 60 ? `${seconds} s` : formatMs(seconds * 1000)}` : "now";
+  return `retrying ${when}${attempts > 0 ? ` (attempt ${attempt} of ${attempts})` : ""}`;
 }
 
 export const en = {
@@ -24,7 +31,7 @@ export const en = {
     writing: (name: string) => `writing ${name}`,
     program: "program",
     approval: "waiting for your approval",
-    provider: (time: string) => `waits for the provider until ${time}`,
+    busy: (retry: string) => `model busy, ${retry}`,
     compacting: "summarizing earlier turns",
     closing: "closing",
   },

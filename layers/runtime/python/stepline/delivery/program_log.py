@@ -11,6 +11,7 @@ import logging
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.errors import DependencyError, NotFoundError
 from stepline.events.types import ProgramLog, make_event
@@ -55,19 +56,22 @@ def load_log(ports: Ports, lane: Lane, tail: Batch) -> RunningLog | None:
 def log_frames(
     ports: Ports, lane: Lane, tail: Batch, log: RunningLog, have: Mapping[str, int]
 ) -> list[bytes]:
-    """Return a log beyond what a client has, in frames; none where the event of its end is withheld."""
+    """Return a log beyond what a client has, in frames: without its text where the event of its end is withheld."""
     call = tail.state.running
     ending = ProgramLog(execution_id=call, text=log.text, log_bytes=log.end)
-    if (
-        not ports.of(tail.state.bundle)
-        .outward.sift([make_event(ending, tail.at, tail.state.turn, "update")])
-        .events
-    ):
-        return []
-    facts = LaneFacts(marker="subsystem", format="text", sub_type=ProgramLog.EVENT, execution_id=call)
+    event = make_event(ending, tail.at, tail.state.turn, "update")
+    if not ports.of(tail.state.bundle).outward.sift([event]).events:
+        log = replace(log, start=0, text="")
+    facts = LaneFacts(
+        marker="subsystem",
+        format="text",
+        sub_type=ProgramLog.EVENT,
+        execution_id=call,
+        began_at=log.began_at,
+    )
     lines: list[LaneOpened | LaneClosed] = [LaneOpened(lane=log.lane, facts=facts)]
     if log.ended:
-        lines.append(LaneClosed(lane=log.lane, chars=log.end))
+        lines.append(LaneClosed(lane=log.lane, chars=log.end, at=log.ended_at))
     control = "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines)
     texts = ((CONTROL_LANE, 0, control), (log.lane, log.start, log.text))
     return [

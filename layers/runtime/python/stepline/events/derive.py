@@ -304,7 +304,12 @@ def _waiting(entry: Reopened | TakenOver, batch: Batch) -> list[ClientEvent]:
         return []
     message = _WAITS.get(entry.code, "The model's provider asks for a wait.")
     waits = RoundWaiting(
-        iteration=entry.iteration, code=entry.code, message=f"{message} {_GOES_ON}", until=entry.until
+        iteration=entry.iteration,
+        code=entry.code,
+        message=f"{message} {_GOES_ON}",
+        until=entry.until,
+        attempt=batch.state.waits + 1 if entry.attempts else 0,
+        attempts=entry.attempts,
     )
     return [make_event(waits, batch.at, batch.state.turn, "running")]
 

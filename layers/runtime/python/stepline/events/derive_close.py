@@ -49,6 +49,15 @@ WEIGHTS: Final = {
 }
 """The cost of a token relative to one of plain input, by the provider's published prices."""
 
+_PARTS: Final[Mapping[str, str]] = {
+    "starting_ms": "starting programs",
+    "collecting_ms": "collecting what they left",
+    "preparing_ms": "title, summaries, hooks",
+    "waiting_ms": "waiting for the provider",
+    "between_ms": "between steps",
+}
+"""The parts of a turn's time that most turns have little of."""
+
 _BRACKETS: Final = "[\uff3b\ufe47\ufe5d"
 """Characters that can begin a citation."""
 
@@ -198,6 +207,7 @@ def _summary(entry: Closed) -> TurnSummary:
         "rounds": str(entry.rounds),
         "model": seconds(entry.model_ms),
         "tools": seconds(entry.tools_ms),
+        **{words: seconds(ms) for name, words in _PARTS.items() if (ms := getattr(entry, name))},
         "whole turn": seconds(entry.elapsed_ms),
     }
     lines = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
@@ -207,6 +217,11 @@ def _summary(entry: Closed) -> TurnSummary:
         elapsed_ms=entry.elapsed_ms,
         model_ms=entry.model_ms,
         tools_ms=entry.tools_ms,
+        starting_ms=entry.starting_ms,
+        collecting_ms=entry.collecting_ms,
+        preparing_ms=entry.preparing_ms,
+        waiting_ms=entry.waiting_ms,
+        between_ms=entry.between_ms,
     )
 
 

@@ -125,11 +125,11 @@ def decision_events(entry: Decided, batch: Batch) -> list[ClientEvent]:
 def result_events(entry: Resulted, batch: Batch, lane: Lane | None) -> list[ClientEvent]:
     """Return the events of a result: itself, its tools' events, its program's end, its plans, its files."""
     ok = entry.status == "ok"
-    at, turn = entry.at, batch.state.turn
+    at, turn = batch.at, batch.state.turn
     events = [make_event(_result(entry, turn), at, turn, "completed" if ok else "error")]
     for told in entry.emitted:
         events += tool_told(told, entry.tool_id, entry.call_id, turn)
-    events += program_ended(entry, turn)
+    events += program_ended(entry, at, turn)
     events += [plan_event(plan, at, turn) for plan in entry.plans]
     files = [_file(block, entry.call_id) for block in entry.blocks if is_offered(block)]
     if lane and (owner := batch.state.owner):
@@ -344,7 +344,7 @@ def program_started(entry: Started, at: str, turn: str) -> list[ClientEvent]:
     return [make_event(status, at, turn, "running")]
 
 
-def program_ended(entry: Resulted, turn: str) -> list[ClientEvent]:
+def program_ended(entry: Resulted, at: str, turn: str) -> list[ClientEvent]:
     """Return the end of a call's program, if it had one."""
     if not entry.program:
         return []
@@ -352,13 +352,13 @@ def program_ended(entry: Resulted, turn: str) -> list[ClientEvent]:
     status = ProgramStatus(
         execution_id=entry.call_id,
         status="done" if ok else "error",
-        timings=ProgramTimings(exec=entry.duration_ms),
+        timings=ProgramTimings(exec=entry.duration_ms, start=entry.starting_ms, collect=entry.collecting_ms),
         error=None if ok else ErrorCode(code=str((entry.error or {}).get("code", entry.status))),
     )
-    events = [make_event(status, entry.at, turn, "completed" if ok else "error")]
+    events = [make_event(status, at, turn, "completed" if ok else "error")]
     if entry.log:
         log = ProgramLog(execution_id=entry.call_id, text=entry.log, log_bytes=entry.log_bytes)
-        events.insert(0, make_event(log, entry.at, turn, "update"))
+        events.insert(0, make_event(log, at, turn, "update"))
     return events
 
 

@@ -134,7 +134,7 @@ class RoundRestarted(EventData):
 
 
 class RoundWaiting(EventData):
-    """The model's provider asks for a wait: the round goes on after it, and nothing has to be sent again."""
+    """The model's provider is busy: the round goes on after a wait, and nothing has to be sent again."""
 
     EVENT = "round.waiting"
     ROUTE = "chat_step"
@@ -143,6 +143,8 @@ class RoundWaiting(EventData):
     code: Annotated[str, "`model_overloaded` or `model_rate_limited`"]
     message: Annotated[str, "what to tell the user"]
     until: Annotated[str, "when the round goes on"]
+    attempt: Annotated[int, "the number of the attempt that follows, from 2"] = 0
+    attempts: Annotated[int, "how many there are at most"] = 0
 
 
 class AnswerDeferred(EventData):
@@ -203,9 +205,14 @@ class TurnSummary(EventData):
 
     markdown: Annotated[str, "the same as a table for people"]
     rounds: Annotated[int, "decisions of the model, refused ones and those cut off included"]
-    elapsed_ms: Annotated[int, "as above"]
+    elapsed_ms: Annotated[int, "as above; the parts below are together as long"]
     model_ms: Annotated[int, "in the model's decisions"]
-    tools_ms: Annotated[int, "in tools and programs"]
+    tools_ms: Annotated[int, "in tools, and in programs while they ran"]
+    starting_ms: Annotated[int, "until programs ran: their place, their files"] = 0
+    collecting_ms: Annotated[int, "after programs ran: what they left, and their end"] = 0
+    preparing_ms: Annotated[int, "for titles, summaries and hooks"] = 0
+    waiting_ms: Annotated[int, "in waits for the model's provider"] = 0
+    between_ms: Annotated[int, "between all of these, from one step to the next"] = 0
 
 
 class UsageLine(Value, omit_defaults=False):
@@ -662,6 +669,8 @@ class ProgramTimings(Value):
 
     codegen: Annotated[int | None, "how long the model wrote it, in ms: with `gen`"] = None
     exec: Annotated[int | None, "its run, in ms: with `done` and `error`"] = None
+    start: Annotated[int | None, "from its launch until it ran, in ms: with `done` and `error`"] = None
+    collect: Annotated[int | None, "from the end of its run to now, in ms: with `done` and `error`"] = None
 
 
 class ProgramStatus(EventData):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -28,6 +28,7 @@ from stepline.model.entry import (
     ApprovalAnswered,
     Begun,
     Compacted,
+    Compacting,
     Contributed,
     Decided,
     Entry,
@@ -265,12 +266,14 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
                     tally,
                     files=tally.files + sum(map(is_offered, entry.blocks)),
                     tools_ms=tally.tools_ms + entry.duration_ms,
+                    starting_ms=tally.starting_ms + entry.starting_ms,
+                    collecting_ms=tally.collecting_ms + entry.collecting_ms,
                     usage=add_usage(tally.usage, entry.usage) if entry.usage else tally.usage,
                 )
             case Contributed(hook="post_run_hook"):
                 pass  # the turn that it was for has ended
-            case Titled() | Compacted() | Reopened() | Contributed() if entry.usage is not None:
-                tally = replace(tally, usage=add_usage(tally.usage, entry.usage))
+            case Titled() | Compacting() | Compacted() | Reopened() | Contributed():
+                tally = _count_beside(tally, entry, at)
             case Opened():
                 tally = replace(tally, opened_ms=epoch_ms(entry.at))
             case ApprovalAnswered():  # the time that a person took is not the turn's
@@ -280,6 +283,29 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
             case _:
                 pass
     return tally
+
+
+Beside: TypeAlias = Titled | Compacting | Compacted | Reopened | Contributed
+
+
+def _count_beside(tally: Tally, entry: Beside, at: str) -> Tally:
+    """Count what is neither a decision nor an action: a title, a summary, a hook, a wait for the provider."""
+    if not isinstance(entry, Compacting) and entry.usage is not None:
+        tally = replace(tally, usage=add_usage(tally.usage, entry.usage))
+    began_ms = 0
+    match entry:
+        case Compacting():
+            return replace(tally, summary_from_ms=epoch_ms(entry.at))
+        case Reopened(until=until):
+            return replace(tally, waiting_ms=tally.waiting_ms + _between_ms(at, until)) if until else tally
+        case Compacted():
+            began_ms, tally = tally.summary_from_ms, replace(tally, summary_from_ms=0)
+        case Titled(usage=Usage()) | Contributed(hook=str(), status="ok" | "error"):
+            began_ms = epoch_ms(entry.at)
+        case _:
+            pass
+    took_ms = max(0, epoch_ms(at) - began_ms) if began_ms else 0
+    return replace(tally, preparing_ms=tally.preparing_ms + took_ms)
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:

@@ -34,6 +34,7 @@ from stepline.loop.tracing.turn_span import trace_turn
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State
 from stepline.model.entry import (
+    TURN_PARTS,
     Closed,
     Compacted,
     Compacting,
@@ -250,9 +251,7 @@ def _closed(
         bill=bill,
         rounds=tally.rounds,
         files=tally.files,
-        elapsed_ms=max(0, epoch_ms(now) - tally.opened_ms) if tally.opened_ms else 0,
-        model_ms=tally.model_ms,
-        tools_ms=tally.tools_ms,
+        **times_of(tally, now),
     )
     if stop is not None:
         return _stopped(closing, decision if stop.phase == "decision" else None)
@@ -271,6 +270,16 @@ def _closed(
         **_cited(decision),
         model=decision.model,
     )
+
+
+def times_of(tally: Tally, now: str) -> dict[str, int]:
+    """Return the turn's time and its parts, which are together never longer than it, whatever clocks said."""
+    elapsed_ms = max(0, epoch_ms(now) - tally.opened_ms) if tally.opened_ms else 0
+    times, left_ms = {"elapsed_ms": elapsed_ms}, elapsed_ms
+    for name in TURN_PARTS:
+        times[name] = min(getattr(tally, name), left_ms)
+        left_ms -= times[name]
+    return times
 
 
 def _stopped(closing: Closed, cut: Decided | None) -> Closed:

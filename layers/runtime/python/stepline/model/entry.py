@@ -28,6 +28,9 @@ from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventR
 TITLE_CHARS: Final = 80
 """The longest title that a conversation has."""
 
+TURN_PARTS: Final = ("model_ms", "tools_ms", "starting_ms", "collecting_ms", "preparing_ms", "waiting_ms")
+"""The measured parts of a turn's time; none overlaps another."""
+
 
 class Titled(Value, tag="titled", tag_field="kind"):
     """The conversation's title; `text` and the usage are those of the gate stage, if it ran."""
@@ -214,7 +217,8 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
     """A later attempt takes the round; the stream of the previous attempt is void.
 
     With `usage` no attempt takes it yet: this one failed, and the tokens of its calls are in no other entry.
-    With `until` that is the attempt after a wait that the model's provider asked for, and `code` says why.
+    With `until` that is the attempt after a wait for the model's provider, and `code` says why; the round has `attempts`
+    at most, 0 if that was not recorded.
     """
 
     iteration: int
@@ -222,6 +226,7 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
     usage: Usage | None = None
     until: str = ""
     code: str = ""
+    attempts: int = 0
 
 
 class Sent(Value):
@@ -346,7 +351,8 @@ class Resulted(Value, tag="result", tag_field="kind"):
     `unverified`: it may have happened and must not be run again.
 
     `program` is set for a run of generated code, `log` is the end of what that printed, `log_bytes` the size of all
-    of it; `emitted` are the tools' messages to the user. `sources` are
+    of it. `duration_ms` is the run's own time; it took `starting_ms` to start it, and `collecting_ms` to collect what it left.
+    `emitted` are the tools' messages to the user. `sources` are
     the rows of the pool that it added or changed, `hides` the overlays it adds. `usage` is that of the model calls that
     the tool made.
     """
@@ -367,6 +373,8 @@ class Resulted(Value, tag="result", tag_field="kind"):
     log: str = ""
     log_bytes: int = 0
     usage: Usage | None = None
+    starting_ms: int = 0
+    collecting_ms: int = 0
 
 
 class Deferred(Value, tag="deferred", tag_field="kind"):
@@ -382,7 +390,7 @@ class Deferred(Value, tag="deferred", tag_field="kind"):
 class Closed(Value, tag="closed", tag_field="kind"):
     """The end of a turn, with the recorded answer and its citations, as in `Decided`.
 
-    `usage`, `rounds`, `files` and the times are for the whole turn; `model` gave the answer. `retry_after_s` is the
+    `usage`, `rounds`, `files` and the times, as in a `Tally`, are for the whole turn; `model` gave the answer. `retry_after_s` is the
     wait that the provider asked for last, if the turn failed for it. `bill` has a line for each role and model that the turn
     has asked.
     """
@@ -407,6 +415,15 @@ class Closed(Value, tag="closed", tag_field="kind"):
     model: str = ""
     retry_after_s: int = 0
     bill: tuple[ModelCall, ...] = ()
+    starting_ms: int = 0
+    collecting_ms: int = 0
+    waiting_ms: int = 0
+    preparing_ms: int = 0
+
+    @property
+    def between_ms(self) -> int:
+        """The rest of its time: between its steps, while none of them ran."""
+        return max(0, self.elapsed_ms - sum(getattr(self, name) for name in TURN_PARTS))
 
 
 class Dropped(Value, tag="dropped", tag_field="kind"):

@@ -142,8 +142,10 @@ class Tally(Row):
     """Counts of the open turn; all zero while none is open.
 
     `rounds` are recorded decisions, including refused ones, `files` the files offered to the user, once for
-    each time they are written. `model_ms` is spent on decisions, `tools_ms` in tools. `opened_ms` is the
-    turn's start, in milliseconds of the epoch; 0 if not recorded.
+    each time they are written. `model_ms` is spent on decisions, `tools_ms` in tools and in the runs of programs.
+    `opened_ms` is the turn's start, in milliseconds of the epoch; 0 if not recorded. Programs were started for
+    `starting_ms` and collected for `collecting_ms`, the provider was waited for `waiting_ms`, and titles, summaries and
+    hooks took `preparing_ms`. `summary_from_ms` is the start of a summary that is being made, 0 for none.
     """
 
     usage: Usage = Usage()
@@ -152,3 +154,8 @@ class Tally(Row):
     model_ms: int = 0
     tools_ms: int = 0
     opened_ms: int = 0
+    starting_ms: int = 0
+    collecting_ms: int = 0
+    waiting_ms: int = 0
+    preparing_ms: int = 0
+    summary_from_ms: int = 0

@@ -95,6 +95,7 @@ def make_envelope(request: ExecRequest, run: Run, verdicts: Verdicts) -> Envelop
         calls=run.calls,
         events=run.events,
         sources=run.sources,
+        began_at=run.began_at,
     )
     return replace(envelope, report_text=render_report(envelope, request.turn))
 

@@ -151,7 +151,7 @@ class RunError(Value, omit_defaults=False):
 class Envelope(Value, omit_defaults=False):
     """One run's outcome. `ok`: it ended with 0 and every promised file is there and valid.
 
-    `user_…` is the program's output, `runtime_…` that of its environment.
+    `user_…` is the program's output, `runtime_…` that of its environment. `began_at` is as in a `Run`.
     """
 
     exec_id: str
@@ -180,6 +180,7 @@ class Envelope(Value, omit_defaults=False):
     calls: tuple[ToolCallRecord, ...] = ()
     events: tuple[ToolEvent, ...] = ()
     sources: tuple[Source, ...] = ()
+    began_at: str = ""
     v: int = 1
 
     @property
@@ -196,6 +197,16 @@ class Envelope(Value, omit_defaults=False):
     def kept(self) -> tuple[OutputFile, ...]:
         """The files that the contract does not name."""
         return tuple(file for file in self.files if not file.contracted)
+
+
+def split_time(began_ms: int, total_ms: int, seconds: float) -> tuple[int, int, int]:
+    """Return how long a program was started, ran and was collected, together `total_ms`, since its launch.
+
+    `began_ms` is from its launch to its beginning. Clocks of two machines may differ: no part is below 0.
+    """
+    ran_ms = min(round(seconds * 1000), total_ms)
+    starting_ms = min(max(0, began_ms), total_ms - ran_ms)
+    return starting_ms, ran_ms, total_ms - ran_ms - starting_ms
 
 
 def decode_envelope(data: bytes) -> Envelope:

@@ -20,6 +20,7 @@ from stepline.model.batch import Batch
 from stepline.model.block import Block, Produced
 from stepline.model.decision import Action
 from stepline.model.entry import (
+    TURN_PARTS,
     ApprovalAnswered,
     ApprovalRequested,
     Begun,
@@ -444,6 +445,7 @@ def state_facts(entry: Closed, plans: Sequence[Plan]) -> dict[str, Any]:
         "elapsed_ms": entry.elapsed_ms,
         "model_ms": entry.model_ms,
         "tools_ms": entry.tools_ms,
+        **{name: ms for name in TURN_PARTS[2:] if (ms := getattr(entry, name))},
         "model": entry.model,
         "usage": asdict(entry.usage or _NO_USAGE),
         "plans": [plan_facts(plan) for plan in plans],

@@ -180,6 +180,7 @@ class Launched:
     job: Job
     plan: Plan
     token: str
+    log: LiveLog
 
     @property
     def request(self) -> ExecRequest:
@@ -216,7 +217,8 @@ class DockerExecutor:
         guard = self._cleaner.guard(plan)
         try:
             with log:
-                return self._run(Launched(job=job, plan=plan, token=secrets.token_urlsafe(32)), session)
+                launched = Launched(job=job, plan=plan, token=secrets.token_urlsafe(32), log=log)
+                return self._run(launched, session)
         except SandboxError as error:
             return fail(error, session)
         except msgspec.MsgspecError as error:
@@ -243,15 +245,19 @@ class DockerExecutor:
             )
         )
         self._prepare(run, session)
+        run.log.begin()
         if run.plan.executor:
             session.feed(render_payload(request, run.token, "split"))
             ended = self._watch(run, session)
+            run.log.end()
             session.send(Collect())
             ended = replace(ended, log=session.program.text(), log_bytes=session.program.total_bytes)
         else:
             ended = self._wait(run, session)
+            run.log.end()
         report = self._collect(run, session)
-        return judge(ended, report, request.limits, runtime=session.runtime.text())
+        judged = judge(ended, report, request.limits, runtime=session.runtime.text())
+        return replace(judged, began_at=run.log.began_at)
 
     def _prepare(self, run: Launched, session: Session) -> None:
         """Serve the supervisor's requests until the executor may start. Raises SandboxError, `cancelled` too."""

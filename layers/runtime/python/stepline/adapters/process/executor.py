@@ -242,6 +242,7 @@ class _Room:
         )
         began_s = time.monotonic()
         with log:
+            log.begin()
             with supervisor:
                 try:
                     ending, gone = self._attend(job, token, tail, quota)
@@ -264,6 +265,7 @@ class _Room:
             calls=tuple(host.calls),
             events=tuple(host.events),
             sources=tuple(host.sources),
+            began_at=log.began_at if ran else "",
         )
         return run, gone, odd
 

@@ -1,7 +1,8 @@
 """The output of a program, stored while it runs for those who watch.
 
-A thread stores the end of the output at most once a second, and less often the more there is. Nothing of a run
-depends on it: a copy that cannot be stored is left out, and the next one holds its text.
+A thread stores the end of the output at most once a second, and less often the more there is; a copy at the beginning
+of the program and one at its end say that it runs, and that it has ended. Nothing of a run depends on it: a copy that cannot
+be stored is left out, and the next one holds its text.
 
 Source: docs/concepts/streaming.md#the-log-of-a-program.
 """
@@ -12,12 +13,14 @@ import codecs
 import logging
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self
 
 import msgspec
 
 from stepline.errors import SteplineError
+from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest
 from stepline.model.program.running_log import LOG_CHARS, RunningLog, log_lane
 
@@ -34,7 +37,10 @@ Store = Callable[[bytes], object]
 
 
 class LiveLog:
-    """One run's output. While entered, its end is stored; leaving it stores the last copy. One thread writes."""
+    """One run's output. While entered, its end is stored; leaving it stores the last copy. One thread writes.
+
+    Nothing is stored before `begin`: what is printed until then is not the program's.
+    """
 
     def __init__(self, request: ExecRequest, store: Store, *, interval_s: float = INTERVAL_S) -> None:
         """Store copies with `store`, `interval_s` apart at least."""
@@ -47,7 +53,11 @@ class LiveLog:
         self._kept = 0
         self._end = 0
         self._stored = 0
-        self._over = threading.Event()
+        self.began_at = ""
+        """When the program began; "" before it did."""
+        self._ended_at = ""
+        self._told = ("", "")
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live-log", daemon=True)
 
     def __enter__(self) -> Self:
@@ -57,10 +67,20 @@ class LiveLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self.end()
         self._thread.join(CLOSE_S)
         if self._thread.is_alive():
             logger.warning("log not stored to its end", extra={"seconds": CLOSE_S})
+
+    def begin(self) -> None:
+        """Let the program run from now on."""
+        self.began_at = utc(datetime.now(UTC))
+        self._wake.set()
+
+    def end(self) -> None:
+        """Let the output end: the program has."""
+        self._ended_at = self._ended_at or utc(datetime.now(UTC))
+        self._wake.set()
 
     def write(self, chunk: bytes) -> None:
         """Append to the output."""
@@ -82,24 +102,35 @@ class LiveLog:
 
     def _run(self) -> None:
         pause_s = self._interval_s
-        while not self._over.wait(pause_s):
+        while not self._ended_at:
+            self._wake.wait(pause_s)
+            self._wake.clear()
             pause_s = max(self._interval_s, self._copy() / CHARS_PER_S)
-        self._copy(ended=True)
+        self._copy()
 
-    def _copy(self, *, ended: bool = False) -> int:
+    def _copy(self) -> int:
         """Store a copy if there is anything new, and return the number of new characters in it."""
+        told = (self.began_at, self._ended_at)
         with self._lock:
-            if ended:
+            if told[1]:
                 self._append(self._decoder.decode(b"", final=True))
             text, end = self._join(), self._end
         since = self._stored
-        if not end or (end == since and not ended):
+        if not told[0] or self._told[1] or (end, told) == (since, self._told):
             return 0
-        log = RunningLog(lane=self._lane, start=end - len(text), since=since, text=text, ended=ended)
+        log = RunningLog(
+            lane=self._lane,
+            start=end - len(text),
+            since=since,
+            text=text,
+            ended=bool(told[1]),
+            began_at=told[0],
+            ended_at=told[1],
+        )
         try:
             self._store(msgspec.json.encode(log))
         except SteplineError as error:
             logger.warning("log not stored", extra={"code": error.reason})
             return 0
-        self._stored = end
+        self._stored, self._told = end, told
         return min(end - since, LOG_CHARS)

@@ -46,12 +46,13 @@ class LaneKnown(Value):
 
 
 class LaneEnded(Value):
-    """A lane of stream `claim` is complete; `aborted` says why its text stops early."""
+    """A lane of stream `claim` is complete; `aborted` says why its text stops early, `at` when its program ended."""
 
     claim: int
     lane: str
     chars: int
     aborted: AbortReason = ""
+    at: str = ""
 
 
 class StreamReset(Value):

@@ -57,15 +57,20 @@ def fold_control(control: Control, claim: int, text: str, base: int) -> tuple[Co
 def fold_ends(
     control: Control, claim: int, ends: Iterable[tuple[str, int]]
 ) -> tuple[Control, tuple[Effect, ...]]:
-    """Report the lanes that are complete; `ends` are the lanes with the number of characters received."""
-    whole = [
-        control.due[lane] for lane, end in ends if lane in control.due and end >= control.due[lane].chars
-    ]
+    """Report the lanes that are complete; `ends` are the lanes with the number of characters received.
+
+    A program that prints nothing has a lane without any.
+    """
+    have = dict(ends) if control.due else {}
+    whole = [closed for lane, closed in control.due.items() if have.get(lane, 0) >= closed.chars]
     if not whole:
         return control, ()
     gone = {closed.lane for closed in whole}
     left = {lane: closed for lane, closed in control.due.items() if lane not in gone}
-    told = (LaneEnded(claim=claim, lane=one.lane, chars=one.chars, aborted=one.aborted) for one in whole)
+    told = (
+        LaneEnded(claim=claim, lane=one.lane, chars=one.chars, aborted=one.aborted, at=one.at)
+        for one in whole
+    )
     return replace(control, due=left), tuple(told)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
-from stepline.local.client.change import HandedBack, PutOff, Steered, TurnEnded, Waiting
+from stepline.local.client.change import HandedBack, LaneEnded, LaneKnown, PutOff, Steered, TurnEnded, Waiting
 from stepline.local.counted import counted
 from stepline.local.safe_text import clean, one_line
 from stepline.model.plan_steps import MARKS
@@ -15,6 +16,8 @@ from stepline.model.wire.event import ClientEvent, ErrorFrame
 from stepline.model.wire.live_event import STEER
 
 LOG_LINES: Final = 5
+LONG_MS: Final = 10_000
+"""A turn that took so long says where its time went."""
 ADVICE: Final = "`stepline logs` has the cause"
 EXPLAINED: Final = frozenset({"step_failed", "step_timeout", "execution_lost", "model_refused", "internal"})
 """Codes that say less than the functions' logs do."""
@@ -71,7 +74,7 @@ def render_event(event: ClientEvent) -> list[str]:
 
 
 def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
-    """Return the lines below an answer: its citations, its suggestions and, if asked for, the turn's usage.
+    """Return the lines below an answer: its citations, its suggestions, the time of a long turn and, if asked for, the usage.
 
     These events come before the terminal one; a view that shows the answer at its end keeps their lines until
     then.
@@ -83,6 +86,8 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
             return _single_spaced([render_suggestion(str(item)) for item in _list(event, "items")])
         case "chat.complete" if message := event.data.get("message"):
             return _single_spaced([one_line(str(message))])
+        case "chat.turn.summary" if usage or _number(event, "elapsed_ms") >= LONG_MS:
+            return [line] if (line := render_time(event)) else []
         case "accounting.usage" if usage:
             return _single_spaced([render_usage(event.data)])
         case _:
@@ -113,6 +118,32 @@ def render_usage(usage: Mapping[str, Any]) -> str:
     return f"  rounds {rounds}, tokens {about}{read} in ({cached} cached), {written} out"
 
 
+def render_time(event: ClientEvent) -> str:
+    """Return on one line where a turn's time went; "" if that was not told."""
+    told = [(_number(event, name), words) for name, words in _PARTS.items()]
+    rest = _number(event, "elapsed_ms") - sum(ms for ms, _ in told)
+    parts = [f"{render_duration(ms)} {words}" for ms, words in (*told, (rest, "between steps")) if ms > 0]
+    whole = render_duration(_number(event, "elapsed_ms"))
+    return f"  {whole}: {', '.join(parts)}" if parts else ""
+
+
+_PARTS: Final[Mapping[str, str]] = {
+    "model_ms": "in the model",
+    "tools_ms": "in tools and programs",
+    "starting_ms": "starting programs",
+    "collecting_ms": "collecting their files",
+    "preparing_ms": "for title, summaries and hooks",
+    "waiting_ms": "waiting for the model's provider",
+}
+
+
+def render_program(effect: LaneKnown | LaneEnded) -> str:
+    """Return what a program does now that runs, or has run; "" for another lane."""
+    if isinstance(effect, LaneKnown):
+        return "running" if effect.facts.began_at else ""
+    return "collecting its files" if effect.at else ""
+
+
 def render_outcome(effect: Steered | HandedBack | PutOff | Waiting) -> str:
     """Return the effect of a steer, why a message was handed back or waits, or the position of a queued turn, on one line."""
     if isinstance(effect, Waiting):
@@ -136,6 +167,20 @@ _HANDED_BACK: Final[Mapping[str, str]] = {
     "turn_closed": "the turn had ended",
     "stopped": "the turn was stopped first",
 }
+
+
+def _number(event: ClientEvent, name: str) -> int:
+    found = event.data.get(name)
+    return round(found) if isinstance(found, int | float) else 0
+
+
+def seconds_between(start: str, end: str) -> int:
+    """Return the whole seconds from one time to another, rounded up; 0 if one cannot be read, or there are none."""
+    try:
+        lasts = datetime.fromisoformat(end) - datetime.fromisoformat(start)
+    except (ValueError, TypeError):
+        return 0
+    return max(0, math.ceil(lasts.total_seconds()))
 
 
 def _list(event: ClientEvent, name: str) -> Sequence[Any]:
@@ -218,8 +263,11 @@ def _restarted(_: ClientEvent) -> list[str]:
 
 
 def _waiting(event: ClientEvent) -> list[str]:
-    why, until = (one_line(str(event.data.get(name) or "")) for name in ("message", "until"))
-    return [f"… {why} ({until})"]
+    """Return when a busy model is asked again; an event of an earlier release does not say which attempt that is."""
+    attempt, attempts = (_number(event, name) for name in ("attempt", "attempts"))
+    which = f" (attempt {attempt} of {attempts})" if attempts else ""
+    wait_s = seconds_between(event.ts, str(event.data.get("until") or ""))
+    return [f"… The model is busy, retrying in {render_wait(wait_s)}{which}"]
 
 
 def _step(event: ClientEvent) -> list[str]:
@@ -243,7 +291,16 @@ def _log(event: ClientEvent) -> list[str]:
 
 
 def _status(event: ClientEvent) -> list[str]:
-    return ["  … running"] if event.data.get("status") == "exec" else []
+    """Return that a program is started, or what became of its time."""
+    if event.data.get("status") == "exec":
+        return ["  … starting"]
+    timings = event.data.get("timings")
+    timings = timings if isinstance(timings, Mapping) else {}
+    if not isinstance(timings.get("start"), int | float):
+        return []
+    parts = (("started in", "start"), ("ran for", "exec"), ("collected in", "collect"))
+    said = [f"{words} {render_duration(ms)}" for words, name in parts if (ms := timings.get(name) or 0)]
+    return [f"  {', '.join(said)}"] if said else []
 
 
 def _emitted(event: ClientEvent) -> list[str]:

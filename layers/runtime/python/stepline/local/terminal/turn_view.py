@@ -34,6 +34,7 @@ from stepline.local.terminal.render import (
     render_failure,
     render_footer,
     render_outcome,
+    render_program,
     render_refusal,
     render_thinking,
 )
@@ -138,6 +139,7 @@ class RichView:
         self._surface = surface
         self._local = local
         self._claim = 0
+        self._program = ""
         self._lanes: dict[str, str] = {}
         self._facts: dict[str, LaneFacts] = {}
         self._ended: set[str] = set()
@@ -207,6 +209,8 @@ class RichView:
                 self._facts[lane] = facts
             case LaneEnded():
                 self._ended.add(lane)
+        if not isinstance(effect, TextAppended):
+            self._program = render_program(effect) or self._program
 
     def _tell(self, event: ClientEvent) -> None:
         if event.type == "solver.react.decision":
@@ -224,7 +228,7 @@ class RichView:
             self._settle()
 
     def _forget(self) -> None:
-        self._lanes, self._facts = {}, {}
+        self._lanes, self._facts, self._program = {}, {}, ""
         self._ended.clear()
 
     def _end(self, ended: TurnEnded) -> None:
@@ -240,6 +244,7 @@ class RichView:
 
     def _settle(self) -> None:
         """Remove all but the answer from the panel; thinking, decisions and files arrive as events."""
+        self._program = ""
         self._lanes = {lane: text for lane, text in self._lanes.items() if _kind(lane) == "answer"}
 
     def _print(self, what: RenderableType) -> None:
@@ -256,7 +261,7 @@ class RichView:
             written = self._written()
             shown += written[-max(1, room // (WRITTEN_LINES + 1)) :]
             notes = one_line(self._text("notes"))
-            shown.append(Spinner("dots", text=Text(f" {notes or 'working'}", style="dim")))
+            shown.append(Spinner("dots", text=Text(f" {notes or self._program or 'working'}", style="dim")))
         return Group(*shown)
 
     def _written(self) -> list[RenderableType]:

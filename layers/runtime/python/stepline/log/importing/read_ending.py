@@ -12,7 +12,7 @@ from stepline.log.importing.foreign_value import Findings, count_of, name_of, ob
 from stepline.log.importing.telling import Telling
 from stepline.model.block import Block
 from stepline.model.decision import FEEDBACK_CHARS
-from stepline.model.entry import Closed, Feedback
+from stepline.model.entry import TURN_PARTS, Closed, Feedback
 from stepline.model.usage import Usage
 from stepline.timeline.turn_blocks import SOURCES_USED
 
@@ -45,7 +45,7 @@ def read_closed(
     further = last is not None and len(answers) > attempts
     state.setdefault("rounds", state.get("iteration"))  # as the existing system calls them
     counts: dict[str, Any] = {
-        n: count_of(state.get(n)) for n in ("rounds", "files", "elapsed_ms", "model_ms", "tools_ms")
+        n: count_of(state.get(n)) for n in ("rounds", "files", "elapsed_ms", *TURN_PARTS)
     }
     cited = last.meta.get(SOURCES_USED, ()) if last is not None and further else ()
     return Closed(

@@ -20,6 +20,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
+from stepline.log.transition import epoch_ms
 from stepline.loop.approvals.park import needs_person
 from stepline.loop.attempt import Attempt
 from stepline.loop.programs.make_outcome import (
@@ -66,7 +67,7 @@ from stepline.programs.bundle_files import read_bundle_files
 from stepline.programs.code import check_program, notice_code
 from stepline.programs.contract import normalise_contract
 from stepline.programs.envelope import CANCELLED, is_lost, lost_envelope
-from stepline.programs.outcome import Envelope
+from stepline.programs.outcome import Envelope, split_time
 from stepline.programs.returned_sources import run_sources
 from stepline.rendering.result import lean_blocks
 from stepline.timeline.fold import Timeline
@@ -253,13 +254,14 @@ def _result(
     output = _output(action, request, envelope, context)
     status: Status = "unverified" if envelope.code == UNVERIFIED else output.status
     own = action.code is not None
+    starting_ms, ran_ms, collecting_ms = _times(attempt, request, envelope)
     return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,
         iteration=attempt.step.iteration,
         status=status,
         at=request.at,
-        duration_ms=round(envelope.seconds * 1000),
+        duration_ms=ran_ms,
         blocks=lean_blocks(output.blocks, context.path("result")),
         error=output.error,
         program=True,
@@ -268,7 +270,18 @@ def _result(
         log=envelope.user_out_tail if own else "",
         log_bytes=envelope.log_bytes if own else 0,
         usage=sum_usages(used) if (used := [call.usage for call in envelope.calls if call.usage]) else None,
+        starting_ms=starting_ms,
+        collecting_ms=collecting_ms,
     )
+
+
+def _times(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> tuple[int, int, int]:
+    """Return how long the program was started, ran and was collected, until now; one that never began was started only."""
+    launched_ms, now_ms = epoch_ms(request.at), attempt.now_ms()
+    total_ms = max(0, now_ms - launched_ms, round(envelope.seconds * 1000))
+    ran = envelope.began_at or envelope.seconds or envelope.code == UNVERIFIED
+    began_ms = epoch_ms(envelope.began_at) - launched_ms if envelope.began_at else 0
+    return split_time(began_ms if ran else total_ms, total_ms, envelope.seconds)
 
 
 def _model_calls(attempt: Attempt, envelope: Envelope) -> tuple[ModelCall, ...]:

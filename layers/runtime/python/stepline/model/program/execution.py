@@ -196,7 +196,8 @@ class Run(Value):
 
     `error` is empty for a program that ended with 0, otherwise a code of docs/reference/execution.md#errors.
     `program_log` and `runtime_log` are the ends of the output of the program and of its surroundings;
-    `log_bytes` is the size of the program's whole output. `unchanged` are the inputs that are there as
+    `log_bytes` is the size of the program's whole output. It ran for `seconds` from `began_at` on, "" if it never did or
+    that is not known. `unchanged` are the inputs that are there as
     restored. `sources` are the rows of the pool that its tools added.
     """
 
@@ -215,3 +216,4 @@ class Run(Value):
     calls: tuple[ToolCallRecord, ...] = ()
     events: tuple[ToolEvent, ...] = ()
     sources: tuple[Source, ...] = ()
+    began_at: str = ""

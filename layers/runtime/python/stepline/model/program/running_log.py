@@ -28,7 +28,7 @@ class RunningLog(Value):
     """The end of a program's output, from its character `start` on, at most LOG_CHARS of it.
 
     `lane` is the one of the stream that shows it. Characters before `since` were in the copy before this one.
-    `ended`: nothing follows.
+    `ended`: nothing follows. The program ran from `began_at` to `ended_at`, "" if that is not known.
     """
 
     lane: str
@@ -36,6 +36,8 @@ class RunningLog(Value):
     since: int = 0
     text: str = ""
     ended: bool = False
+    began_at: str = ""
+    ended_at: str = ""
 
     @property
     def end(self) -> int:

@@ -32,7 +32,7 @@ class LaneFacts(Value):
     """The content of a lane, and where a client shows it. `format` is a channel's format, or `python`.
 
     `artifact_name` is the path or name of the file, `sub_type` the kind of a widget, `execution_id` the call
-    it belongs to, `replaces` the lane whose text this one makes void.
+    it belongs to, `replaces` the lane whose text this one makes void. `began_at` is when its program began to run.
     """
 
     marker: Marker
@@ -43,6 +43,7 @@ class LaneFacts(Value):
     execution_id: str = ""
     language: str = ""
     replaces: str = ""
+    began_at: str = ""
 
 
 class LaneOpened(Value, tag="open", tag_field="do"):
@@ -60,11 +61,12 @@ class LaneText(Value, kw_only=False, gc=False):
 
 
 class LaneClosed(Value, tag="close", tag_field="do"):
-    """The end of a lane of `chars` characters. `aborted` says why it is incomplete."""
+    """The end of a lane of `chars` characters. `aborted` says why it is incomplete, `at` when its program ended."""
 
     lane: str
     chars: int
     aborted: AbortReason = ""
+    at: str = ""
 
 
 LaneEvent: TypeAlias = LaneOpened | LaneText | LaneClosed
