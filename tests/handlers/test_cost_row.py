@@ -5,7 +5,7 @@ import pytest
 from lambdas import act, close, decide, socket
 from stepline.adapters.memory.model import Fail
 from stepline.adapters.memory.tenancy.costs import MemoryCosts
-from stepline.errors import DependencyError, ModelOverloaded
+from stepline.errors import DependencyError, ModelTimeout
 from stepline.model.ids import Lane
 from stepline.model.tenancy.consumption import Consumption, count_unreported
 from tests.handlers.conftest import LambdaRuntime, recorded
@@ -57,8 +57,8 @@ def test_an_invocation_that_works_for_no_conversation_leaves_none(runtime: Lambd
 
 
 def test_a_handler_that_fails_leaves_its_row_too(runtime: LambdaRuntime) -> None:
-    event = opened(runtime, *[Fail(error=ModelOverloaded("busy"))] * 3)
-    with pytest.raises(ModelOverloaded):
+    event = opened(runtime, *[Fail(error=ModelTimeout("busy"))] * 3)
+    with pytest.raises(ModelTimeout):
         runtime.call(decide.handler, event)
     assert ("decide", 0, 0, "", 1) in rows(runtime)
 

@@ -8,7 +8,7 @@ from lambdas import act, close, decide, socket, sweeper
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail
 from stepline.adapters.memory.task import MemoryTasks
-from stepline.errors import DependencyError, Fenced, ModelOverloaded, SteplineError
+from stepline.errors import DependencyError, Fenced, ModelTimeout, SteplineError
 from stepline.model.entry import Closed
 from stepline.model.ids import Lane, execution_name
 from tests.handlers.conftest import LambdaRuntime, recorded
@@ -119,13 +119,13 @@ def test_a_step_that_a_release_after_this_one_answered_is_left_to_the_retry_of_t
 
 
 def test_a_refused_step_keeps_the_name_of_its_class_for_the_state_machine(runtime: LambdaRuntime) -> None:
-    event = opened(runtime, *[Fail(error=ModelOverloaded("busy"))] * 3)
-    with pytest.raises(ModelOverloaded):
+    event = opened(runtime, *[Fail(error=ModelTimeout("busy"))] * 3)
+    with pytest.raises(ModelTimeout):
         runtime.call(decide.handler, {**event, "attempt": 1})
     with pytest.raises(Fenced):
         runtime.call(decide.handler, event)
     refused = [line for line in runtime.lines if line["level"] == "WARNING"]
-    assert [(line["code"], line["attempt"]) for line in refused] == [("model_overloaded", 1), ("fenced", 0)]
+    assert [(line["code"], line["attempt"]) for line in refused] == [("model_timeout", 1), ("fenced", 0)]
     assert {line["turn_id"] for line in refused} == {event["step"]["turn"]}
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Fail, Say
 from stepline.delivery.settle_account import settle_account
-from stepline.errors import Fenced, ModelOverloaded
+from stepline.errors import Fenced, ModelTimeout
 from stepline.loop.close import follow_closing
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import EMPTY
@@ -139,13 +139,13 @@ def test_the_model_is_told_what_is_left_of_the_smallest_budget() -> None:
 
 
 def test_a_round_that_is_tried_again_holds_once() -> None:
-    conversation = limited(*[Fail(error=ModelOverloaded("…"))] * 6, tokens_day=ROOM)
+    conversation = limited(*[Fail(error=ModelTimeout("…"))] * 6, tokens_day=ROOM)
     conversation.send()
     step = conversation.now()
-    with pytest.raises(ModelOverloaded):
+    with pytest.raises(ModelTimeout):
         conversation.decide(step)
     once = used(conversation).held_tokens
-    with pytest.raises(ModelOverloaded):
+    with pytest.raises(ModelTimeout):
         conversation.decide(replace(step, attempt=1))
     assert used(conversation).held_tokens == once
 

@@ -7,10 +7,9 @@ from stepline.adapters.memory.model import Fail, Say
 from stepline.errors import (
     ContextLimit,
     Fenced,
-    ModelOverloaded,
-    ModelRateLimited,
     ModelRefused,
     ModelStreamBroken,
+    ModelTimeout,
     SteplineError,
 )
 from stepline.loop.close import CAUSES
@@ -229,12 +228,12 @@ def test_a_later_attempt_opens_the_round_anew_under_a_claim_of_its_own() -> None
 
 def test_an_attempt_that_was_given_up_stops_before_it_asks() -> None:
     conversation = opened(
-        Fail(error=ModelOverloaded("busy")),
-        Fail(error=ModelOverloaded("busy")),
-        Fail(error=ModelOverloaded("busy")),
+        Fail(error=ModelTimeout("busy")),
+        Fail(error=ModelTimeout("busy")),
+        Fail(error=ModelTimeout("busy")),
     )
     step = conversation.now()
-    with pytest.raises(ModelOverloaded):
+    with pytest.raises(ModelTimeout):
         conversation.decide(conversation.now(attempt=1))
     with pytest.raises(Fenced):
         conversation.decide(step)
@@ -252,11 +251,11 @@ def test_an_attempt_that_is_overtaken_while_it_listens_cannot_decide() -> None:
 
 def test_a_claim_lost_in_the_middle_of_the_round_fences() -> None:
     log = BusyLog()
-    conversation = opened(answered("slow"), *[Fail(error=ModelOverloaded("busy"))] * 3, log=log)
+    conversation = opened(answered("slow"), *[Fail(error=ModelTimeout("busy"))] * 3, log=log)
     step = conversation.now()
 
     def retry() -> None:
-        with pytest.raises(ModelOverloaded):
+        with pytest.raises(ModelTimeout):
             conversation.decide(conversation.now(attempt=1))
 
     log.rivals = [retry]
@@ -296,8 +295,7 @@ def test_a_step_that_reads_late_looks_again_before_it_gives_up() -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        ModelOverloaded("busy"),
-        ModelRateLimited("slow down"),
+        ModelTimeout("late"),
         ModelStreamBroken("cut", code="stream_cut"),
         ContextLimit("too long"),
         ModelRefused("no"),

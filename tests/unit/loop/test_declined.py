@@ -9,7 +9,7 @@ import pytest
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import MODEL, Fail, Say
 from stepline.bundle.assembly import build_agent
-from stepline.errors import ModelOverloaded
+from stepline.errors import ModelTimeout
 from stepline.loop.close import DECLINED, MESSAGES
 from stepline.metrics import DECISIONS_REJECTED, TURNS_FAILED
 from stepline.model.decision import Declined
@@ -136,10 +136,10 @@ def test_a_message_that_came_meanwhile_opens_the_next_turn() -> None:
 
 
 def test_a_round_that_is_taken_again_still_asks_the_fallback() -> None:
-    conversation = Backed(REFUSAL, *[Fail(ModelOverloaded("busy"))] * 3, answered("done"))
+    conversation = Backed(REFUSAL, *[Fail(ModelTimeout("busy"))] * 3, answered("done"))
     conversation.send("how do I break in?")
     conversation.decide()
-    with pytest.raises(ModelOverloaded):
+    with pytest.raises(ModelTimeout):
         conversation.decide()
     conversation.decide(attempt=1)
     assert conversation.model.requests[-1].declined

@@ -3,7 +3,7 @@
 import pytest
 
 from stepline.adapters.memory.model import Fail
-from stepline.errors import ModelOverloaded, ModelRefused, ModelStreamBroken, SteplineError
+from stepline.errors import ModelRefused, ModelStreamBroken, ModelTimeout, SteplineError
 from stepline.model.entry import Closed, Decided, Reopened
 from stepline.model.usage import Usage, sum_usages
 from tests.support.conversation import Conversation, event_types
@@ -32,7 +32,7 @@ def receipt(conversation) -> Usage:
 
 
 def test_an_answer_has_the_tokens_of_the_tries_before_it_apart() -> None:
-    conversation = opened(Fail(error=CUT), Fail(error=ModelOverloaded("busy")), answered("Done."))
+    conversation = opened(Fail(error=CUT), Fail(error=ModelTimeout("busy")), answered("Done."))
     conversation.close(conversation.decide())
     (decision,) = conversation.entries(Decided)
     assert decision.lost == Usage(input_tokens=decision.usage.input_tokens, estimated=True)
@@ -68,7 +68,7 @@ def test_clients_hear_nothing_of_it() -> None:
 
 
 def test_a_call_that_used_nothing_leaves_the_log_as_it_was() -> None:
-    conversation = opened(*[Fail(error=ModelOverloaded("busy"))] * 3)
+    conversation = opened(*[Fail(error=ModelTimeout("busy"))] * 3)
     before = conversation.batches()
     fail(conversation)
     assert conversation.batches() == before

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Fail, Say
 from stepline.context.estimate import surely_fits
-from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
+from stepline.errors import ContextLimit, ModelRefused, ModelTimeout
 from stepline.events.derive import compaction_event, derive
 from stepline.loop.agent import NO_SUMMARISER
 from stepline.loop.stream_generation import ask, weigh_overhead
@@ -166,7 +166,7 @@ def test_a_provider_that_is_busy_is_asked_again_without_a_second_beginning() -> 
     conversation = SmallContext(8_000)
     conversation.talk("Begin")
     before = len(conversation.entries(Compacting))
-    conversation.voices.script += [Fail(error=ModelOverloaded("busy"))]
+    conversation.voices.script += [Fail(error=ModelTimeout("busy"))]
     conversation.plan(*["x"] * 12, notes=prose(2_000))
     conversation.send("More", id="more")
     _, step = conversation.take()
@@ -177,7 +177,7 @@ def test_a_provider_that_is_busy_is_asked_again_without_a_second_beginning() -> 
                 step = conversation.act(step)
             else:
                 step, attempt = conversation.decide(replace(step, attempt=attempt)), 0
-        except ModelOverloaded:
+        except ModelTimeout:
             attempt += 1
     conversation.close(step)
     begun, ended = (

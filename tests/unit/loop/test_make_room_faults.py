@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail
-from stepline.errors import ModelOverloaded, UnknownOutcome
+from stepline.errors import ModelTimeout, UnknownOutcome
 from stepline.events.derive import derive
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
@@ -143,11 +143,11 @@ def test_an_event_that_comes_while_a_model_sums_up_stays_in_sight() -> None:
 def test_a_compaction_that_is_not_needed_any_more_is_ended_without_a_model() -> None:
     conversation = conversation_before_room(MemoryLog())
     _, step = conversation.take()
-    conversation.voices.script = [Fail(error=ModelOverloaded("busy"))]
+    conversation.voices.script = [Fail(error=ModelTimeout("busy"))]
     while not conversation.entries(Compacting):
         try:
             step = conversation.states[step.route](step)
-        except ModelOverloaded:
+        except ModelTimeout:
             break
     asked = len(conversation.asked("context."))
     policy = conversation.ports.policy
@@ -164,9 +164,9 @@ def test_a_compaction_that_is_not_needed_any_more_is_ended_without_a_model() -> 
 
 def test_a_turn_that_fails_while_a_model_sums_up_ends_that_too() -> None:
     conversation = conversation_before_room(MemoryLog())
-    conversation.voices.script = [Fail(error=ModelOverloaded("busy"))]
+    conversation.voices.script = [Fail(error=ModelTimeout("busy"))]
     conversation.run()
-    assert closings(conversation)[-1].code == "model_overloaded"
+    assert closings(conversation)[-1].code == "model_timeout"
     (begun,), (ended,) = conversation.entries(Compacting), conversation.entries(Compacted)
     assert (ended.id, ended.status, ended.reason) == (begun.id, "error", "turn_ended")
     assert [status for _, status in told(conversation)] == ["started", "error"]

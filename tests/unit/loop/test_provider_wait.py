@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -58,15 +59,37 @@ def test_a_client_hears_why_and_until_when(kind: type[SteplineError]) -> None:
         "round.waiting",
         True,
     )
-    assert told == {"iteration": 0, "code": kind.code, "until": "2026-01-01T00:01:00.000Z"}
+    until = {"until": "2026-01-01T00:01:00.000Z", "attempt": 2, "attempts": 4}
+    assert told == {"iteration": 0, "code": kind.code, **until}
 
 
 @pytest.mark.parametrize("wait_s", [None, 0.0, float("nan")])
-def test_a_provider_that_asks_for_no_wait_is_left_to_the_retries(wait_s: float | None) -> None:
-    conversation = opened(*limited(wait_s))
-    with pytest.raises(ModelRateLimited):
-        conversation.decide()
-    assert waits(conversation) == []
+def test_a_busy_provider_that_asks_for_no_wait_is_asked_again_after_waits_that_grow(
+    wait_s: float | None,
+) -> None:
+    conversation = opened(*limited(wait_s, ModelOverloaded) * 3, answered("All quiet."))
+    inbox = conversation.listen()
+    conversation.run()
+    told = [event for _, events in durable(inbox) for event in events if event.type == "round.waiting"]
+    assert [(event.data["attempt"], event.data["attempts"]) for event in told] == [(2, 4), (3, 4), (4, 4)]
+    lasted = [
+        (datetime.fromisoformat(event.data["until"]) - datetime.fromisoformat(event.ts)).total_seconds()
+        for event in told
+    ]
+    assert all(most / 2 <= wait <= most for wait, most in zip(lasted, (5, 10, 20), strict=True))
+    assert closings(conversation)[-1].answer == "All quiet."
+
+
+def test_a_provider_that_stays_busy_ends_the_turn_behind_the_last_attempt_that_was_told() -> None:
+    conversation = opened(*limited(None) * 4)
+    conversation.run()
+    conversation.model.assert_read()
+    (closing,) = closings(conversation)
+    assert (closing.code, len(waits(conversation)), conversation.entries(Reopened)[-1].attempts) == (
+        "model_rate_limited",
+        3,
+        4,
+    )
 
 
 def test_an_attempt_that_dies_behind_its_record_is_followed_by_the_rest_of_the_wait() -> None:

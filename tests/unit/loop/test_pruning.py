@@ -10,7 +10,7 @@ import pytest
 from stepline.adapters.memory.model import Fail
 from stepline.context.pruning import pays
 from stepline.context.rules import ContextRules
-from stepline.errors import Fenced, ModelOverloaded
+from stepline.errors import Fenced, ModelTimeout
 from stepline.log.journal import Journal
 from stepline.model.entry import Opened, Pruned, Resulted
 from stepline.rendering.piece import text_bytes
@@ -21,7 +21,7 @@ from tests.support.faulty_log import BusyLog
 from tests.support.generation import answered, called
 
 LONG = "and so it goes on, word by word. " * 100
-BUSY = Fail(error=ModelOverloaded("busy"))
+BUSY = Fail(error=ModelTimeout("busy"))
 WRITE = called("react.write", {"path": "a.md", "channel": "canvas", "content": LONG})
 
 
@@ -150,7 +150,7 @@ def test_an_attempt_that_fails_behind_its_pruning_leaves_nothing_to_prune_for_th
     conversation = Old(*[BUSY] * 3, answered("three"))
     conversation.clock.pause(1000)
     conversation.send("third", id="m2")
-    with pytest.raises(ModelOverloaded):
+    with pytest.raises(ModelTimeout):
         conversation.decide()
     conversation.decide(attempt=1)
     assert len(conversation.entries(Pruned)) == 1
@@ -165,7 +165,7 @@ def test_an_attempt_that_lost_the_round_prunes_nothing() -> None:
     step = conversation.now()
 
     def retry() -> None:
-        with pytest.raises(ModelOverloaded):
+        with pytest.raises(ModelTimeout):
             conversation.decide(conversation.now(attempt=1))
 
     log.rivals = [retry]

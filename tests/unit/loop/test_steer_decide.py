@@ -11,7 +11,7 @@ import pytest
 from stepline.adapters.memory.model import Fail, Say
 from stepline.adapters.memory.signal import MemorySignals, MemoryWatch
 from stepline.adapters.polling_signals import PollingSignals
-from stepline.errors import Fenced, ModelOverloaded, ModelStreamBroken
+from stepline.errors import Fenced, ModelStreamBroken, ModelTimeout
 from stepline.loop.steer import STOPPED
 from stepline.loop.sweep import replace_owner
 from stepline.metrics import DECISIONS_REJECTED, STEERS
@@ -78,9 +78,9 @@ def test_a_steer_that_comes_before_the_record_of_another_is_heeded_too() -> None
 
 
 def test_a_steer_is_heeded_once_by_whichever_attempt() -> None:
-    live = SteeredConversation(*[Fail(error=ModelOverloaded("busy"))] * 3, answered("Brief."))
+    live = SteeredConversation(*[Fail(error=ModelTimeout("busy"))] * 3, answered("Brief."))
     live.steer()
-    with pytest.raises(ModelOverloaded):
+    with pytest.raises(ModelTimeout):
         live.decide()
     live.decide(attempt=1)
     assert len(live.steered) == 1
@@ -97,9 +97,9 @@ def test_a_lost_answer_of_its_record_does_not_make_it_two() -> None:
 
 
 def test_who_lost_the_claim_heeds_nothing() -> None:
-    live = SteeredConversation(*[Fail(error=ModelOverloaded("busy"))] * 3)
+    live = SteeredConversation(*[Fail(error=ModelTimeout("busy"))] * 3)
     step = live.now()
-    with pytest.raises(ModelOverloaded):
+    with pytest.raises(ModelTimeout):
         live.decide(live.now(attempt=1))
     live.steer()
     with pytest.raises(Fenced):
@@ -286,7 +286,7 @@ def test_a_call_that_fails_behind_text_before_the_steer_is_seen_is_not_asked_aga
 
 
 def test_a_call_that_fails_before_its_first_word_is_not_waited_for_where_somebody_steers() -> None:
-    live = SteeredConversation(*[Fail(error=ModelOverloaded("busy"))] * 3, answered("Brief."))
+    live = SteeredConversation(*[Fail(error=ModelTimeout("busy"))] * 3, answered("Brief."))
     live.ports = dataclasses.replace(live.ports, signals=LateSignals(live.log))
     live.at(BEGIN, live.steer)
     assert live.decide().route == "close"

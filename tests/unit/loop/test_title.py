@@ -10,7 +10,7 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import Fail, MemoryModelClient
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
-from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused, ModelStreamBroken
+from stepline.errors import ContextLimit, ModelRefused, ModelStreamBroken, ModelTimeout
 from stepline.ingress.rename import rename
 from stepline.loop.title import ROLE
 from stepline.metrics import INPUT_TOKENS
@@ -111,9 +111,9 @@ def test_the_gate_is_one_stage_of_one_turn():
 
 
 def test_a_round_that_is_taken_again_finds_the_title_and_does_not_ask():
-    conversation = Gated(GATE, *[Fail(ModelOverloaded("busy"))] * 3, answered("done"))
+    conversation = Gated(GATE, *[Fail(ModelTimeout("busy"))] * 3, answered("done"))
     conversation.send("a packing list, please")
-    with pytest.raises(ModelOverloaded):
+    with pytest.raises(ModelTimeout):
         conversation.decide()
     assert conversation.decide(attempt=1).route == "close"
     conversation.model.assert_read()

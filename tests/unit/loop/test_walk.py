@@ -4,8 +4,15 @@ import pytest
 from msgspec.structs import replace
 
 from stacks.definition import render_definition
-from stepline.errors import DependencyError, Fenced, ModelOverloaded, ModelRateLimited, ToolError
-from stepline.loop.graph import STATES, TASKS
+from stepline.errors import (
+    DependencyError,
+    Fenced,
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelTimeout,
+    ToolError,
+)
+from stepline.loop.graph import STATES, TASKS, UNKNOWN
 from stepline.loop.turn import Patience, catcher, caught, following, turn
 from stepline.model.step import Step
 
@@ -71,15 +78,15 @@ def test_each_list_of_errors_is_tried_as_often_as_the_machine_does(task):
 def test_lists_are_counted_apart_and_attempts_together():
     patience = Patience("Decide", whole)
     assert patience.attempt == 0
-    assert [patience.pause_s(ModelOverloaded("x")) for _ in range(2)] == [5, 10]
-    assert patience.pause_s(Fenced("x")) == 1
-    assert patience.pause_s(ModelRateLimited("x")) == 20
-    assert patience.attempt == 4
-    assert patience.pause_s(ModelOverloaded("x")) is None
-    assert patience.pause_s(DependencyError("x")) == 2
+    assert [patience.pause_s(ModelTimeout("x")) for _ in range(2)] == [1, 2]
+    assert patience.pause_s(type(UNKNOWN, (Exception,), {})()) == 2
+    assert patience.attempt == 3
+    assert patience.pause_s(DependencyError("x")) is None
 
 
-@pytest.mark.parametrize("error", [ToolError("x"), KeyError("x")])
+@pytest.mark.parametrize(
+    "error", [ToolError("x"), KeyError("x"), ModelOverloaded("x"), ModelRateLimited("x")]
+)
 def test_what_no_list_names_is_not_tried_again(error):
     assert Patience("Decide", whole).pause_s(error) is None
 
@@ -90,4 +97,4 @@ def test_a_program_is_never_tried_again(state):
 
 
 def test_a_pause_is_as_long_as_the_jitter_says():
-    assert Patience("Decide", lambda most_s: most_s / 4).pause_s(ModelOverloaded("x")) == 1.25
+    assert Patience("Decide", lambda most_s: most_s / 4).pause_s(ModelTimeout("x")) == 0.25

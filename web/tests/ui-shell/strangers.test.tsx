@@ -9,7 +9,7 @@ import { call, round, thread, turn } from "../gallery/build.ts";
 
 test("the readout shows hidden characters of a tool's name", () => {
   const acting = round(0, "I call it.", { calls: [call("mail\u202e.send", { state: "running" })], state: "acting" });
-  expect(readoutText(thread([turn("Hello", [acting])]), false)).toBe("round 1 · mail‹U+202E›.send");
+  expect(readoutText(thread([turn("Hello", [acting])]), false, 0)).toBe("round 1 · mail‹U+202E›.send");
 });
 
 test("a file's name shows its hidden characters wherever it is said", () => {

@@ -153,6 +153,6 @@ describe("the readout", () => {
     [{ is: "ending", left: 1 }, "finishing, 1 round left"],
     [{ is: "stopping" }, "stopping"],
   ] as const)("%o says %s", (readout, text) => {
-    expect(sayReadout(readout)).toBe(text);
+    expect(sayReadout(readout, 0)).toBe(text);
   });
 });

@@ -13,8 +13,8 @@
     ├── Fenced            another attempt owns this step now                 → Step Functions retries
     ├── UnknownOutcome    a write whose answer was lost or contended         → read again, same intention
     ├── DependencyError   a service we stand on failed for now               → Step Functions retries
-    ├── ModelOverloaded   the model's provider sheds load (529, 5xx)         → Step Functions retries
-    ├── ModelRateLimited  the model's provider limits our rate (429)         → Step Functions retries
+    ├── ModelOverloaded   the model's provider sheds load (529, 5xx)         → the round waits
+    ├── ModelRateLimited  the model's provider limits our rate (429)         → the round waits
     ├── ModelUnreachable  no connection to the model's service               → Step Functions retries
     ├── ModelTimeout      the model does not answer in time                  → Step Functions retries
     ├── ModelStreamBroken the model's answer breaks off, or is no answer     → Step Functions retries

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from stepline.adapters.memory.model import TRIES, Fail
 from stepline.context.journal.session_log import HEADER
 from stepline.context.journal.staged_text import ARTIFACTS, SKILLS
-from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
+from stepline.errors import ContextLimit, ModelRefused, ModelTimeout
 from stepline.log.timeline_cache import History
 from stepline.loop.staging.materialise import NO_ROOM
 from stepline.model.entry import Compacted, Compacting, Decided, Pruned, Resulted
@@ -213,8 +213,8 @@ def test_the_attempt_behind_a_killed_one_stages_the_same():
     conversation = JournalConversation()
     conversation.made(CITIES)
     step = conversation.now()
-    conversation.model.add(*[Fail(error=ModelOverloaded("busy"))] * TRIES)
-    with pytest.raises(ModelOverloaded):
+    conversation.model.add(*[Fail(error=ModelTimeout("busy"))] * TRIES)
+    with pytest.raises(ModelTimeout):
         conversation.decide(step)
     conversation.history = History()
     conversation.model.add(NOTHING)

@@ -21,6 +21,7 @@ import logging
 import math
 from datetime import timedelta
 from typing import Final
+from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -79,6 +80,10 @@ from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
 
+WAIT_FIRST_S: Final = 5
+WAIT_MAX_S: Final = 20
+"""The longest of the waits for a provider that asks for none: half of them is left to chance."""
+
 LOOK_S: Final = 15
 """The longest wait for a call's task until somebody looks for a steer."""
 
@@ -98,8 +103,9 @@ def decide(
 
     Raises:
         Fenced: another attempt owns the round. The state machine tries again and finds its result.
-        ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again. A provider that asks
-            for a wait gets it instead: the step that follows waits, and costs nothing meanwhile.
+        DependencyError: the state machine tries again.
+        ModelOverloaded, ModelRateLimited: the turn closes with an error, once the round has waited often enough for a
+            provider that sheds load: the step that follows waits, and costs nothing meanwhile.
         ContextLimit: nothing makes the request small enough. The turn closes with an error.
         ModelRefused: the turn closes with an error.
     """
@@ -212,26 +218,32 @@ def _reopen(attempt: Attempt, tail: Batch) -> Batch | Step:
 
 
 def _wait(attempt: Attempt, error: SteplineError) -> Step:
-    """Put that the round goes on after the wait that the provider asks for; return the step that waits.
+    """Put that the round goes on after a wait, the one that the provider asks for if it does; return the step that waits.
 
-    Raises `error` if the provider asks for none, the round has waited often enough, or the turn has no time.
+    Raises `error` if the round has waited often enough, or the turn has no time.
     """
     ports, step, asked_s = attempt.ports, attempt.step, error.context.get("retry_after_s")
-    if not (isinstance(asked_s, int | float) and asked_s > 0):
-        raise error
-    error.args = (f"{error} {RETRY_AFTER % math.ceil(min(asked_s, 999_999))}",)
-    until = ports.clock.now() + timedelta(seconds=min(asked_s, ports.policy.turn_deadline_s))
-    until_ms = epoch_ms(utc(until))
+    asked_s = asked_s if isinstance(asked_s, int | float) and asked_s > 0 else 0
+    if asked_s:
+        error.args = (f"{error} {RETRY_AFTER % math.ceil(min(asked_s, 999_999))}",)
+    now = ports.clock.now()
 
     def plan(at: Batch) -> Draft | Step:
         if (gone := elsewhere(at.state, step, "decide")) is not None:
             return gone
         check_claim(at.state, attempt.claim)
+        wait_s = asked_s or _own_wait_s(attempt, at.state.waits)
+        until = now + timedelta(seconds=min(wait_s, ports.policy.turn_deadline_s))
+        until_ms = epoch_ms(utc(until))
         deadline_ms = at.state.tally.opened_ms + ports.policy.turn_deadline_s * 1000
         if at.state.waits >= ports.policy.waits or until_ms >= deadline_ms:
             raise error
         entry = Reopened(
-            iteration=step.iteration, attempt=step.attempt, until=utc(until), code=type(error).code
+            iteration=step.iteration,
+            attempt=step.attempt,
+            until=utc(until),
+            code=type(error).code,
+            attempts=ports.policy.waits + 1,
         )
         return Draft(entries=(entry,), state=waiting(at.state, at.n + 1, until_ms))
 
@@ -239,8 +251,15 @@ def _wait(attempt: Attempt, error: SteplineError) -> Step:
     if isinstance(batch, Step):
         return batch
     publish(ports, attempt.journal.lane, batch)
-    logger.warning("round waits for the provider", extra={"code": error.reason, "wait_s": asked_s})
-    return _pause(attempt, batch.state)
+    paused = _pause(attempt, batch.state)
+    logger.warning("round waits for the provider", extra={"code": error.reason, "wait_s": paused.wait_s})
+    return paused
+
+
+def _own_wait_s(attempt: Attempt, waits: int) -> float:
+    """Return a wait that doubles each time; rounds that fail together are asked again at different times."""
+    spread = crc32(f"{attempt.journal.lane.key()}/{attempt.claim}".encode()) / 2**32
+    return float(min(WAIT_MAX_S, WAIT_FIRST_S * 2**waits)) * (1 + spread) / 2
 
 
 def _pause(attempt: Attempt, state: State) -> Step:
@@ -388,7 +407,8 @@ def tend(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
 
     Raises:
         Fenced: another attempt owns the round.
-        ModelOverloaded, ModelRateLimited, DependencyError: no summary for now; the state machine tries again.
+        ModelOverloaded, ModelRateLimited: no summary for now, and the round waits.
+        DependencyError: the same; the state machine tries again.
     """
     if attempt.agent.layout == "journal":
         return _settled(attempt, timeline)

@@ -41,10 +41,9 @@ UNKNOWN: Final = "Unknown"
 """Stands for the errors after which the handler may have run: the log tells the next attempt how far."""
 LOST: Final = ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout")
 """Step Functions' names of these errors."""
-SHED_LOAD: Final = (ModelOverloaded.__name__, ModelRateLimited.__name__)
 NO_ANSWER: Final = (ModelStreamBroken.__name__, ModelTimeout.__name__, ModelUnreachable.__name__)
-MODEL_ERRORS: Final = (*SHED_LOAD, *NO_ANSWER)
-OWN_ERRORS: Final = tuple(name for name in retryable_names() if name not in MODEL_ERRORS)
+SHED_LOAD: Final = (ModelOverloaded.__name__, ModelRateLimited.__name__)
+OWN_ERRORS: Final = tuple(name for name in retryable_names() if name not in (*SHED_LOAD, *NO_ANSWER))
 
 
 class Retry(Value):
@@ -95,12 +94,13 @@ class Wait(Value):
 
 
 def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[Retry, ...]:
-    """Return retries with the specific errors before the unknown ones; each list has its own count."""
-    overload = (Retry(errors=SHED_LOAD, interval_s=5, tries=3),) if model else ()
+    """Return retries with the specific errors before the unknown ones; each list has its own count.
+
+    A provider that sheds load is not among them: the round waits for it, and says so (`decide`).
+    """
     own = (*OWN_ERRORS, *NO_ANSWER) if model else OWN_ERRORS
     return (
         Retry(errors=(TRANSPORT,), interval_s=1, tries=transport),
-        *overload,
         Retry(errors=own, interval_s=1, tries=2),
         Retry(errors=(UNKNOWN,), interval_s=2, tries=unknown),
     )
@@ -166,7 +166,7 @@ REMOTE: Final = RemoteTask(
     catch="Act",
 )
 
-# A provider that asks for a longer wait than a process waits for is asked again after it.
+# A provider that sheds load longer than a process waits for is asked again after it.
 WAIT: Final = Wait(name="Wait", next="Decide")
 
 # The `route` of a step → the state that follows. `stop`: the turn belongs to another execution.

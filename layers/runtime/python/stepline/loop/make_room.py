@@ -45,7 +45,8 @@ def make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> 
 
     Raises:
         Fenced: another attempt owns the round.
-        ModelOverloaded, ModelRateLimited, DependencyError: no summary for now; the state machine tries again.
+        ModelOverloaded, ModelRateLimited: no summary for now, and the round waits.
+        DependencyError: the same; the state machine tries again.
     """
     asks = True
     for _ in range(PASSES_MAX):

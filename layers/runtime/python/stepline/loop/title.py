@@ -38,7 +38,8 @@ def opening_stage(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
 
     Raises:
         Fenced: another attempt owns the round.
-        ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again.
+        ModelOverloaded, ModelRateLimited: the round waits.
+        DependencyError: the state machine tries again.
     """
     agent, step = attempt.agent, attempt.step
     if not is_new(timeline, step) or not agent.gate:
