@@ -6,7 +6,7 @@ import type { Live } from "../../inspect/rounds_list.ts";
 import { type MarkdownContext, pathAddress } from "../../markdown/index.ts";
 import { draftAt, openTurn, type Thread } from "../../thread/index.ts";
 import type { FileRow } from "../../thread/thread.ts";
-import { readoutText } from "../bar/readout.ts";
+import { useReadout } from "../bar/use_readout.ts";
 import { parseRoute, type Route } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
@@ -36,10 +36,11 @@ const loadPreview = () => import("../../preview/index.ts");
 export function Inspection({ page, route }: { page: Page; route: Route & { is: "timeline" } }) {
   const inspector = useModule(loadInspector);
   const { letters } = useStore(page.settings);
-  const { store } = useStore(page.current);
+  const open = useStore(page.current);
+  const { store } = open;
   const progress = useSelector(store, (state) => progressOf(state.thread));
   const newest = useSelector(store, (state) => state.thread.cursor);
-  const live = useLive(store);
+  const live = useLive(open);
   const navigate = useMemo(
     () => (address: string) => {
       const [path = "", query = ""] = address.split("?");
@@ -69,10 +70,11 @@ export function Inspection({ page, route }: { page: Page; route: Route & { is: "
 }
 
 /** Return the round that runs; what streams in it draws nothing anew. */
-function useLive(store: Conversation["store"]): Live | null {
+function useLive(conversation: Conversation): Live | null {
+  const { store } = conversation;
   const turnId = useSelector(store, (state) => openTurn(state.thread)?.turnId ?? "");
   const iteration = useSelector(store, (state) => openTurn(state.thread)?.rounds.at(-1)?.iteration ?? 0);
-  const doing = useSelector(store, (state) => readoutText(state.thread, state.stopping));
+  const doing = useReadout(conversation);
   return useMemo(() => (turnId ? { turnId, iteration, doing } : null), [turnId, iteration, doing]);
 }
 

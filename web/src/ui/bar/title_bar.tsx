@@ -12,7 +12,8 @@ import { type Route, threadOf } from "../route.ts";
 import type { Conversation } from "../store/conversation.ts";
 import type { Page } from "../store/page.ts";
 import { useSelector, useStore } from "../store/store.ts";
-import { busyUntil, readoutText, runsSince } from "./readout.ts";
+import { runsSince } from "./readout.ts";
+import { useReadout } from "./use_readout.ts";
 
 interface BarProps {
   readonly page: Page;
@@ -105,9 +106,7 @@ function Views({ page, conversation, route }: { page: Page; conversation: Conver
 }
 
 function Readout({ conversation }: { conversation: Conversation }) {
-  const busy = useSelector(conversation.store, (state) => busyUntil(state.thread));
-  const now = useSeconds(conversation, busy);
-  const text = useSelector(conversation.store, (state) => readoutText(state.thread, state.stopping, now));
+  const text = useReadout(conversation);
   const since = useSelector(conversation.store, (state) => runsSince(state.thread));
   const link = useSelector(conversation.store, (state) => state.link.is);
   const asks = useSelector(conversation.store, (state) => !state.stopping && waitsForPerson(state.thread));
@@ -130,19 +129,6 @@ function Readout({ conversation }: { conversation: Conversation }) {
       <RunningClock conversation={conversation} since={since} />
     </span>
   );
-}
-
-/** The server's time, told each second until one that is to come. */
-function useSeconds(conversation: Conversation, until: number): number {
-  const [now, setNow] = useState(() => conversation.serverClock.nowMs());
-  useEffect(() => {
-    const show = () => setNow(conversation.serverClock.nowMs());
-    show();
-    if (until <= conversation.serverClock.nowMs()) return;
-    const timer = setInterval(show, 1000);
-    return () => clearInterval(timer);
-  }, [conversation, until]);
-  return now;
 }
 
 /** The clock of the turn that runs. It writes into its own text node: nothing else is drawn ten times a second. */
