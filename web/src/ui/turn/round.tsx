@@ -31,6 +31,11 @@ export function failed(round: Round): boolean {
   return round.calls.some((call) => call.state === "error" || call.state === "unverified");
 }
 
+/** A call of it waits for a person: nothing runs meanwhile. */
+function asksPerson(round: Round): boolean {
+  return round.calls.some((call) => call.state === "waiting");
+}
+
 interface LineProps {
   round: Round;
   place: number;
@@ -41,7 +46,7 @@ interface LineProps {
 
 /** The code, or the words, of what a round does or did. */
 function what({ round, place, live, answering, open }: LineProps): { code: string } | { word: string } {
-  if (live && round.calls.some((call) => call.state === "waiting")) return { word: say.waitsForYou };
+  if (live && asksPerson(round)) return { word: say.waitsForYou };
   if (live && place > 0) return { word: inLine(place) };
   if (live && round.items.at(-1)?.is === "waiting") return { word: say.modelBusy };
   // The card of an opened call has its name, which may be long.
@@ -92,6 +97,7 @@ function spanWords(round: Round): string {
 function Line(props: LineProps & { setOpen: (to: boolean) => void }) {
   const { round, live, open, setOpen } = props;
   const doing = what(props);
+  const tone = asksPerson(round) ? "asks" : "live";
   const wrong = mishap(round);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key !== "ArrowRight" && event.key !== "ArrowLeft") return;
@@ -112,7 +118,7 @@ function Line(props: LineProps & { setOpen: (to: boolean) => void }) {
         {remarks && <span class="dot" role="img" aria-label={say.hasNotes} />}
         {wrong && <span class="pill">{wrong}</span>}
         {"code" in doing && doing.code && <code dir="ltr">{visible(doing.code)}</code>}
-        {"word" in doing && doing.word && <span class={live ? "word live" : "word"}>{doing.word}</span>}
+        {"word" in doing && doing.word && <span class={live ? `word ${tone}` : "word"}>{doing.word}</span>}
       </span>
     </button>
   );
@@ -278,9 +284,10 @@ export const RoundView = memo(function RoundView(props: Props) {
   const [open, setOpen] = useOpen(roundKey(turnId, round.iteration), live || failed(round));
   const wrong = round.refused || round.declined ? "refused" : round.interrupted ? "cut" : "";
   const number = round.iteration + 1;
+  const now = asksPerson(round) ? "asks" : "live";
   return (
     <li
-      class={`round ${live && round.state !== "done" ? "live" : "done"} ${wrong}`}
+      class={`round ${live && round.state !== "done" ? now : "done"} ${wrong}`}
       data-turn={turnId}
       data-round={number}
     >
