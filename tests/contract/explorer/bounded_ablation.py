@@ -15,7 +15,6 @@ from stepline.ingress import delete, line_up
 from stepline.log import fence as guard
 from stepline.log.bindings import Ports
 from stepline.loop import close, sweep
-from stepline.loop.approvals import park
 from stepline.model.batch import Batch, State
 from stepline.model.ids import Lane
 from stepline.model.step import Step
@@ -65,7 +64,7 @@ def begins_unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def frees_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (close, park, sweep):
+    for module in (close, stage_queue, sweep):
         monkeypatch.setattr(module, "free_mark", lambda ports, lane, upto: ports.log.clear_open(lane, upto))
     monkeypatch.setattr(delete, "begin_queued", lambda _: None)
 
@@ -77,6 +76,9 @@ def queues_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 def nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "begin_queued", lambda _: None)
     monkeypatch.setattr(sweep, "free_mark", lambda ports, lane, upto: ports.log.clear_open(lane, upto))
+    monkeypatch.setattr(
+        sweep, "follow_parking", lambda ports, lane, tail: ports.log.clear_open(lane, tail.state.parked)
+    )
 
 
 def runs_queued(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def sweeps_parked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def keeps_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (act, park):
-        monkeypatch.setattr(module, "leave", lambda *_: None)
+        monkeypatch.setattr(module, "follow_parking", lambda *_: None)
 
 
 def same_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
