@@ -110,7 +110,8 @@ LANES: Final = (
 
 
 PLACES: Final[dict[str, str]] = {
-    "conv.status": "the lamp of its row in the list, and of the title bar; `deleted` takes row and view away",
+    "conv.status": "the lamp of its row in the list, and of the title bar; `waits_for`: “Needs approval” there and in the tab's title; "
+    "`deleted` takes row and view away",
     "chat.attachments": "the file's chip at the message field: ready",
     "rate_limit.attachment_failure": "the file's chip at the message field: why it was refused",
     "chat.conversation.accepted": "the heading of the turn that it opens, a line on the rail of the turn that runs, or a line between turns; "

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Shown, show, textOf } from "./shown.tsx";
 
-const seen = new Map<Element, () => void>();
+const seen = new Map<Element, (near: boolean) => void>();
 
 /** Sees what a test brings into view. */
 class Observer {
@@ -13,7 +13,7 @@ class Observer {
   }
   observe(element: Element): void {
     this.#watched.push(element);
-    seen.set(element, () => this.#tell([{ isIntersecting: true }]));
+    seen.set(element, (isIntersecting) => this.#tell([{ isIntersecting }]));
   }
   disconnect(): void {
     for (const element of this.#watched) seen.delete(element);
@@ -26,15 +26,15 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-async function bringIntoView(shown: Shown): Promise<void> {
-  for (const look of [...seen.values()]) look();
+async function bringIntoView(shown: Shown, near = true): Promise<void> {
+  for (const look of [...seen.values()]) look(near);
   await shown.settle();
 }
 
 const names = (shown: Shown) => shown.all(".thread .thumb").map(textOf);
 const drawn = (shown: Shown) => shown.all(".thread .thumb img").map((image) => image.getAttribute("alt"));
 
-test("pictures of a message and of a turn are loaded when they come into view, each under its name", async () => {
+test("pictures of a message and of a turn are here while they are in view, each under its name", async () => {
   const shown = show("files-made");
   await shown.settle();
   expect(names(shown)).toEqual(["roof.png", "later.png", "chart.png", "lost.png"]);
@@ -42,6 +42,8 @@ test("pictures of a message and of a turn are loaded when they come into view, e
   await bringIntoView(shown);
   expect(drawn(shown)).toEqual(["roof.png", "chart.png"]);
   expect(names(shown)).toEqual(["", "later.png", "", "lost.png"]);
+  await bringIntoView(shown, false);
+  expect(drawn(shown)).toEqual([]);
 });
 
 test("a picture opens in the preview, whether it could be drawn or not; other files stand beside it", async () => {

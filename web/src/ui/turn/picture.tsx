@@ -1,7 +1,7 @@
 /**
  * A picture of the conversation in a box of a fixed size, so that nothing moves when it comes; a click opens it in the preview.
  *
- * Its bytes are asked for when it is nearly in view. What cannot be shown as a picture stays a link with its name.
+ * Its bytes are here while it is nearly in view, so a long thread holds few of them. What cannot be shown as a picture stays a link with its name.
  */
 
 import { useEffect, useRef, useState } from "preact/hooks";
@@ -21,7 +21,7 @@ interface Props {
   readonly whole?: boolean;
 }
 
-const NEAR = "400px";
+const NEAR = "1200px";
 
 export const Picture = memo(function Picture({ path, href, alt, version, acts, whole = false }: Props) {
   const [url, setUrl] = useState("");
@@ -29,28 +29,33 @@ export const Picture = memo(function Picture({ path, href, alt, version, acts, w
   useEffect(() => {
     const box = place.current;
     if (!box || !path || !version) return;
-    const abort = new AbortController();
+    let abort = new AbortController();
     let made = "";
+    const drop = () => {
+      abort.abort();
+      URL.revokeObjectURL(made);
+      made = "";
+      setUrl("");
+    };
     const load = async () => {
-      const found = await acts.loadPicture(path, abort.signal);
-      if (abort.signal.aborted) return URL.revokeObjectURL(found);
+      abort = new AbortController();
+      const { signal } = abort;
+      const found = await acts.loadPicture(path, signal);
+      if (signal.aborted) return URL.revokeObjectURL(found);
       made = found;
       setUrl(found);
     };
     const observer = new IntersectionObserver(
       (seen) => {
-        if (!seen.some((entry) => entry.isIntersecting)) return;
-        observer.disconnect();
-        void load();
+        drop();
+        if (seen.at(-1)?.isIntersecting) void load();
       },
       { rootMargin: NEAR },
     );
     observer.observe(box);
     return () => {
-      abort.abort();
       observer.disconnect();
-      setUrl("");
-      URL.revokeObjectURL(made);
+      drop();
     };
   }, [path, version]);
   const name = visible(alt);
