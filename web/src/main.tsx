@@ -2,7 +2,7 @@
 
 import { render } from "preact";
 import { HttpApi, postForm } from "./api/index.ts";
-import { AuthError, type AuthSession, loadConfig, type PageConfig, SignIn } from "./auth/index.ts";
+import { AuthError, type AuthSession, type Kept, loadConfig, type PageConfig, SignIn } from "./auth/index.ts";
 import "./ui/app/shell.css";
 import { App } from "./ui/app/app.tsx";
 import { Landing } from "./ui/app/landing.tsx";
@@ -33,19 +33,19 @@ async function start(): Promise<void> {
   }
   try {
     const config = await loadConfig();
-    const { session, returnRoute } = await SignIn.finish();
+    const { session, returnRoute, drafts } = await SignIn.finish();
     history.replaceState(null, "", returnRoute);
-    open(config, session);
+    open(config, session, drafts);
   } catch (error) {
     await recover(error);
   }
 }
 
 /** Leave for the issuer: silently, if its own session may still stand. */
-async function leave(returnRoute: string, silently = false): Promise<void> {
+async function leave(returnRoute: string, silently = false, kept?: Kept): Promise<void> {
   try {
     const config = await loadConfig();
-    await (silently ? SignIn.resume(config, returnRoute) : SignIn.signIn(config, returnRoute));
+    await (silently ? SignIn.resume(config, returnRoute) : SignIn.signIn(config, returnRoute, kept));
   } catch {
     render(<Landing is="unreachable" onSignIn={() => location.reload()} />, root);
   }
@@ -54,16 +54,21 @@ async function leave(returnRoute: string, silently = false): Promise<void> {
 /** Go on after a sign-in that did not work: nobody is signed in, or the address is an old one. */
 async function recover(error: unknown): Promise<void> {
   if (!(error instanceof AuthError)) throw error;
-  if (error.code === "login_required") await leave(error.returnRoute);
+  const again = () => leave(error.returnRoute, false, error.kept);
+  if (error.code === "login_required") await again();
   else if (error.code === "stale_callback") location.replace("/");
   else {
     await loadCodes();
-    render(<Landing is="failed" code={error.code} onSignIn={() => void leave(error.returnRoute)} />, root);
+    render(<Landing is="failed" code={error.code} onSignIn={() => void again()} />, root);
   }
 }
 
-function open(config: PageConfig, auth: AuthSession): void {
-  const api = new HttpApi(config.http_url, () => auth.token());
+function open(config: PageConfig, auth: AuthSession, drafts: Kept["drafts"]): void {
+  const api = new HttpApi(
+    config.http_url,
+    () => auth.token(),
+    () => auth.expire(),
+  );
   const page = new Page(
     {
       config,
@@ -87,11 +92,12 @@ function open(config: PageConfig, auth: AuthSession): void {
         back: () => history.back(),
       },
       random: (bytes) => crypto.getRandomValues(bytes),
-      signIn: (returnRoute) => void leave(returnRoute),
+      signIn: (returnRoute, kept) => SignIn.signIn(config, returnRoute, kept),
       debug: new URLSearchParams(location.search).has("debug"),
     },
     shell.notice.unknownRoute,
   );
+  page.restore(drafts);
   watchBrowser(page);
   render(<App page={page} />, root);
 }

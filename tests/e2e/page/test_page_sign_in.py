@@ -74,13 +74,28 @@ def test_a_session_that_ended_elsewhere_asks_to_sign_in_and_the_draft_stays(time
     expect(timed.page.locator(".banner")).to_contain_text(SIGNED_OUT)
     expect(timed.field).to_have_value("What I was about to say.")
     expect(timed.page.get_by_role("button", name="Send ⏎")).to_be_disabled()
-    timed.page.on("dialog", lambda dialog: dialog.accept())
     timed.page.get_by_role("button", name="Sign in again").click()
     form(timed.page).fill(timed.user)
     timed.page.keyboard.press("Enter")
     timed.await_idle()
     expect(timed.turns).to_have_count(1)
+    expect(timed.field).to_have_value("What I was about to say.")
     assert timed.page.url == address
+    assert timed.page.evaluate("() => sessionStorage.length") == 0
+
+
+def test_an_action_whose_token_is_refused_asks_once_to_sign_in_and_the_draft_comes_back(chat):
+    chat.take_turn(BRIEF)
+    chat.field.fill("What I was about to say.")
+    chat.page.route("**/feedback**", lambda route: route.fulfill(status=401, body="{}"))
+    chat.page.get_by_role("button", name="Good answer").last.click()
+    expect(chat.page.get_by_role("button", name="Sign in again")).to_have_count(1)
+    expect(chat.page.locator(".banner")).to_contain_text(SIGNED_OUT)
+    chat.page.get_by_role("button", name="Sign in again").click()
+    chat.await_idle()
+    expect(chat.turns).to_have_count(1)
+    expect(chat.field).to_have_value("What I was about to say.")
+    expect(chat.page.get_by_text(SIGNED_OUT)).to_have_count(0)
 
 
 def test_a_sign_out_ends_the_issuers_session_and_nothing_leads_back_to_the_thread(chat):

@@ -51,11 +51,13 @@ export class ApiError extends Error {
 export class ApiTransport {
   readonly #baseUrl: string;
   readonly #token: () => Promise<string>;
+  readonly #signedOut: () => void;
 
-  /** `token` is asked for each request, since tokens expire. */
-  constructor(baseUrl: string, token: () => Promise<string>) {
+  /** `token` is asked for each request, since tokens expire; `signedOut` hears that one was refused. */
+  constructor(baseUrl: string, token: () => Promise<string>, signedOut: () => void = () => undefined) {
     this.#baseUrl = baseUrl.replace(/\/+$/, "");
     this.#token = token;
+    this.#signedOut = signedOut;
   }
 
   /** Return the answer of an endpoint. Throws ApiError, or the reason of the call's signal. */
@@ -92,6 +94,7 @@ export class ApiTransport {
       signal?.throwIfAborted();
       throw unreachable();
     });
+    if (response.status === 401) this.#signedOut();
     if (!response.ok) throw new ApiError(await readProblem(response));
     return response;
   }

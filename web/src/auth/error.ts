@@ -14,6 +14,14 @@ export type AuthCode =
   /** The session is over; only the issuer can begin another one. */
   | "session_expired";
 
+/** What the reader had written when a sign-in began, by conversation, "" for a new one; of one user, and for no other. */
+export interface Kept {
+  readonly subject: string;
+  readonly drafts: Readonly<Record<string, string>>;
+}
+
+export const NOTHING_KEPT: Kept = { subject: "", drafts: {} };
+
 /** `code` is stable; `issuerCode` is the issuer's own word, "" without one. Neither holds a token. */
 export class AuthError extends Error {
   override readonly name = "AuthError";
@@ -21,11 +29,13 @@ export class AuthError extends Error {
   readonly issuerCode: string;
   /** Where the page was when the sign-in began, "/" if that is not known. */
   readonly returnRoute: string;
+  readonly kept: Kept;
 
-  constructor(code: AuthCode, issuerCode = "", returnRoute = "/") {
+  constructor(code: AuthCode, issuerCode = "", returnRoute = "/", kept = NOTHING_KEPT) {
     super(issuerCode === "" ? code : `${code}: ${issuerCode}`);
     this.code = code;
     this.issuerCode = issuerCode;
     this.returnRoute = returnRoute;
+    this.kept = kept;
   }
 }

@@ -16,6 +16,8 @@ export interface AuthSession {
   expiresAtS(): number;
   /** Return a token for the API, renewed if it is about to expire. Throws AuthError. */
   token(): Promise<string>;
+  /** End: the API refuses the token. */
+  expire(): void;
   /** Forget the tokens, end the issuer's own session, and leave for `/signed-out`. */
   signOut(): Promise<void>;
   /** Run once the session is over without a sign-out; at once if it is. */
@@ -69,9 +71,15 @@ class Session implements AuthSession {
         if (leftS < SPARE_S) throw error;
       });
     }
-    if (this.#leftS() < SPARE_S) this.#expire();
+    if (this.#leftS() < SPARE_S) this.expire();
     if (this.#over) throw new AuthError("session_expired");
     return this.#held.token;
+  }
+
+  expire(): void {
+    if (this.#over) return;
+    this.#forget();
+    for (const run of this.#listeners.splice(0)) run();
   }
 
   async signOut(): Promise<void> {
@@ -100,7 +108,7 @@ class Session implements AuthSession {
       this.#watch();
     } catch (error) {
       if (!(error instanceof AuthError && error.code === "sign_in_refused")) throw error;
-      this.#expire();
+      this.expire();
     }
   }
 
@@ -109,14 +117,8 @@ class Session implements AuthSession {
     clearTimeout(this.#timer);
     if (this.#held.refreshToken !== "") return;
     const leftMs = Math.max(0, (this.#leftS() - SPARE_S) * 1000);
-    const run = leftMs > TIMER_MAX_MS ? () => this.#watch() : () => this.#expire();
+    const run = leftMs > TIMER_MAX_MS ? () => this.#watch() : () => this.expire();
     this.#timer = setTimeout(run, Math.min(leftMs, TIMER_MAX_MS));
-  }
-
-  #expire(): void {
-    if (this.#over) return;
-    this.#forget();
-    for (const run of this.#listeners.splice(0)) run();
   }
 
   #forget(): void {

@@ -5,24 +5,30 @@
  */
 
 import { loadConfig, type PageConfig } from "./config.ts";
-import { AuthError } from "./error.ts";
+import { AuthError, type Kept, NOTHING_KEPT } from "./error.ts";
 import { discover, exchange, type Metadata } from "./issuer.ts";
 import { type AuthSession, beginSession } from "./session.ts";
 
-/** What a tab keeps from the redirect to the callback, which deletes it. It holds no token. */
+/** What a tab keeps from the redirect to the callback, which deletes it: no token, and text only as a draft. */
 interface Begun {
   readonly verifier: string;
   readonly state: string;
   readonly nonce: string;
   readonly returnRoute: string;
+  readonly kept: Kept;
 }
 
 const KEY = "stepline.sign-in";
 const CALLBACK = "/callback";
 
 export const SignIn = {
-  /** Leave for the issuer's sign-in page; it leads back to `/callback`. Throws AuthError `issuer_unreachable`. */
-  signIn: (config: PageConfig, returnRoute: string): Promise<never> => leave(config, returnRoute, {}),
+  /**
+   * Leave for the issuer's sign-in page; it leads back to `/callback`. What is `kept` comes back with its user.
+   *
+   * Throws AuthError `issuer_unreachable`.
+   */
+  signIn: (config: PageConfig, returnRoute: string, kept?: Kept): Promise<never> =>
+    leave(config, returnRoute, {}, kept),
 
   /**
    * Leave for the issuer, which answers from its own session without a page: what a reload does.
@@ -36,12 +42,12 @@ export const SignIn = {
    *
    * Throws AuthError: `login_required`, `stale_callback`, `sign_in_refused`, `issuer_unreachable`, `config_unreachable`.
    */
-  async finish(): Promise<{ session: AuthSession; returnRoute: string }> {
+  async finish(): Promise<{ session: AuthSession; returnRoute: string; drafts: Kept["drafts"] }> {
     const answer = new URLSearchParams(location.search);
     history.replaceState(null, "", CALLBACK);
     const begun = takeBegun();
     if (begun === null || answer.get("state") !== begun.state) throw new AuthError("stale_callback");
-    const { returnRoute } = begun;
+    const { returnRoute, kept } = begun;
     try {
       const config = await loadConfig();
       const metadata = await discover(config);
@@ -53,17 +59,29 @@ export const SignIn = {
         client_id: config.client_id,
         code_verifier: begun.verifier,
       });
-      return { session: beginSession(config, metadata, tokens, begun.nonce), returnRoute };
+      const session = beginSession(config, metadata, tokens, begun.nonce);
+      return { session, returnRoute, drafts: kept.subject === session.user.subject ? kept.drafts : {} };
     } catch (error) {
-      throw error instanceof AuthError ? new AuthError(error.code, error.issuerCode, returnRoute) : error;
+      throw error instanceof AuthError ? new AuthError(error.code, error.issuerCode, returnRoute, kept) : error;
     }
   },
 };
 
-async function leave(config: PageConfig, returnRoute: string, more: Record<string, string>): Promise<never> {
+async function leave(
+  config: PageConfig,
+  returnRoute: string,
+  more: Record<string, string>,
+  given?: Kept,
+): Promise<never> {
   const metadata = await discover(config);
-  const begun: Begun = { verifier: random(), state: random(), nonce: random(), returnRoute };
-  sessionStorage.setItem(KEY, JSON.stringify(begun));
+  // A sign-in that was given up at the issuer has kept drafts, too.
+  const kept = given ?? takeBegun()?.kept ?? NOTHING_KEPT;
+  const begun: Begun = { verifier: random(), state: random(), nonce: random(), returnRoute, kept };
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify(begun));
+  } catch {
+    sessionStorage.setItem(KEY, JSON.stringify({ ...begun, kept: NOTHING_KEPT }));
+  }
   const url = new URL(metadata.authorization_endpoint);
   const fields = {
     response_type: "code",

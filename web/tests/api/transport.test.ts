@@ -64,6 +64,18 @@ test("a problem becomes an error with its code", async () => {
   });
 });
 
+test.each([
+  [401, 1],
+  [403, 0],
+  [500, 0],
+])("an answer %i is told as the end of the session %i times, whatever was asked", async (status, times) => {
+  const ended = vi.fn();
+  const asking = new HttpApi("http://127.0.0.1:4566/stage/", token, ended);
+  answer(json({ message: "Unauthorized" }, status));
+  expect((await refusal(asking.renameConversation("chat-1", { title: "t" }))).status).toBe(status);
+  expect(ended).toHaveBeenCalledTimes(times);
+});
+
 test("the gateway's own refusals have a code, too", async () => {
   answer(json({ message: "Forbidden" }, 403));
   expect(await refusal(api.listAll())).toMatchObject({ status: 403, code: "unauthorized", retryable: false });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { AuthError, type AuthSession, SignIn } from "../../src/auth/index.ts";
+import { AuthError, type AuthSession, type Kept, SignIn } from "../../src/auth/index.ts";
 import { CONFIG, ISSUER, idToken, json, PAGE, ScriptedIssuer } from "./scripted_issuer.ts";
 
 let issuer: ScriptedIssuer;
@@ -14,10 +14,19 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-async function leave(route = "/c/chat-1"): Promise<void> {
+async function leave(route = "/c/chat-1", kept?: Kept): Promise<void> {
   const leaving = issuer.leaving();
-  void SignIn.signIn(issuer.config, route);
+  void SignIn.signIn(issuer.config, route, kept);
   await leaving;
+}
+
+const KEPT: Kept = { subject: "u-1", drafts: { "chat-1": "What I was about to say." } };
+
+/** Come back from the issuer as a user; return what is there of the drafts. */
+async function comeBackAs(subject: string) {
+  issuer.comeBack({ code: "c", state: issuer.field("state") });
+  issuer.tokens = () => json({ id_token: idToken({ nonce: issuer.field("nonce"), sub: subject }) });
+  return (await SignIn.finish()).drafts;
 }
 
 /** Sign in; the issuer's token has these claims, and its answer these fields. */
@@ -63,6 +72,49 @@ test("after the callback nothing of the sign-in is left in the tab or in the add
   expect(issuer.storage.size).toBe(0);
   expect(issuer.address.href).toBe(`${PAGE}/callback`);
   expect(JSON.stringify(session)).not.toContain(await session.token());
+});
+
+test("drafts go with the sign-in and come back to who wrote them, and the callback leaves none in the tab", async () => {
+  await leave("/", KEPT);
+  expect(await comeBackAs("u-1")).toEqual(KEPT.drafts);
+  expect(issuer.storage.size).toBe(0);
+  expect(await comeBackAs("u-1").catch((error) => error.code)).toBe("stale_callback");
+  await leave("/", KEPT);
+  expect(await comeBackAs("u-2")).toEqual({});
+  expect(issuer.storage.size).toBe(0);
+});
+
+test("drafts stay through a sign-in that was given up, and through one that the issuer refused", async () => {
+  await leave("/", KEPT);
+  // The reader goes back from the issuer's form: the page starts anew, and asks the issuer.
+  const resuming = issuer.leaving();
+  void SignIn.resume(CONFIG, "/");
+  await resuming;
+  issuer.comeBack({ error: "login_required", state: issuer.field("state") });
+  const { kept } = await refusal(SignIn.finish());
+  expect(issuer.storage.size).toBe(0);
+  await leave("/", kept);
+  expect(await comeBackAs("u-1")).toEqual(KEPT.drafts);
+});
+
+test("drafts that the tab cannot keep do not stand in the way of the sign-in", async () => {
+  const { setItem } = sessionStorage;
+  sessionStorage.setItem = (key, value) => {
+    if (value.includes("about to say")) throw new DOMException("full", "QuotaExceededError");
+    setItem(key, value);
+  };
+  await leave("/", KEPT);
+  expect(await comeBackAs("u-1")).toEqual({});
+});
+
+test("a session whose token the API refuses is over", async () => {
+  const session = await signIn({}, { refresh_token: "r" });
+  const over = vi.fn();
+  session.onExpired(over);
+  session.expire();
+  session.expire();
+  expect(over).toHaveBeenCalledTimes(1);
+  expect(await refusal(session.token())).toMatchObject({ code: "session_expired" });
 });
 
 test("a reload asks the issuer not to ask, and learns that nobody is signed in", async () => {

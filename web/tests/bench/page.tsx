@@ -53,7 +53,7 @@ const page = new Page(
     },
     history: { address: () => address, push: () => undefined, replace: () => undefined, back: () => undefined },
     random: (bytes) => crypto.getRandomValues(bytes),
-    signIn: () => undefined,
+    signIn: () => Promise.resolve(),
     debug: false,
   },
   "",

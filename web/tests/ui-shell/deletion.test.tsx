@@ -57,7 +57,7 @@ async function opened(address: string): Promise<void> {
       services: scriptedServices(socket, { clock }),
       history: { address: () => ({ path: address, query: "" }), push: () => {}, replace: () => {}, back: () => {} },
       random: (bytes) => bytes.fill(7),
-      signIn: () => undefined,
+      signIn: () => Promise.resolve(),
       debug: false,
     },
     "",

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { ApiError, type HttpApi } from "../../src/api/index.ts";
-import type { AuthSession, PageConfig } from "../../src/auth/index.ts";
+import type { AuthSession, Kept, PageConfig } from "../../src/auth/index.ts";
+import { threadOf } from "../../src/ui/route.ts";
 import { DEFAULTS, openSettings } from "../../src/ui/settings/settings.ts";
 import { Page } from "../../src/ui/store/page.ts";
 import { opening, ScriptedClock, ScriptedSocket, settle } from "./scripted.ts";
@@ -42,6 +43,9 @@ let clock: ScriptedClock;
 let sockets: ScriptedSocket;
 let expire: () => void;
 let frames: (() => void)[];
+/** Where the page left for the sign-in, and with what. */
+let left: [route: string, kept: Kept][];
+let signsIn: () => Promise<unknown>;
 
 const config = { stage: "local", inspect: "owner", uploads: true } as unknown as PageConfig;
 
@@ -80,7 +84,10 @@ function opened(address = "/", role = "user", inspect = "owner"): { page: Page; 
       },
       history: history.parts,
       random: (bytes) => crypto.getRandomValues(bytes),
-      signIn: () => undefined,
+      signIn: (route, kept) => {
+        left.push([route, kept]);
+        return signsIn();
+      },
       debug: false,
     },
     "There is no such page.",
@@ -93,6 +100,41 @@ beforeEach(() => {
   clock = new ScriptedClock();
   sockets = new ScriptedSocket();
   frames = [];
+  left = [];
+  signsIn = () => new Promise(() => undefined);
+});
+
+describe("a session that is over", () => {
+  const writeTwice = () => {
+    const { page } = opened("/c/chat-one");
+    page.current.value.composer.write("What I was about to say.");
+    page.go({ is: "new" });
+    page.current.value.composer.write("Another thing.");
+    expire();
+    return page;
+  };
+
+  it("is signed in to again with the drafts of all conversations, and nothing asks whether to leave them", () => {
+    const page = writeTwice();
+    expect([page.signedOut.value, page.holds]).toEqual([true, true]);
+    page.signIn();
+    const drafts = { "chat-one": "What I was about to say.", "": "Another thing." };
+    expect(left).toEqual([["/", { subject: "ada", drafts }]]);
+    expect(page.holds).toBe(false);
+    const { page: next } = opened("/");
+    next.restore(drafts);
+    expect(next.current.value.composer.draft.value.text).toBe("Another thing.");
+    next.go(threadOf("chat-one"));
+    expect(next.current.value.composer.draft.value.text).toBe("What I was about to say.");
+  });
+
+  it("stays as it is where the sign-in cannot be reached", async () => {
+    const page = writeTwice();
+    signsIn = () => Promise.reject(new Error("away"));
+    page.signIn();
+    await settle();
+    expect([page.notice.value, page.holds]).toEqual(["Sign-in can't be reached. Try again in a moment.", true]);
+  });
 });
 
 describe("an address that the page does not have", () => {

@@ -160,6 +160,12 @@ export class Conversation {
     return this.composer.holds || this.store.value.outbox.length > 0;
   }
 
+  /** The text that would be lost with the page. */
+  get written(): string {
+    const texts = [...this.store.value.outbox.map((one) => one.text), this.composer.draft.value.text];
+    return texts.filter((text) => text.trim() !== "").join("\n\n");
+  }
+
   /** True if nothing keeps it connected. */
   get isIdle(): boolean {
     return this.#session === null;

@@ -1,7 +1,7 @@
 /** The page of one signed-in user: where it is, its conversations, their list, and the reader's choices. */
 
 import type { HttpApi } from "../../api/index.ts";
-import type { AuthSession, PageConfig } from "../../auth/index.ts";
+import type { AuthSession, Kept, PageConfig } from "../../auth/index.ts";
 import { DELETED, type FeedFrame, type WatchingFrame } from "../../client/index.ts";
 import { shell } from "../../words/en/shell.ts";
 import type { Question } from "../erase/question.ts";
@@ -34,7 +34,8 @@ export interface PageParts {
   readonly settings: Store<Settings>;
   readonly history: History;
   random(bytes: Uint8Array<ArrayBuffer>): void;
-  signIn(returnRoute: string): void;
+  /** Leave for the sign-in, which leads back to a route with what is kept; rejects if it cannot be reached. */
+  signIn(returnRoute: string, kept: Kept): Promise<unknown>;
   /** Show what the page does not know of the server's events. */
   readonly debug: boolean;
 }
@@ -61,6 +62,7 @@ export class Page {
   /** Open ones, the last one that was shown at the end. */
   readonly #conversations = new Map<string, Conversation>();
   #fresh: string;
+  #signsIn = false;
   /** How many of the addresses behind this one are the page's own. */
   #depth = 0;
 
@@ -96,9 +98,9 @@ export class Page {
     return [...this.#conversations.values()];
   }
 
-  /** True if a message that was not sent, or a file, would be lost with the page. */
+  /** True if a message that was not sent, or a file, would be lost with the page. A sign-in loses files alone. */
   get holds(): boolean {
-    return this.conversations.some((one) => one.holds);
+    return this.conversations.some((one) => (this.#signsIn ? one.composer.attachments.items.length > 0 : one.holds));
   }
 
   /** True if this reader may open the inspector. */
@@ -107,9 +109,21 @@ export class Page {
     return inspect === "owner" || (inspect === "admin" && this.auth.user.role !== "user");
   }
 
-  /** Leave for the issuer's sign-in, which leads back to this address. */
+  /** Leave for the issuer's sign-in, which leads back to this address with what was written and not sent. */
   signIn(): void {
-    this.#parts.signIn(formatRoute(this.route.value));
+    const written = this.conversations.map((one) => [one.name === this.#fresh ? "" : one.name, one.written] as const);
+    const drafts = Object.fromEntries(written.filter(([, text]) => text !== ""));
+    this.#signsIn = true;
+    this.#parts.signIn(formatRoute(this.route.value), { subject: this.auth.user.subject, drafts }).catch(() => {
+      this.#signsIn = false;
+      this.notice.set(shell.login.away);
+    });
+  }
+
+  /** Take back what was written before a sign-in. */
+  restore(drafts: Kept["drafts"]): void {
+    for (const [name, text] of Object.entries(drafts)) this.#open(name || this.#fresh).composer.write(text);
+    this.#open(this.current.value.name);
   }
 
   signOut(): Promise<void> {

@@ -174,6 +174,7 @@ export const shell = {
   login: {
     signedOut: "You are signed out.",
     signIn: "Sign in",
+    away: "Sign-in can't be reached. Try again in a moment.",
     failed: "Sign-in failed.",
     again: "Try again",
     noConfig: "The page can't load its configuration.",
