@@ -423,7 +423,8 @@ class Closed(Value, tag="closed", tag_field="kind"):
     @property
     def between_ms(self) -> int:
         """The rest of its time: between its steps, while none of them ran."""
-        return max(0, self.elapsed_ms - sum(getattr(self, name) for name in TURN_PARTS))
+        parts: int = sum(getattr(self, name) for name in TURN_PARTS)
+        return max(0, self.elapsed_ms - parts)
 
 
 class Dropped(Value, tag="dropped", tag_field="kind"):
