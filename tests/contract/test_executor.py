@@ -6,11 +6,13 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
 from stepline.errors import DependencyError
+from stepline.model.ids import utc
 from stepline.model.program.execution import Run
 from stepline.model.program.running_log import RunningLog
 from tests.contract.executor_jobs import BACKENDS, DEADLINES_S, LIMITS, SAID, Bench
@@ -226,17 +228,22 @@ def test_what_it_prints_is_kept_while_it_runs(bench):
         run = bench.executor.run(dataclasses.replace(bench.job(code), keep_log=copies.append))
         assert run.program_log == "ü early\nlate\n"
         logs = [msgspec.json.decode(copy, type=RunningLog) for copy in copies]
-        if logs[0].text != run.program_log:
+        texts = [log.text for log in logs]
+        if "ü early\n" in texts:
             break
-    assert logs[0] == RunningLog(lane="exec.0.log", text="ü early\n")
-    assert (logs[-1].text, logs[-1].ended) == ("ü early\nlate\n", True)
+    assert "ü early\n" in texts
+    assert (logs[-1].text, logs[-1].ended, logs[-1].start) == ("ü early\nlate\n", True, 0)
     assert [log.since for log in logs[1:]] == [len(log.text) for log in logs[:-1]]
 
 
-def test_of_a_program_that_prints_nothing_no_log_is_kept(bench):
-    copies = []
-    assert not bench.executor.run(dataclasses.replace(bench.job("pass"), keep_log=copies.append)).program_log
-    assert copies == []
+def test_a_run_says_when_its_program_began_and_ended_though_it_prints_nothing(bench):
+    copies, asked_at = [], utc(datetime.now(UTC))
+    run = bench.executor.run(dataclasses.replace(bench.job("pass"), keep_log=copies.append))
+    done_at = utc(datetime.now(UTC))
+    logs = [msgspec.json.decode(copy, type=RunningLog) for copy in copies]
+    assert {(log.lane, log.text, log.began_at) for log in logs} == {("exec.0.log", "", run.began_at)}
+    assert [log.ended for log in logs][-1:] == [True]
+    assert asked_at <= run.began_at <= logs[-1].ended_at <= done_at
 
 
 def test_a_log_that_cannot_be_kept_costs_the_run_nothing(bench):
