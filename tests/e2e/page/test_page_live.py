@@ -105,3 +105,16 @@ def test_a_redirect_that_came_too_late_is_handed_back_to_be_sent_or_discarded(ch
     chat.await_idle()
     assert "Be brief." in chat.answer_of(chat.turns.last)
     expect(backs.get_by_role("button", name="Send now")).to_have_count(0)
+
+
+def test_a_busy_model_is_said_to_be_busy_and_when_it_is_asked_again_also_after_a_reload(chat):
+    word = a_word()
+    chat.stage.fault(kind="overloaded", match=word, retry_after_s=20)
+    chat.say(f"Say {word}.")
+    busy = re.compile(r"model (is )?busy, retrying in \d+ s \(attempt 2 of 4\)")
+    expect(chat.page.locator(".readout")).to_contain_text(busy)
+    chat.page.reload()
+    expect(chat.page.locator(".readout")).to_contain_text(busy)
+    expect(chat.turns.last).to_contain_text(busy)
+    chat.await_idle()
+    expect(chat.turns.last).not_to_contain_text("The model is busy")
