@@ -84,11 +84,21 @@ def test_a_session_that_ended_elsewhere_asks_to_sign_in_and_the_draft_stays(time
     assert timed.page.evaluate("() => sessionStorage.length") == 0
 
 
+def refuse_to_rename(route):
+    if route.request.method == "PATCH":
+        route.fulfill(status=401, body="{}", headers={"Access-Control-Allow-Origin": "*"})
+    else:
+        route.continue_()
+
+
 def test_an_action_whose_token_is_refused_asks_once_to_sign_in_and_the_draft_comes_back(chat):
     chat.take_turn(BRIEF)
     chat.field.fill("What I was about to say.")
-    chat.page.route("**/feedback**", lambda route: route.fulfill(status=401, body="{}"))
-    chat.page.get_by_role("button", name="Good answer").last.click()
+    chat.page.route("**/v1/conversations/*", refuse_to_rename)
+    chat.page.get_by_role("button", name="More").click()
+    chat.page.get_by_role("button", name="Rename").click()
+    chat.page.get_by_role("textbox", name="Title").fill("Another title")
+    chat.page.keyboard.press("Enter")
     expect(chat.page.get_by_role("button", name="Sign in again")).to_have_count(1)
     expect(chat.page.locator(".banner")).to_contain_text(SIGNED_OUT)
     chat.page.get_by_role("button", name="Sign in again").click()
@@ -96,6 +106,7 @@ def test_an_action_whose_token_is_refused_asks_once_to_sign_in_and_the_draft_com
     expect(chat.turns).to_have_count(1)
     expect(chat.field).to_have_value("What I was about to say.")
     expect(chat.page.get_by_text(SIGNED_OUT)).to_have_count(0)
+    chat.expected("401")
 
 
 def test_a_sign_out_ends_the_issuers_session_and_nothing_leads_back_to_the_thread(chat):

@@ -77,6 +77,13 @@ def test_a_program_is_seen_with_its_source_its_output_and_its_files(chat, comput
     chat.open_round(turn, "exec_tools.execute_code_python")
     card = turn.get_by_role("region", name=re.compile("Program"))
     expect(card).to_contain_text("import pandas")
+    for state in ("Started in", "Ran for", "Collected in"):
+        expect(card.locator("dt", has_text=state)).to_be_visible()
+    turn.get_by_role("button", name=re.compile("weighted")).click()
+    expect(turn.locator(".receipt")).to_contain_text(re.compile("s starting programs.* between steps"))
+    told = [event["data"] for event in chat.events() if event["type"] == "chat.turn.summary"][-1]
+    elapsed_ms = told.pop("elapsed_ms")
+    assert sum(ms for name, ms in told.items() if name.endswith("_ms")) == elapsed_ms
     card.get_by_role("tab", name="Log").click()
     expect(card.get_by_role("tabpanel")).to_contain_text("-0")
     card.get_by_role("tab", name="Files").click()
@@ -98,6 +105,7 @@ def test_the_receipt_has_the_tokens_of_the_usage_event_and_no_dollars(planned):
     chat, turn = planned, planned.turns.last
     usage = [e for e in chat.events() if e["type"] == "accounting.usage"][-1]["data"]
     turn.get_by_role("button", name=re.compile("token units")).click()
+    expect(turn.locator(".receipt tfoot").first).to_be_visible()
     tokens = turn.locator(".receipt tfoot").first.locator("td").all_inner_texts()
     written = usage["cache_write_5m_tokens"] + usage["cache_write_1h_tokens"]
     figures = [usage["cache_read_tokens"], written, usage["input_tokens"], usage["output_tokens"]]
