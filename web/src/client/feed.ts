@@ -11,8 +11,8 @@ import type { ClientEvent, FeedFrame } from "./wire.ts";
 /**
  * A conversation: `state` as in `conv.status`, "" while unknown; `activeN` is the newest batch with something to read.
  *
- * `waitsFor` belongs to the state: `approval`, or "". `titleAt` and `stateAt` are the batches that these are known from. Of one batch, a frame says more than a row, which may have
- * been read before the effects of that batch were done.
+ * `waitsFor` belongs to the state: `approval`, or "". `titleAt` and `stateAt` are the batches that these are known from. Of one
+ * batch, a frame says more than a row, which may have been read before the effects of that batch were done.
  */
 export interface FeedRow {
   readonly conversation: string;

@@ -1,7 +1,8 @@
 /**
  * A picture of the conversation in a box of a fixed size, so that nothing moves when it comes; a click opens it in the preview.
  *
- * Its bytes are here while it is nearly in view, so a long thread holds few of them. What cannot be shown as a picture stays a link with its name.
+ * Its bytes are here while it is nearly in view, so a long thread holds few of them. What cannot be shown as a picture stays a
+ * link with its name.
  */
 
 import { useEffect, useRef, useState } from "preact/hooks";

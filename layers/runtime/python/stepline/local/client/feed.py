@@ -19,9 +19,9 @@ from stepline.model.wire.event import ClientEvent, FeedFrame
 class FeedRow(Value):
     """A conversation: `state` as in `conv.status`, "" while unknown; `active_n` is the newest batch with something to read.
 
-    `waits_for` belongs to the state. `title_at` and `state_at` are the batches that these are known from. Of one batch, a frame says more than a row, which may
-    have been read before the effects of that batch were done. A conversation whose state is `deleted` stays so, and is not
-    shown: a page may have been read before.
+    `waits_for` belongs to the state. `title_at` and `state_at` are the batches that these are known from. Of one batch, a frame
+    says more than a row, which may have been read before the effects of that batch were done. A conversation whose state is
+    `deleted` stays so, and is not shown: a page may have been read before.
     """
 
     conversation: str
