@@ -1,7 +1,8 @@
 """The form in which a file leaves for a client: its type and its disposition, fixed before its bytes are asked for.
 
 A browser shows what is on the list and saves everything else. What can run something (HTML, SVG, XML, scripts) leaves
-without a type of its own, whatever it is asked for. Texts that are shown are plain text.
+without a type of its own, whatever it is asked for. Texts that are shown are plain text. A PDF is shown by the browser's own
+viewer, which lets nothing of it reach a page.
 Source: RFC 6266 and RFC 8187 for the names; mimesniff.spec.whatwg.org for what a browser makes of a type.
 """
 
