@@ -79,7 +79,7 @@ def test_a_program_is_seen_with_its_source_its_output_and_its_files(chat, comput
     expect(card).to_contain_text("import pandas")
     for state in ("Started in", "Ran for", "Collected in"):
         expect(card.locator("dt", has_text=state)).to_be_visible()
-    turn.get_by_role("button", name=re.compile("weighted")).click()
+    turn.get_by_role("button", name=re.compile("token units")).click()
     expect(turn.locator(".receipt")).to_contain_text(re.compile("s starting programs.* between steps"))
     told = [event["data"] for event in chat.events() if event["type"] == "chat.turn.summary"][-1]
     elapsed_ms = told.pop("elapsed_ms")
