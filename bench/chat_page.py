@@ -38,9 +38,12 @@ PAINTS: Final = 7
 DELTAS: Final = 15
 TURNS: Final = 200
 TURN_CHARS: Final = 2_000
+SHORT, LONG, TAKEN = 2, 250, 7
+"""Turns of a short and of a long conversation, and how many more are taken in each."""
 WAIT_MS: Final = 900_000
 GOAL_MAIN_S: Final = 6.0
 GOAL_TASK_MS: Final = 50.0
+GOAL_LONG: Final = 1.05
 GOAL_KIB: Final = 112.0
 SHAPE: Final = """() => [
     document.querySelectorAll("table").length,
@@ -52,12 +55,14 @@ METRICS: Final = {
     **dict.fromkeys(("main_piece", "main_frame", "renderer_piece", "renderer_frame"), "s CPU"),
     **dict.fromkeys(("gzip", "brotli", "inspector_gzip"), "KiB"),
     "heap_200_turns": "MB",
+    "turn_of_250": "x",
 }
 """Units, by what is measured."""
 GOALS: Final = {
     "main_frame": GOAL_MAIN_S,
     "longest_task": GOAL_TASK_MS,
     "gzip": GOAL_KIB,
+    "turn_of_250": GOAL_LONG,
 }
 
 
@@ -193,6 +198,7 @@ def _drive(found: Found, places: Mapping[str, str]) -> str:
             _each_frame(found, browser, page, address, answer)
             if page != RENDERER:
                 _memory(found, browser, page, address)
+        _long_conversation(found, browser, places[OURS])
         version = browser.version
         browser.close()
     found.notes.setdefault("first_paint", []).append(f"Chromium {version}")
@@ -316,6 +322,30 @@ def _memory(found: Found, browser: Any, name: str, address: str) -> None:
             round(_heap_mb(session), 1),
             f"{empty:.1f} before, {_metrics(session)['Nodes'] / 1000:.0f}k nodes",
         )
+
+
+def _long_conversation(found: Found, browser: Any, address: str) -> None:
+    """Take what a turn costs the main thread behind 250 others, over one behind two: each in turn, before and behind."""
+    text = make_answer(TURN_CHARS)
+    pieces = cut(text, PIECE_CHARS)
+    taken: dict[int, list[float]] = {SHORT: [], LONG: []}
+    with ExitStack() as stack:
+        pages = {turns: stack.enter_context(_opened(browser, address)) for turns in taken}
+        for turns, page in pages.items():
+            page.evaluate("texts => bench.turns(texts)", [text] * turns)
+        for number in range(TAKEN + 1):
+            for turns, page in pages.items():
+                page.bring_to_front()
+                spent, _ = _spend(page, f"pieces => bench.eachPiece(pieces, {LIMIT_S})", pieces)
+                if number:
+                    taken[turns].append(spent["TaskDuration"] * 1000)
+    short, long = (statistics.median(taken[turns]) for turns in (SHORT, LONG))
+    found.take(
+        "turn_of_250",
+        OURS,
+        round(long / short, 2),
+        f"{short:.0f} ms behind {SHORT} turns, {long:.0f} behind {LONG}",
+    )
 
 
 def _heap_mb(session: Any) -> float:

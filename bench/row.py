@@ -30,6 +30,7 @@ CHAT_PAGE = (
     "renderer_frame",
     "longest_task",
     "heap_200_turns",
+    "turn_of_250",
     "gzip",
     "brotli",
     "inspector_gzip",

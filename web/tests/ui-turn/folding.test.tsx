@@ -64,6 +64,19 @@ test.each(["error", "unverified"] as const)("a call that is %s keeps its round o
   expect(isOpen(shown, 1)).toBe(true);
 });
 
+test("turns that come before and behind others leave the elements of those as they are", () => {
+  const all = Array.from({ length: 66 }, (_, i) =>
+    done(`Prompt ${i}`, [first], `Answer ${i}.`, { turnId: `turn_${i}` }),
+  );
+  const shown = new Shown({ thread: thread(all.slice(25, 60)) });
+  const before = shown.all("article");
+  shown.draw({}, thread(all));
+  const after = shown.all("article");
+  expect(after).toHaveLength(66);
+  expect(after.slice(25, 60).every((article, i) => article === before[i])).toBe(true);
+  expect(after.map((article) => article.id)).toEqual(all.map((turn) => `turn-${turn.turnId}`));
+});
+
 test("a turn that has folded keeps what its answer is rated and copied by, and its receipt", () => {
   const older = done("Hello", [first], "The answer.");
   const shown = new Shown({ thread: thread([older, turn("More", [second])]) });

@@ -19,7 +19,7 @@ test.each(Object.entries(states))("%s is drawn, and its parts have names", (_, s
 
 test("a thread is a feed of articles that know their place", () => {
   const shown = new Shown(states.running as never);
-  const articles = shown.all("[role=feed] > article");
+  const articles = shown.all("[role=feed] article");
   expect(articles.map((article) => article.getAttribute("aria-label"))).toEqual(["Turn 1", "Turn 2, running"]);
   expect(articles.map((article) => article.getAttribute("aria-posinset"))).toEqual(["1", "2"]);
   expect(articles.map((article) => article.getAttribute("aria-setsize"))).toEqual(["2", "2"]);

@@ -8,8 +8,8 @@ import type { Acts, Target, ThreadContext, Trouble } from "../acts.ts";
 import { CiteCard } from "./cite_card.tsx";
 import { callKey, Desk, DeskContext, roundKey, turnKey } from "./desk.ts";
 import { Icon } from "./mark.tsx";
-import { MessageLine } from "./message.tsx";
-import { PendingTurn, TurnView } from "./turn.tsx";
+import { PendingTurn } from "./turn.tsx";
+import { Loose, TurnGroup, useGroups } from "./turn_group.tsx";
 
 export interface ThreadProps {
   thread: Thread;
@@ -118,29 +118,6 @@ function Earlier({ context, acts, turns }: { context: ThreadContext; acts: Acts;
   );
 }
 
-/** Messages outside of any turn, as lines: kept for the next one, or handed back. */
-function Loose({ messages, discarded }: { messages: readonly Message[]; discarded: ReadonlySet<string> }) {
-  if (messages.length === 0) return null;
-  return (
-    <article class="turn loose" aria-label={say.outside}>
-      <ol class="rounds">
-        {messages.map((message) => (
-          <MessageLine
-            key={message.messageId || message.n}
-            message={message}
-            turnStartedAt={null}
-            running={false}
-            goesOn={false}
-            next={1}
-            offered={!discarded.has(message.messageId)}
-            trouble={null}
-          />
-        ))}
-      </ol>
-    </article>
-  );
-}
-
 /** What is on its way and not in the log: the log's own message takes its place. */
 function onItsWay(thread: Thread, outbox: readonly Message[]): readonly Message[] {
   if (outbox.length === 0) return none;
@@ -156,12 +133,11 @@ export function ThreadView(props: ThreadProps) {
   const end = useEnd(thread);
   useTarget(desk, thread, context.target);
   const { turns } = thread;
+  const groups = useGroups(turns);
   const last = turns.at(-1);
   const runs = last?.outcome.is === "running";
   const whole = context.earlier === "none";
   const outbox = onItsWay(thread, context.outbox);
-  const looseBefore = (from: number, turn: Turn | undefined) =>
-    thread.loose.filter((message) => message.n >= from && (turn === undefined || message.n < turn.openedN));
   return (
     <DeskContext.Provider value={desk}>
       <div class="thread end" ref={end.scroller} onScroll={end.onScroll}>
@@ -169,24 +145,27 @@ export function ThreadView(props: ThreadProps) {
           {!whole && <Earlier context={context} acts={acts} turns={thread.turnsBefore} />}
           {turns.length + outbox.length + thread.loose.length > 0 && (
             <div role="feed" aria-label={say.conversation} aria-busy={runs}>
-              {turns.flatMap((turn, at) => [
-                <Loose
-                  key={`loose-${turn.turnId}`}
-                  messages={looseBefore(turns[at - 1]?.openedN ?? 0, turn)}
-                  discarded={context.discarded}
-                />,
-                <TurnView
-                  key={turn.turnId}
-                  turn={turn}
-                  newest={turn === last}
-                  number={turnNumber(thread, at)}
-                  size={countTurns(thread)}
-                  outbox={turn === last && runs ? outbox : none}
-                  troubles={turn === last ? context.troubles : noTroubles}
-                  discarded={context.discarded}
-                />,
-              ])}
-              <Loose messages={looseBefore(last?.openedN ?? 0, undefined)} discarded={context.discarded} />
+              {groups.map((group) => {
+                const isLast = group.turns.at(-1) === last;
+                return (
+                  <TurnGroup
+                    key={group.key}
+                    group={group}
+                    from={turns[group.at - 1]?.openedN ?? 0}
+                    first={turnNumber(thread, group.at)}
+                    size={countTurns(thread)}
+                    loose={thread.loose}
+                    discarded={context.discarded}
+                    newest={isLast ? last : undefined}
+                    outbox={isLast && runs ? outbox : none}
+                    troubles={isLast ? context.troubles : noTroubles}
+                  />
+                );
+              })}
+              <Loose
+                messages={thread.loose.filter((message) => message.n >= (last?.openedN ?? 0))}
+                discarded={context.discarded}
+              />
               {!runs &&
                 outbox.map((message) => (
                   <PendingTurn

@@ -1,0 +1,120 @@
+/** Turns in groups of twenty: a delta redraws the last group alone, and the browser passes over one that is out of sight as a whole. */
+
+import { useRef } from "preact/hooks";
+import type { Message, Turn } from "../../thread/thread.ts";
+import { say } from "../../words/en/thread.ts";
+import type { Trouble } from "../acts.ts";
+import { memo } from "./memo.tsx";
+import { MessageLine } from "./message.tsx";
+import { TurnView } from "./turn.tsx";
+
+const GROUP = 20;
+
+interface Group {
+  readonly key: number;
+  readonly turns: readonly Turn[];
+  /** Where its first turn stands among all. */
+  readonly at: number;
+}
+
+/** Return the turns in groups that stay the same objects while nothing in them changes, though turns come before and behind them. */
+export function useGroups(turns: readonly Turn[]): readonly Group[] {
+  const anchor = useRef("");
+  const known = useRef(new Map<number, Group>());
+  const found = turns.findIndex((turn) => turn.turnId === anchor.current);
+  if (found < 0) anchor.current = turns[0]?.turnId ?? "";
+  const origin = Math.max(found, 0);
+  const groups = new Map<number, Group>();
+  for (let at = 0; at < turns.length; ) {
+    const key = Math.floor((at - origin) / GROUP);
+    const end = Math.min((key + 1) * GROUP + origin, turns.length);
+    const next = { key, at, turns: turns.slice(at, end) };
+    const before = known.current.get(key);
+    groups.set(key, before && isSame(before, next) ? before : next);
+    at = end;
+  }
+  known.current = groups;
+  return [...groups.values()];
+}
+
+function isSame(one: Group, other: Group): boolean {
+  return (
+    one.at === other.at &&
+    one.turns.length === other.turns.length &&
+    one.turns.every((turn, i) => turn === other.turns[i])
+  );
+}
+
+interface LooseProps {
+  readonly messages: readonly Message[];
+  readonly discarded: ReadonlySet<string>;
+}
+
+/** Messages outside of any turn, as lines: kept for the next one, or handed back. */
+export function Loose({ messages, discarded }: LooseProps) {
+  if (messages.length === 0) return null;
+  return (
+    <article class="turn loose" aria-label={say.outside}>
+      <ol class="rounds">
+        {messages.map((message) => (
+          <MessageLine
+            key={message.messageId || message.n}
+            message={message}
+            turnStartedAt={null}
+            running={false}
+            goesOn={false}
+            next={1}
+            offered={!discarded.has(message.messageId)}
+            trouble={null}
+          />
+        ))}
+      </ol>
+    </article>
+  );
+}
+
+interface Props {
+  readonly group: Group;
+  /** The batch at which the turn before it opened, 0 without one. */
+  readonly from: number;
+  /** The number of its first turn, and how many turns the conversation has. */
+  readonly first: number;
+  readonly size: number;
+  readonly loose: readonly Message[];
+  readonly discarded: ReadonlySet<string>;
+  readonly newest: Turn | undefined;
+  /** Messages on their way, and what became of them: those of the newest turn. */
+  readonly outbox: readonly Message[];
+  readonly troubles: ReadonlyMap<string, Trouble>;
+}
+
+const noMessages: readonly Message[] = [];
+const noTroubles: ReadonlyMap<string, Trouble> = new Map();
+
+export const TurnGroup = memo(function TurnGroup(props: Props) {
+  const { group, from, first, size, loose, discarded, newest, outbox, troubles } = props;
+  return (
+    <div class="turns">
+      {group.turns.flatMap((turn, i) => {
+        const since = group.turns[i - 1]?.openedN ?? from;
+        return [
+          <Loose
+            key={`loose-${turn.turnId}`}
+            messages={loose.filter((message) => message.n >= since && message.n < turn.openedN)}
+            discarded={discarded}
+          />,
+          <TurnView
+            key={turn.turnId}
+            turn={turn}
+            newest={turn === newest}
+            number={first + i}
+            size={size}
+            outbox={turn === newest ? outbox : noMessages}
+            troubles={turn === newest ? troubles : noTroubles}
+            discarded={discarded}
+          />,
+        ];
+      })}
+    </div>
+  );
+});
