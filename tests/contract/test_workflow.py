@@ -10,7 +10,7 @@ import pytest
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import Fail, MemoryModelClient
 from stepline.bundle.workflow import BaseWorkflow
-from stepline.errors import DependencyError, Fenced, InputError, ModelOverloaded, ModelRefused, NotFoundError
+from stepline.errors import DependencyError, Fenced, InputError, ModelRefused, ModelTimeout, NotFoundError
 from stepline.model.entry import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -70,8 +70,8 @@ def test_a_message_that_is_sent_again_gets_the_answer_it_got(processes):
 
 
 def test_a_step_that_fails_for_now_is_tried_again_as_the_graph_says(processes):
-    overloaded = Fail(error=ModelOverloaded("busy"))
-    model = MemoryModelClient(*[overloaded] * 6, answered("At last."))
+    late = Fail(error=ModelTimeout("late"))
+    model = MemoryModelClient(*[late] * 6, answered("At last."))
     result = processes.ask(processes.process(model))
     model.assert_read()
     assert result.answer == "At last."
