@@ -21,35 +21,68 @@ type Rows = Block & { readonly is: "rows" };
 /** How many texts were drawn: each names its footnotes by its number. */
 let texts = 0;
 
+/** One element: a block, or a table with its further pages. */
+interface Part {
+  readonly block: Block;
+  readonly pages: readonly Rows[];
+}
+
+/** Parts that are compared as one while others grow. */
+const CHUNK_PARTS = 16;
+
 export class Markdown extends Component<Props> {
   readonly #document = new MarkdownDocument();
   readonly #notes = `note-${++texts}-`;
 
   override render({ text, growing, context }: Props): VNode {
-    const blocks = this.#document.update(text, growing);
-    const nodes: VNode[] = [];
-    for (let i = 0; i < blocks.length; i += 1) {
-      const block = blocks[i] as Block;
-      const rows: Rows[] = [];
-      for (let next = blocks[i + 1]; next?.is === "rows"; next = blocks[i + rows.length + 1]) rows.push(next);
-      const table = rows.length > 0 && block.is === "tokens" ? block.tokens[0] : undefined;
-      nodes.push(
-        table?.type === "table" ? (
-          <LongTable
-            key={i}
-            document={this.#document}
-            table={table}
-            pages={rows}
-            context={context}
-            notes={this.#notes}
-          />
-        ) : (
-          <Drawn key={i} block={block} context={context} notes={this.#notes} />
-        ),
-      );
-      i += rows.length;
+    const parts = partsOf(this.#document.update(text, growing));
+    const chunks: VNode[] = [];
+    for (let i = 0; i < parts.length; i += CHUNK_PARTS) {
+      const own = parts.slice(i, i + CHUNK_PARTS);
+      chunks.push(<Chunk key={i} document={this.#document} parts={own} context={context} notes={this.#notes} />);
     }
-    return <div class={growing ? "md growing" : "md"}>{nodes}</div>;
+    return <div class={growing ? "md growing" : "md"}>{chunks}</div>;
+  }
+}
+
+function partsOf(blocks: readonly Block[]): Part[] {
+  const parts: Part[] = [];
+  for (let i = 0; i < blocks.length; i += 1) {
+    const block = blocks[i] as Block;
+    const pages: Rows[] = [];
+    for (let next = blocks[i + 1]; next?.is === "rows"; next = blocks[i + pages.length + 1]) pages.push(next);
+    parts.push({ block, pages });
+    i += pages.length;
+  }
+  return parts;
+}
+
+interface ChunkProps {
+  readonly document: MarkdownDocument;
+  readonly parts: readonly Part[];
+  readonly context: MarkdownContext;
+  readonly notes: string;
+}
+
+class Chunk extends Component<ChunkProps> {
+  override shouldComponentUpdate({ parts, context }: ChunkProps): boolean {
+    const before = this.props.parts;
+    return (
+      context !== this.props.context ||
+      parts.length !== before.length ||
+      parts.some((part, i) => part.pages.length > 0 || part.block !== before[i]?.block || before[i].pages.length > 0)
+    );
+  }
+
+  override render({ document, parts, context, notes }: ChunkProps) {
+    return parts.map(({ block, pages }, i) => {
+      const table = pages.length > 0 && block.is === "tokens" ? block.tokens[0] : undefined;
+      return table?.type === "table" ? (
+        <LongTable key={i} document={document} table={table} pages={pages} context={context} notes={notes} />
+      ) : (
+        <Drawn key={i} block={block} context={context} notes={notes} />
+      );
+    });
   }
 }
 

@@ -86,20 +86,25 @@ describe("a new conversation", () => {
     expect(conversation.store.value.thread.turns[0]?.prompts[0]?.text).toBe("go");
   });
 
-  it("folds what came since the last picture in one go", () => {
+  it("shows the first text of a lane at once, and folds what came since the last picture in one go", () => {
     const conversation = begun();
     let changes = 0;
     conversation.store.subscribe(() => {
       changes += 1;
     });
     socket.say(opening("m1", "go"));
-    for (let off = 0; off < 20; off += 1) {
+    expect(changes).toBe(0);
+    const say = (off: number) =>
       socket.say({ frame: "delta", conversation: "chat-one", claim: 1, lane: "thinking.0", off, text: "a" });
-    }
-    expect(frames).toHaveLength(1);
-    draw();
+    const shown = () => conversation.store.value.thread.turns[0]?.rounds[0]?.thinking.text;
+    say(0);
+    expect(shown()).toBe("a");
     expect(changes).toBe(1);
-    expect(conversation.store.value.thread.turns[0]?.rounds[0]?.thinking.text).toBe("a".repeat(20));
+    for (let off = 1; off < 20; off += 1) say(off);
+    expect(shown()).toBe("a");
+    draw();
+    expect(changes).toBe(2);
+    expect(shown()).toBe("a".repeat(20));
   });
 });
 

@@ -1,8 +1,8 @@
 /**
  * One open conversation: its thread, its session with the server, what was sent, and the message that is being written.
  *
- * Effects of the session are gathered, and folded into the thread once a picture. A conversation that is left while messages
- * wait for their answer stays connected until they have it.
+ * Effects of the session are gathered, and folded into the thread once a picture; the first text of a lane is folded at once.
+ * A conversation that is left while messages wait for their answer stays connected until they have it.
  */
 
 import type { EventPage, EventsQuery, UploadGrant, UploadRequest, UploadStatus } from "../../api/index.ts";
@@ -447,14 +447,26 @@ export class Conversation {
   #take(effects: readonly Effect[], state: ClientState): void {
     this.#state = state;
     this.#pending.push(...effects);
+    if (effects.some((effect) => this.#isFirst(effect))) {
+      this.#draw();
+      return;
+    }
     if (this.#planned) return;
     this.#planned = true;
     this.#services.frame(() => this.#draw());
   }
 
+  /** Return true for the first text of a lane: somebody waits for it, so it waits for no picture. */
+  #isFirst(effect: Effect): boolean {
+    const { stream } = this.store.value.thread;
+    if (effect.kind !== "textAppended") return false;
+    return stream?.claim !== effect.claim || !stream.lanes.get(effect.lane)?.text;
+  }
+
   #draw(): void {
     this.#planned = false;
     const effects = this.#pending;
+    if (effects.length === 0) return;
     this.#pending = [];
     for (const effect of effects) this.#note(effect);
     if (this.store.value.phase === "deleted") {
