@@ -297,6 +297,14 @@ def test_an_action_that_was_dropped_beside_others_is_rejected_by_its_number():
     }
 
 
+def test_an_action_whose_index_is_no_number_is_rejected_without_one():
+    log = LogBuilder()
+    log.message()
+    notice = Notice(code="bad_params", message="It was not run.", extra={"index": True})
+    log.act(("react.read", {"paths": ["a"]}), notices=(notice,), accepted=False)
+    assert "action_index" not in only(log, "react.tool.rejected").data
+
+
 def test_a_turn_begins_with_its_limits_where_they_are_recorded():
     log = LogBuilder()
     log.message("hello")

@@ -217,15 +217,16 @@ def _notice(entry: Decided, notice: Notice, at: str, turn: str) -> ClientEvent:
 
     Its words are for the model, and may repeat the content of a refused action: only facts leave.
     """
-    index = notice.extra.get("index")
-    if entry.accepted and not isinstance(index, int):
+    given = notice.extra.get("index")
+    index = given if type(given) is int else None  # a bool is an int, too
+    if entry.accepted and index is None:
         return make_event(Noticed(iteration=entry.iteration, code=notice.code), at, turn, "update")
     rejected = CallRejected(
         iteration=entry.iteration,
         code=notice.code,
         phase="rejected",
         executed=False,
-        action_index=index if isinstance(index, int) else 0,
+        action_index=index or 0,
         tool_id=_word(notice, "tool_id"),
         parent_tool_call_id=_word(notice, "parent_tool_call_id"),
     )
