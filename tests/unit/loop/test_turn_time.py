@@ -147,9 +147,8 @@ def test_parts_that_clocks_made_too_long_are_cut_to_the_turn_s_time(
 ) -> None:
     opened_ms = epoch_ms("2026-01-01T00:00:00.000Z")
     now = utc(datetime.fromtimestamp((opened_ms + elapsed_ms) / 1000, tz=UTC))
-    times: dict[str, Any] = dict(
-        times_of(Tally(opened_ms=opened_ms, **dict(zip(TURN_PARTS, parts, strict=True))), now)
-    )
+    told: dict[str, Any] = dict(zip(TURN_PARTS, parts, strict=True))
+    times = times_of(Tally(opened_ms=opened_ms, **told), now)
     closing = Closed(turn="turn_1", outcome="completed", reason="complete", at=now, **times)
     assert sum(times[name] for name in TURN_PARTS) + closing.between_ms == closing.elapsed_ms == elapsed_ms
     assert min(times.values()) >= 0

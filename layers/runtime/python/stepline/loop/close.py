@@ -272,7 +272,7 @@ def _closed(
     )
 
 
-def times_of(tally: Tally, now: str) -> dict[str, int]:
+def times_of(tally: Tally, now: str) -> dict[str, Any]:
     """Return the turn's time and its parts, which are together never longer than it, whatever clocks said."""
     elapsed_ms = max(0, epoch_ms(now) - tally.opened_ms) if tally.opened_ms else 0
     times, left_ms = {"elapsed_ms": elapsed_ms}, elapsed_ms
