@@ -8,8 +8,10 @@ const loaded = new Map<() => Promise<unknown>, unknown>();
 export function useModule<T>(load: () => Promise<T>, onFailure?: () => void): T | null {
   const [, setShown] = useState(0);
   const [failure, setFailure] = useState<unknown>(null);
+  const module = (loaded.get(load) as T | undefined) ?? null;
   useEffect(() => {
-    if (loaded.has(load)) return;
+    // What came between the picture and this moment is drawn as well.
+    if (module !== null) return;
     let shown = true;
     loadOnce(load).then(
       () => shown && setShown((count) => count + 1),
@@ -18,9 +20,9 @@ export function useModule<T>(load: () => Promise<T>, onFailure?: () => void): T 
     return () => {
       shown = false;
     };
-  }, [load]);
+  }, [load, module]);
   if (failure !== null) throw failure;
-  return (loaded.get(load) as T | undefined) ?? null;
+  return module;
 }
 
 /** Load a module now, so that whatever uses it has it at once. Throws what `load` throws. */

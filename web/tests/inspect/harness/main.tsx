@@ -8,6 +8,7 @@ import "../../../src/ui/tokens.css";
 // The page has these, too: a name that both use shows here.
 import "../../../src/ui/app/shell.css";
 import "../../../src/ui/turn/turn.css";
+import "../../setup.ts";
 import { answering, parseRecorded } from "../recorded.ts";
 
 const asked = new URLSearchParams(location.search);

@@ -1,0 +1,41 @@
+// @vitest-environment happy-dom
+import { render } from "preact";
+import { act } from "preact/test-utils";
+import { expect, it } from "vitest";
+import { loadOnce, useModule } from "../../src/ui/app/use_module.ts";
+import { eventually } from "../eventually.ts";
+
+function show(load: () => Promise<string>, onFailure?: () => void) {
+  const Part = () => <p>{useModule(load, onFailure)}</p>;
+  const root = document.createElement("div");
+  return { root, draw: () => render(<Part />, root) };
+}
+
+it("is drawn when it has come, also between the first picture and the effects behind it", async () => {
+  const load = async () => "here";
+  const { root, draw } = show(load);
+  draw();
+  await loadOnce(load);
+  await eventually(() => expect(root.textContent).toBe("here"));
+});
+
+it("is there at once where it was loaded before", async () => {
+  const load = async () => "here";
+  await loadOnce(load);
+  const { root, draw } = show(load);
+  act(draw);
+  expect(root.textContent).toBe("here");
+});
+
+it("that cannot be loaded is told to who asked, and nothing is drawn", async () => {
+  let told = 0;
+  const { root, draw } = show(
+    () => Promise.reject(new Error("gone")),
+    () => {
+      told += 1;
+    },
+  );
+  act(draw);
+  await eventually(() => expect(told).toBe(1));
+  expect(root.textContent).toBe("");
+});
