@@ -251,8 +251,8 @@ def _closed(
         bill=bill,
         rounds=tally.rounds,
         files=tally.files,
+        **times_of(tally, now),
     )
-    closing = replace(closing, **times_of(tally, now))
     if stop is not None:
         return _stopped(closing, decision if stop.phase == "decision" else None)
     if decision is None or (decision.ended == "violations" and not decision.answer):
