@@ -9,7 +9,7 @@ from stepline.model.entry import Inbound
 from stepline.model.usage import Usage
 from tests.support.log_builder import LogBuilder, logs, patient
 
-TALLY = [[0, 0, 0, 0, 0, False], 0, 0, 0, 0, 0]
+TALLY = [[0, 0, 0, 0, 0, False], *[0] * 10]
 """Of a lane without a turn."""
 
 
