@@ -86,7 +86,10 @@ export class CodeBlock extends Component<Props, State> {
     const from = code.startsWith(this.#drawn) ? Math.max(this.#lines.length - 1, 0) : 0;
     const lines = code.split("\n");
     // The last line of before may have grown.
-    this.#lines = [...this.#lines.slice(0, from), ...lines.slice(from).map((line) => <span>{line || " "}</span>)];
+    this.#lines = [
+      ...this.#lines.slice(0, from),
+      ...lines.slice(from).map((line, at) => <span data-line={from + at + 1}>{line || " "}</span>),
+    ];
     this.#drawn = code;
     return this.#lines;
   }
@@ -116,9 +119,9 @@ export class CodeBlock extends Component<Props, State> {
   }
 }
 
-function drawLine(line: PaintedLine): VNode {
+function drawLine(line: PaintedLine, at: number): VNode {
   return (
-    <span>
+    <span data-line={at + 1}>
       {line.length === 0
         ? " "
         : line.map(({ text, tone }) => {

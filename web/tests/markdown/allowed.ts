@@ -26,7 +26,7 @@ const ELEMENTS: Readonly<Record<string, readonly string[]>> = {
   p: ["class", "dir"],
   pre: ["class", "dir"],
   section: ["class", "aria-label", "tabindex"],
-  span: ["class", "role", "aria-label"],
+  span: ["class", "role", "aria-label", "data-line"],
   strong: [],
   sup: [],
   table: [],
@@ -62,6 +62,7 @@ export function findForbidden(root: Element): string[] {
     for (const { name: attribute, value } of Array.from(element.attributes)) {
       if (!attributes?.includes(attribute)) found.push(`<${name} ${attribute}="${value}">`);
       if (attribute === "href" && !HREF.test(value)) found.push(`href ${value}`);
+      if (attribute === "data-line" && !/^\d+$/.test(value)) found.push(`line ${value}`);
       if (attribute === "class" && !value.split(" ").every((one) => CLASSES.has(one))) found.push(`class ${value}`);
     }
     if (name === "a" && element.getAttribute("target") === "_blank") {
