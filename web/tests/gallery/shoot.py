@@ -59,6 +59,7 @@ def main() -> int:
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(address)
+        page.locator("li a").first.wait_for()
         names = sys.argv[2:] or page.locator("li a").all_inner_texts()
         for name in names:
             for size, (width, height) in SIZES.items():
