@@ -233,7 +233,7 @@ STAGE: Mapping[str, Capability] = {
     ),
     "page/test_page_paper.py": Capability(ALL, ("/web/src/markdown/",)),
     "page/test_page_place.py": Capability(
-        ("test_a_new_conversation_stands_in_the_middle_and_nothing_moves_while_the_page_is_loaded",),
+        ("test_a_new_conversation_is_centred_and_nothing_moves_while_the_page_is_loaded",),
     ),
     "page/test_page_said.py": Capability(("test_a_refused_file_and_a_turn_that_fails_are_alerts",)),
     "page/test_page_sign_in.py": Capability(

@@ -1,4 +1,4 @@
-/** What a page has loaded when somebody reads it: the sentences of codes, and the parts that come after the first picture. */
+/** The parts that an open page has loaded: the sentences of codes, and the parts that come after the first picture. */
 
 import { loadCodes, loadLater } from "../src/ui/app/load_later.ts";
 import { loadOnce } from "../src/ui/app/use_module.ts";

@@ -1,4 +1,4 @@
-"""A conversation of many turns that nobody had to wait for: imported, each turn with a call and an answer."""
+"""A conversation of many turns imported instead of played, each turn with a call and an answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CALL = "tc_0123456789ab"
 
 
 def move_in(stage, conversation, turns, folder):
-    """Import a conversation with so many turns for the user of a stage; return its name."""
+    """Import a conversation with a number of turns for the user of a stage; return its name."""
     for at in range(turns):
         (folder / f"turn.log.{at}.json").write_text(json.dumps(turn_log(at)))
     words = ("import", f"{folder}", "--conversation", conversation, "--user", stage.user)

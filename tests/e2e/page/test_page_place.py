@@ -39,7 +39,7 @@ def shifted(chat):
     return chat.page.evaluate("window.shifted")
 
 
-def test_a_new_conversation_stands_in_the_middle_and_nothing_moves_while_the_page_is_loaded(open_page):
+def test_a_new_conversation_is_centred_and_nothing_moves_while_the_page_is_loaded(open_page):
     chat = open_page(viewport=WIDEST)
     chat.context.add_init_script(SHIFTS)
     chat.sign_in()

@@ -23,21 +23,21 @@ def listed(conversation: Conversation) -> dict[str, Any]:
     return dict(row)
 
 
-def stands(conversation: Conversation) -> tuple[str, str]:
+def status_of(conversation: Conversation) -> tuple[str, str]:
     row = listed(conversation)
     return row["state"], row["waits_for"]
 
 
 def heard(inbox: list[bytes]) -> list[tuple[str, str]]:
-    """Return what the feed has told since it was looked at last: states, and what is waited for."""
-    told = [
+    """Return what the feed has sent since the last look: states, and what is waited for."""
+    sent = [
         (event.data["state"], event.data.get("waits_for", ""))
         for frame in of(FeedFrame, inbox)
         for event in frame.events
         if event.type == "conv.status"
     ]
     inbox.clear()
-    return told
+    return sent
 
 
 def watched(conversation: Asking) -> list[bytes]:
@@ -47,7 +47,7 @@ def watched(conversation: Asking) -> list[bytes]:
     return inbox
 
 
-def test_a_request_for_an_approval_is_told_to_its_user_and_stands_in_the_list_until_it_is_answered() -> None:
+def test_a_request_for_an_approval_is_sent_to_its_user_and_listed_until_it_is_answered() -> None:
     conversation = Asking(called(PAY), answered("Paid."))
     inbox = watched(conversation)
     conversation.send()
@@ -57,11 +57,11 @@ def test_a_request_for_an_approval_is_told_to_its_user_and_stands_in_the_list_un
     assert (asked["state"], asked["waits_for"], asked["unread_n"]) == ("in_progress", "approval", 1)
     conversation.answer()
     assert heard(inbox) == [("in_progress", "")]
-    assert stands(conversation) == ("in_progress", "")
+    assert status_of(conversation) == ("in_progress", "")
     assert listed(conversation)["active_n"] == asked["active_n"]
     conversation.run()
     assert heard(inbox) == [("idle", "")]
-    assert stands(conversation) == ("idle", "")
+    assert status_of(conversation) == ("idle", "")
 
 
 def test_a_stop_ends_the_wait_in_list_and_feed() -> None:
@@ -69,13 +69,13 @@ def test_a_stop_ends_the_wait_in_list_and_feed() -> None:
     inbox = watched(conversation)
     conversation.send("", id="m2", kind="stop")
     assert heard(inbox) == [("in_progress", "")]
-    assert stands(conversation) == ("in_progress", "")
+    assert status_of(conversation) == ("in_progress", "")
 
 
 def test_a_name_that_is_given_meanwhile_changes_nothing_of_the_wait() -> None:
     conversation = parked()
     rename(conversation.ports, LANE, "Mine", user=USER)
-    assert stands(conversation) == ("in_progress", "approval")
+    assert status_of(conversation) == ("in_progress", "approval")
 
 
 def test_a_row_that_was_lost_with_its_process_is_written_by_the_sweeper() -> None:

@@ -12,7 +12,7 @@ def told_paths(log: LogBuilder, n: int = 0) -> list[str]:
     return [file.get("path", "") for file in said.data["attachments"]]
 
 
-def test_a_file_is_told_with_the_path_at_which_the_timeline_has_it():
+def test_a_file_is_sent_with_its_path_in_the_timeline():
     log = LogBuilder()
     files = tuple(
         Attachment(filename="a.png", mime="image/png", size_bytes=9, sha256=digit * 64) for digit in "56"

@@ -80,7 +80,7 @@ def test_a_busy_provider_that_asks_for_no_wait_is_asked_again_after_waits_that_g
     assert closings(conversation)[-1].answer == "All quiet."
 
 
-def test_a_provider_that_stays_busy_ends_the_turn_behind_the_last_attempt_that_was_told() -> None:
+def test_a_provider_that_stays_busy_ends_the_turn_after_the_last_attempt() -> None:
     conversation = opened(*limited(None) * 4)
     conversation.run()
     conversation.model.assert_read()

@@ -47,21 +47,21 @@ class Slow(Conversation):
         self.programs(run)
         self.send("what is new?")
 
-    def told(self, kind: str) -> list[dict[str, Any]]:
+    def shown(self, kind: str) -> list[dict[str, Any]]:
         batches = self.batches()
         return [dict(event.data) for batch in batches for event in derive(batch) if event.type == kind]
 
     def parts(self) -> dict[str, int]:
         """Return the parts of the turn that have any time, and the whole."""
-        (told,) = self.told("chat.turn.summary")
-        assert sum(told.get(name, 0) for name in PARTS) == told["elapsed_ms"]
-        return {name: told[name] for name in (*PARTS, "elapsed_ms") if told.get(name)}
+        (shown,) = self.shown("chat.turn.summary")
+        assert sum(shown.get(name, 0) for name in PARTS) == shown["elapsed_ms"]
+        return {name: shown[name] for name in (*PARTS, "elapsed_ms") if shown.get(name)}
 
 
-def test_a_program_tells_how_long_it_was_started_ran_and_was_collected() -> None:
+def test_a_program_reports_how_long_it_was_started_ran_and_was_collected() -> None:
     conversation = Slow(coded("print(1)", "a.csv"), answered("Done."))
     conversation.run()
-    (ended,) = [one for one in conversation.told("code_exec.status") if one["status"] in ("done", "error")]
+    (ended,) = [one for one in conversation.shown("code_exec.status") if one["status"] in ("done", "error")]
     assert dict(ended["timings"]) == {"start": 9_000, "exec": 3_000, "collect": 2_000}
     assert conversation.parts() == {
         "starting_ms": 9_000,
@@ -71,7 +71,7 @@ def test_a_program_tells_how_long_it_was_started_ran_and_was_collected() -> None
     }
 
 
-def test_a_place_that_does_not_tell_when_a_program_began_loses_no_time() -> None:
+def test_a_backend_that_does_not_report_when_a_program_began_loses_no_time() -> None:
     conversation = Slow(coded("print(1)", "a.csv"), answered("Done."), reports=False)
     conversation.run()
     assert conversation.parts() == {"tools_ms": 3_000, "collecting_ms": 11_000, "elapsed_ms": 14_000}
@@ -104,9 +104,9 @@ def test_waits_for_the_provider_and_the_time_between_steps_have_their_own_parts(
 
 def test_a_summary_and_a_hook_are_counted_once_from_their_beginning_to_their_end() -> None:
     at = "2026-01-01T00:00:{:02}.000Z".format
-    told: dict[str, Any] = {"turn": "turn_1", "trigger": "forced", "before_tokens": 9, "max_tokens": 9}
-    begun = Compacting(id="c1", at=at(10), scope="history", **told)
-    ended = Compacted(id="c1", at=at(17), scope="history", status="completed", **told)
+    shown: dict[str, Any] = {"turn": "turn_1", "trigger": "forced", "before_tokens": 9, "max_tokens": 9}
+    begun = Compacting(id="c1", at=at(10), scope="history", **shown)
+    ended = Compacted(id="c1", at=at(17), scope="history", status="completed", **shown)
     hook = Contributed(turn="turn_1", at=at(20), blocks=(), hook="before_round", iteration=1)
     later = replace(hook, hook="post_run_hook")
     tally = Tally(opened_ms=1)
@@ -147,8 +147,8 @@ def test_parts_that_clocks_made_too_long_are_cut_to_the_turn_s_time(
 ) -> None:
     opened_ms = epoch_ms("2026-01-01T00:00:00.000Z")
     now = utc(datetime.fromtimestamp((opened_ms + elapsed_ms) / 1000, tz=UTC))
-    told: dict[str, Any] = dict(zip(TURN_PARTS, parts, strict=True))
-    times = times_of(Tally(opened_ms=opened_ms, **told), now)
+    shown: dict[str, Any] = dict(zip(TURN_PARTS, parts, strict=True))
+    times = times_of(Tally(opened_ms=opened_ms, **shown), now)
     closing = Closed(turn="turn_1", outcome="completed", reason="complete", at=now, **times)
     assert sum(times[name] for name in TURN_PARTS) + closing.between_ms == closing.elapsed_ms == elapsed_ms
     assert min(times.values()) >= 0

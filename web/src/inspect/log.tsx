@@ -27,7 +27,7 @@ export function LogPanel({ book, current, newest, selected, select, readPage }: 
   const shown = selected ?? (decided || (known?.n ?? newest));
   const range = rangeAround(book, shown);
   const list = useRef<HTMLOListElement>(null);
-  // Pages that come later, and batches of a round that runs, move nobody who has begun to read elsewhere.
+  // Pages that come later, and batches of a round that runs, do not move a reader who has begun to read elsewhere.
   const moved = useRef(false);
   const move = () => {
     moved.current = true;
@@ -48,7 +48,7 @@ export function LogPanel({ book, current, newest, selected, select, readPage }: 
         {w.title}
         <span>{batches.length > 0 && w.range(batches[0]?.n ?? 0, batches.at(-1)?.n ?? 0)}</span>
       </h2>
-      {/* biome-ignore lint/a11y/noStaticElementInteractions: it only hears that somebody reads here */}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: it only hears that a person reads here */}
       <div class="scroll" onPointerDown={move} onWheel={move} onTouchMove={move} onKeyDown={move}>
         {first > 0 && (
           <button type="button" class="unfold wide" onClick={() => readPage(first - 1)}>

@@ -48,7 +48,7 @@ function isBetweenDollars(tex: string, before: string, after: string): boolean {
   return tex.trim() === tex && !WORD.test(before) && !WORD.test(after) && !AMOUNT.test(tex);
 }
 
-/** Return where `close` stands, -1 if something else comes first. */
+/** Return the index of `close`, -1 if something else comes first. */
 function findEnd(text: string, from: number, close: string): number {
   const until = Math.min(text.length, from + FORMULA_MAX_CHARS);
   for (let i = from; i < until; i += 1) {

@@ -58,9 +58,9 @@ export const programPrinted = changing((program, { data }) => ({
 
 /** A run ends with its call: it began when its program was launched. */
 export function programStands(turn: Turn, event: ClientEvent): Turn {
-  const stands = programStatus(turn, event);
+  const settled = programStatus(turn, event);
   const callId = textOf(event.data, "execution_id");
-  return changeCall(stands, callId, (call) => {
+  return changeCall(settled, callId, (call) => {
     const { startMs, execMs, collectMs, state } = call.program ?? EMPTY_PROGRAM;
     if (startMs === null || collectMs === null || (state !== "done" && state !== "error")) return call;
     const durationMs = startMs + (execMs ?? 0) + collectMs;

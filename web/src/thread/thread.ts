@@ -78,7 +78,7 @@ export type RoundItem =
   | { readonly is: "notice"; readonly code: string }
   /** `attempt` counts retries: 1 for the second attempt, 0 if the turn's execution was replaced. */
   | { readonly is: "restarted"; readonly attempt: number; readonly at: number }
-  /** The provider is busy until then; `attempt` of `attempts` follows, 0 if that was not told. */
+  /** The provider is busy until then; `attempt` of `attempts` follows, 0 if that is not known. */
   | {
       readonly is: "waiting";
       readonly code: string;
@@ -301,7 +301,7 @@ export type Outcome =
 
 export interface Receipt {
   readonly elapsedMs: number;
-  /** Its time by part, together all of it; empty if it was not told. */
+  /** Its time by part, together all of it; empty if it is not known. */
   readonly parts: readonly TimePart[];
   readonly rounds: number;
   readonly usage: Usage | null;

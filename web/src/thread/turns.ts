@@ -185,9 +185,9 @@ const PARTS = ["model", "tools", "starting", "collecting", "preparing", "waiting
 
 /** Return the parts that took any time. What none of them took is between them, in a turn of an older release, too. */
 function partsOf(data: Data): readonly TimePart[] {
-  const told = PARTS.map((is): TimePart => ({ is, ms: numberOf(data, `${is}_ms`) }));
-  const between = numberOf(data, "elapsed_ms") - told.reduce((sum, { ms }) => sum + ms, 0);
-  return [...told, { is: "between" as const, ms: between }].filter(({ ms }) => ms > 0);
+  const parts = PARTS.map((is): TimePart => ({ is, ms: numberOf(data, `${is}_ms`) }));
+  const between = numberOf(data, "elapsed_ms") - parts.reduce((sum, { ms }) => sum + ms, 0);
+  return [...parts, { is: "between" as const, ms: between }].filter(({ ms }) => ms > 0);
 }
 
 export const accounted = onReceipt((data) => ({

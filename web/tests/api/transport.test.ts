@@ -68,7 +68,7 @@ test.each([
   [401, 1],
   [403, 0],
   [500, 0],
-])("an answer %i is told as the end of the session %i times, whatever was asked", async (status, times) => {
+])("an answer %i is reported as the end of the session %i times, whatever was asked", async (status, times) => {
   const ended = vi.fn();
   const asking = new HttpApi("http://127.0.0.1:4566/stage/", token, ended);
   answer(json({ message: "Unauthorized" }, status));

@@ -28,14 +28,14 @@ beforeEach(() => {
 const runs = (more: Partial<ListRow> = {}) => row("a", { state: "in_progress", ...more });
 
 describe("a notification", () => {
-  it("tells once that a conversation needs an approval, by its title alone", () => {
+  it("shows once that a conversation needs an approval, by its title alone", () => {
     shows(runs());
     shows(runs({ waits: true }));
     shows(runs({ waits: true, unread: true }));
     expect(told).toEqual([["a", "About a", "Needs your approval"]]);
   });
 
-  it("tells that a turn has ended which took long", () => {
+  it("shows that a long turn has ended", () => {
     shows(runs());
     nowMs += 31_000;
     shows(row("a"));

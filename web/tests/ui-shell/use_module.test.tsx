@@ -27,7 +27,7 @@ it("is there at once where it was loaded before", async () => {
   expect(root.textContent).toBe("here");
 });
 
-it("that cannot be loaded is told to who asked, and nothing is drawn", async () => {
+it("that cannot be loaded is reported to its caller, and nothing is drawn", async () => {
   let told = 0;
   const { root, draw } = show(
     () => Promise.reject(new Error("gone")),

@@ -86,7 +86,7 @@ test("a picture of an answer that grows has its box, and is loaded once the answ
   expect(drawn(shown)).toContain("The roof");
 });
 
-test("files of one name are told apart by their turns", () => {
+test("files of one name show their turns", () => {
   const rows = show("files-namesakes").all(".margin a.file");
   expect(
     rows.map((row) => [textOf(row.querySelector(".name") as Element), row.querySelector(".pill")?.textContent]),

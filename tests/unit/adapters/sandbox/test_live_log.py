@@ -72,7 +72,7 @@ def test_of_a_program_that_never_began_nothing_is_stored() -> None:
     assert copies.logs == []
 
 
-def test_a_program_that_prints_nothing_is_told_to_have_begun_and_ended() -> None:
+def test_a_silent_program_is_reported_to_have_begun_and_ended() -> None:
     copies = Copies()
     with LiveLog(REQUEST_AT_3, copies, interval_s=3600) as log:
         log.begin()
@@ -85,7 +85,7 @@ def test_a_program_that_prints_nothing_is_told_to_have_begun_and_ended() -> None
     assert "" < began_at <= ended_at
 
 
-def test_what_comes_behind_the_end_changes_no_copy() -> None:
+def test_output_after_the_end_changes_no_copy() -> None:
     copies = Copies()
     with LiveLog(REQUEST, copies, interval_s=0.001) as log:
         log.begin()

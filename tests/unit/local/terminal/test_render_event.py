@@ -76,7 +76,7 @@ def test_a_busy_model_is_a_line_with_the_time_and_the_number_of_the_next_attempt
     assert render_event(replace(waiting, ts=EVIL))[0].startswith("… The model is busy, retrying in 0 s")
 
 
-def test_a_program_is_starting_until_it_runs_and_tells_its_times_at_its_end():
+def test_a_program_is_starting_until_it_runs_and_shows_its_times_at_its_end():
     lane = {"claim": 3, "lane": "exec.0.log"}
     facts = LaneFacts(marker="subsystem", format="text", began_at="2026-01-02T03:04:05.678Z")
     assert render_event(event("code_exec.status", status="exec")) == ["  … starting"]

@@ -244,7 +244,7 @@ function useWindowTitle(page: Page): void {
   }, [title, waiting]);
 }
 
-/** Tell of what happens while the page is hidden, if the reader wants it. */
+/** Show notifications while the page is hidden, if the reader wants it. */
 function useNotifications(page: Page, wanted: boolean): void {
   useEffect(() => {
     if (!wanted) return;

@@ -71,7 +71,7 @@ export class ComposerModel {
   /**
    * Send what is written, now or when its files are ready. A long text becomes a file of its own.
    *
-   * A refused file holds it back once, so that nobody believes it was sent.
+   * A refused file holds it back once, so that the user does not believe it was sent.
    */
   submit(): void {
     const { text } = this.draft.value;

@@ -147,7 +147,7 @@ export function Files({ files, promised, ofLast }: FilesProps) {
   const [all, setAll] = useState(false);
   const desk = useDesk();
   if (files.length + promised.length === 0) return null;
-  // Files of one name are told apart by their turns.
+  // Files of one name show their turns.
   const turnOf = (file: FileRow) => (hasNamesake(files, file) ? nameOfTurn(desk, file.turnId) : "");
   const newestFirst = files.toReversed();
   return (

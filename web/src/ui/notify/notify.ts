@@ -1,7 +1,7 @@
 /**
- * What the desktop is told while the page is hidden: that a conversation needs an approval, and that a long turn has ended.
+ * Desktop notifications while the page is hidden: that a conversation needs an approval, and that a long turn has ended.
  *
- * Of a conversation its title is told, and nothing of what was said in it. Permission is asked for by a click (`ui/menu`), never here.
+ * They show a conversation's title, and nothing that was said in it. Permission is asked for by a click (`ui/menu`), never here.
  */
 
 import { visible } from "../../markdown/index.ts";
@@ -19,11 +19,11 @@ const LONG_MS = 30_000;
 export interface Notices {
   nowMs(): number;
   hidden(): boolean;
-  /** Tell of a conversation; what was told of it before goes. */
+  /** Show one for a conversation, in place of the one before. */
   show(conversation: string, title: string, words: string): void;
 }
 
-/** Tell of what changes in the list from now on, until the function that is returned is called. */
+/** Notify of changes in the list from now on, until the function that is returned is called. */
 export function watchList(list: Store<ListState>, notices: Notices): () => void {
   let known = new Map<string, ListRow>();
   const since = new Map<string, number>();

@@ -8,7 +8,7 @@ export interface Settings {
   readonly reading: "complete" | "paragraph" | "none";
   /** Whether keys without a modifier, `j` or `n`, do something. */
   readonly letters: boolean;
-  /** Whether the desktop tells of an approval, or of a long turn's end, while the page is hidden. */
+  /** Whether the desktop shows an approval, or of a long turn's end, while the page is hidden. */
   readonly notify: boolean;
 }
 

@@ -456,7 +456,7 @@ export class Conversation {
     this.#services.frame(() => this.#draw());
   }
 
-  /** Return true for the first text of a lane: somebody waits for it, so it waits for no picture. */
+  /** Return true for the first text of a lane: the user waits for it, so it waits for no picture. */
   #isFirst(effect: Effect): boolean {
     const { stream } = this.store.value.thread;
     if (effect.kind !== "textAppended") return false;

@@ -47,6 +47,16 @@ export const FinalAnswer = memo(function FinalAnswer(props: {
   );
 });
 
+/** The text of an answer that does not count. */
+function Dimmed({ answer }: { answer: Answer }) {
+  const desk = useDesk();
+  return (
+    <div class="say dimmed" dir="auto">
+      <Markdown text={answer.text} growing={false} context={desk.markdown} />
+    </div>
+  );
+}
+
 /** An answer that was held back, since something had come that it had not read. It folds when the next answer begins. */
 export const DeferredAnswer = memo(function DeferredAnswer(props: {
   answer: Answer;
@@ -58,7 +68,6 @@ export const DeferredAnswer = memo(function DeferredAnswer(props: {
   newest: boolean;
 }) {
   const { answer, number, turnId, unread, newest } = props;
-  const desk = useDesk();
   const [open, setOpen] = useOpen(`${turnId}/answer/${answer.iteration}`, newest);
   return (
     <li class="round deferred">
@@ -76,11 +85,7 @@ export const DeferredAnswer = memo(function DeferredAnswer(props: {
           ))}
           <Icon of="chevron" />
         </button>
-        {open && (
-          <div class="say dimmed" dir="auto">
-            <Markdown text={answer.text} growing={false} context={desk.markdown} />
-          </div>
-        )}
+        {open && <Dimmed answer={answer} />}
       </div>
     </li>
   );
@@ -88,7 +93,6 @@ export const DeferredAnswer = memo(function DeferredAnswer(props: {
 
 /** What a redirect cut off, where it was read. */
 export const ReplacedAnswer = memo(function ReplacedAnswer({ answer }: { answer: Answer }) {
-  const desk = useDesk();
   return (
     <li class="round deferred">
       <span class="clock num" />
@@ -97,9 +101,7 @@ export const ReplacedAnswer = memo(function ReplacedAnswer({ answer }: { answer:
           …
         </span>
         <p class="aside">{say.replaced}</p>
-        <div class="say dimmed" dir="auto">
-          <Markdown text={answer.text} growing={false} context={desk.markdown} />
-        </div>
+        <Dimmed answer={answer} />
       </div>
     </li>
   );

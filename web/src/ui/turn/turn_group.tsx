@@ -13,7 +13,7 @@ const GROUP = 20;
 interface Group {
   readonly key: number;
   readonly turns: readonly Turn[];
-  /** Where its first turn stands among all. */
+  /** The index of its first turn among all. */
   readonly at: number;
 }
 

@@ -56,7 +56,7 @@ class LiveLog:
         self.began_at = ""
         """When the program began; "" before it did."""
         self._ended_at = ""
-        self._told = ("", "")
+        self._stored_times = ("", "")
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live-log", daemon=True)
 
@@ -110,27 +110,27 @@ class LiveLog:
 
     def _copy(self) -> int:
         """Store a copy if there is anything new, and return the number of new characters in it."""
-        told = (self.began_at, self._ended_at)
+        times = (self.began_at, self._ended_at)
         with self._lock:
-            if told[1]:
+            if times[1]:
                 self._append(self._decoder.decode(b"", final=True))
             text, end = self._join(), self._end
         since = self._stored
-        if not told[0] or self._told[1] or (end, told) == (since, self._told):
+        if not times[0] or self._stored_times[1] or (end, times) == (since, self._stored_times):
             return 0
         log = RunningLog(
             lane=self._lane,
             start=end - len(text),
             since=since,
             text=text,
-            ended=bool(told[1]),
-            began_at=told[0],
-            ended_at=told[1],
+            ended=bool(times[1]),
+            began_at=times[0],
+            ended_at=times[1],
         )
         try:
             self._store(msgspec.json.encode(log))
         except SteplineError as error:
             logger.warning("log not stored", extra={"code": error.reason})
             return 0
-        self._stored, self._told = end, told
+        self._stored, self._stored_times = end, times
         return min(end - since, LOG_CHARS)

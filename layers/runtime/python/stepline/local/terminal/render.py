@@ -119,10 +119,10 @@ def render_usage(usage: Mapping[str, Any]) -> str:
 
 
 def render_time(event: ClientEvent) -> str:
-    """Return on one line where a turn's time went; "" if that was not told."""
-    told = [(_number(event, name), words) for name, words in _PARTS.items()]
-    rest = _number(event, "elapsed_ms") - sum(ms for ms, _ in told)
-    parts = [f"{render_duration(ms)} {words}" for ms, words in (*told, (rest, "between steps")) if ms > 0]
+    """Return on one line where a turn's time went; "" if the event has no times."""
+    timed = [(_number(event, name), words) for name, words in _PARTS.items()]
+    rest = _number(event, "elapsed_ms") - sum(ms for ms, _ in timed)
+    parts = [f"{render_duration(ms)} {words}" for ms, words in (*timed, (rest, "between steps")) if ms > 0]
     whole = render_duration(_number(event, "elapsed_ms"))
     return f"  {whole}: {', '.join(parts)}" if parts else ""
 
@@ -138,7 +138,7 @@ _PARTS: Final[Mapping[str, str]] = {
 
 
 def render_program(effect: LaneKnown | LaneEnded) -> str:
-    """Return what a program does now that runs, or has run; "" for another lane."""
+    """Return the state of a program by its lane: running, or collecting its files; "" for any other lane."""
     if isinstance(effect, LaneKnown):
         return "running" if effect.facts.began_at else ""
     return "collecting its files" if effect.at else ""
@@ -174,7 +174,7 @@ def _number(event: ClientEvent, name: str) -> int:
     return round(found) if isinstance(found, int | float) else 0
 
 
-def seconds_between(start: str, end: str) -> int:
+def _seconds_between(start: str, end: str) -> int:
     """Return the whole seconds from one time to another, rounded up; 0 if one cannot be read, or there are none."""
     try:
         lasts = datetime.fromisoformat(end) - datetime.fromisoformat(start)
@@ -266,7 +266,7 @@ def _waiting(event: ClientEvent) -> list[str]:
     """Return when a busy model is asked again; an event of an earlier release does not say which attempt that is."""
     attempt, attempts = (_number(event, name) for name in ("attempt", "attempts"))
     which = f" (attempt {attempt} of {attempts})" if attempts else ""
-    wait_s = seconds_between(event.ts, str(event.data.get("until") or ""))
+    wait_s = _seconds_between(event.ts, str(event.data.get("until") or ""))
     return [f"… The model is busy, retrying in {render_wait(wait_s)}{which}"]
 
 
