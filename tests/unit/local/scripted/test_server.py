@@ -378,7 +378,7 @@ def test_an_unescaped_quote_is_the_only_thing_wrong(server: ScriptedServer) -> N
     assert spoiled.replace(UNESCAPED, "") == right != spoiled
 
 
-def test_the_requests_tell_how_much_was_sent(server: ScriptedServer) -> None:
+def test_each_request_records_how_much_was_sent(server: ScriptedServer) -> None:
     queue(server, {"kind": "error_in_stream", "after_chars": 9})
     post(server, stream=True)
     text = post(server)[1]["content"][0]["text"]

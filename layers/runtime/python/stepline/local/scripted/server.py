@@ -223,8 +223,8 @@ class _Handler(BaseHTTPRequestHandler):
         if prompt.stream:
             self._stream(prompt, reply, encode, record)
         else:
+            record["sent_chars"] = len(reply.text)  # before the bytes: a client that has them may ask at once
             self._send(200, reply.message(prompt))
-            record["sent_chars"] = len(reply.text)
 
     def _stream(
         self, prompt: Prompt, reply: Reply, encode: Callable[[wire.Event], bytes], record: dict[str, Any]
@@ -244,8 +244,8 @@ class _Handler(BaseHTTPRequestHandler):
             if isinstance(event, bytes):
                 self._chunk(event)
             else:
-                self._chunk(encode(event))
                 record["sent_chars"] += wire.text_chars(event)
+                self._chunk(encode(event))
         self.wfile.write(b"0\r\n\r\n")
 
     def _chunk(self, data: bytes) -> None:
