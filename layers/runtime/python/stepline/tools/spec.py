@@ -33,7 +33,8 @@ class ToolSpec:
     same one. A tool that is `cancellable` checks `ToolContext.cancel` while it works, and ends early when the
     user steers. `requests` are sentences of users, on one line each, which the first of the `examples` answer, one each; users may be offered
     them. `card` is its text in the catalogue, if that is not made from the schema. `approval` says when a call
-    needs a person, unless the deployment or the bundle does; without one it needs none.
+    needs a person, unless the deployment or the bundle does; without one it needs none. `check` validates
+    parameters by a schema that is not ours. An effect that is `claimed` is the word of a foreign server.
     """
 
     tool_id: str
@@ -55,12 +56,16 @@ class ToolSpec:
     reads: Reads = "conversation"
     outputs: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _: ()
     card: str = ""
+    check: Callable[[Mapping[str, Any], Collection[str]], list[str]] | None = None
+    claimed: bool = False
 
     def validate(self, params: Mapping[str, Any], *, unbound: Collection[str] = ()) -> list[str]:
         """Return the errors of the parameters, one sentence each; none for a valid call.
 
         Those in `unbound` hold references, whose content is checked when the call runs.
         """
+        if self.check is not None:
+            return self.check(params, unbound)
         known = set(unbound) & self.schema.get("properties", {}).keys()
         if not known:
             return self._check(params)

@@ -1,0 +1,349 @@
+"""The schema of a remote tool's parameters, read from whatever its server says, keyword by keyword.
+
+What is read is a JSON schema again, and it accepts all that the server's own accepts. A keyword that cannot be read, or
+is not checked here, goes, and its schema is marked `MORE`: the server asks for more than is known. A reference leads
+into the document itself, to a schema in `$defs`; nothing is fetched.
+
+    {"$ref": "#/definitions/Level"}   {"$ref": "#/$defs/Level"}, and `Level` stands in `$defs`, once
+    {"price": {"minimum": "0"}}       {"price": {"$open": true}}
+    true, {}, null                    {}
+    false                             {"not": {}}
+
+Source: json-schema.org, drafts 4 to 2020-12; docs/how-to/connect-an-mcp-server.md#the-list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from urllib.parse import unquote
+
+import msgspec
+
+from stepline.errors import ToolError
+from stepline.model.shorten import shorten
+from stepline.rendering.quote import inline
+
+BAD_SCHEMA: Final = "mcp_bad_schema"
+MORE: Final = "$open"
+"""In a schema of which more is asked than is kept."""
+DEFS: Final = "#/$defs/"
+NOTE: Final = "$comment"
+"""Ours, for the model; a server's own is dropped."""
+
+SCHEMA_CHARS: Final = 16_000
+NODES_MAX, DEFS_MAX, DEPTH_MAX, NAME_CHARS, ABOUT_CHARS = 1_000, 200, 24, 200, 200
+ENUM_MAX, NUMBER_BYTES = 1_000, 40
+_IGNORES_SIBLINGS: Final = re.compile(r"draft-0[3467]")
+_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_UNCHECKED: Final = frozenset(
+    {
+        *(
+            "pattern",
+            "format",
+            "multipleOf",
+            "divisibleBy",
+            "uniqueItems",
+            "contains",
+            "minContains",
+            "maxContains",
+        ),
+        *(
+            "propertyNames",
+            "minProperties",
+            "maxProperties",
+            "dependencies",
+            "dependentRequired",
+            "dependentSchemas",
+        ),
+        *("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef", "extends", "disallow"),
+        *("contentEncoding", "contentMediaType", "contentSchema"),
+    }
+)
+"""Left to the server: an expression may take time without end, a format means what its reader wants."""
+
+
+class _Limits(NamedTuple):
+    """How much of a schema is read: levels, characters of a description, and bytes of an enumeration."""
+
+    depth: int
+    about_chars: int
+    value_bytes: int
+
+
+_LESS: Final = (
+    _Limits(DEPTH_MAX, ABOUT_CHARS, 12_000),
+    _Limits(DEPTH_MAX, ABOUT_CHARS, 1_000),
+    _Limits(DEPTH_MAX, 0, 1_000),
+    _Limits(6, 0, 1_000),
+    _Limits(3, 0, 200),
+    _Limits(2, 0, 200),
+    _Limits(1, 0, 200),
+)
+"""How a schema that is too large is read again."""
+
+
+def read_schema(told: Any) -> dict[str, Any]:
+    """Return the schema of a tool's parameters. Raises ToolError `mcp_bad_schema`: it is none, or not of an object."""
+    if told is None or told is True or told == []:  # the last is how PHP writes an empty object
+        return {"type": "object"}
+    if not isinstance(told, Mapping):
+        _refuse("it is no schema")
+    schema: dict[str, Any] = {}
+    for limits in _LESS:
+        schema = _Document(told, limits).read()
+        if len(msgspec.json.encode(schema).decode()) <= SCHEMA_CHARS:
+            break
+    else:
+        schema = {MORE: True, NOTE: "too large to be shown"}
+    named = schema.setdefault("type", "object")
+    if "object" not in ([named] if isinstance(named, str) else named):
+        _refuse("the parameters are no object")
+    return {**schema, "type": "object"}
+
+
+class _Document:
+    """One document, in which references lead from one schema to another."""
+
+    def __init__(self, root: Mapping[str, Any], limits: _Limits) -> None:
+        self._root, self._limits = root, limits
+        self._alone = bool(_IGNORES_SIBLINGS.search(str(root.get("$schema"))))
+        self._left = NODES_MAX
+        self._names: dict[str, str] = {}
+        self._found: dict[str, Any] = {}
+        self._referring: list[dict[str, Any]] = []
+
+    def read(self) -> dict[str, Any]:
+        """Return the whole document: its root, and in `$defs` every schema that a reference leads to."""
+        schema, defs = self._read(self._root, 0), dict[str, Any]()
+        while len(defs) < len(self._found):  # which grows meanwhile
+            name = list(self._found)[len(defs)]
+            defs[name] = self._read(self._found[name], 1)
+        for node in self._referring:  # so that nobody has to follow a reference to know the type
+            if named := defs[node["$ref"].removeprefix(DEFS)].get("type"):
+                node.setdefault("type", named)
+        return {**schema, "$defs": defs} if defs else schema
+
+    def _read(self, told: Any, depth: int) -> dict[str, Any]:
+        self._left -= 1
+        if isinstance(told, bool):
+            return {} if told else {"not": {}}
+        if not isinstance(told, Mapping):
+            return {MORE: True}
+        if depth > self._limits.depth or self._left < 0:
+            return {MORE: True, NOTE: "deeper than is shown"} | _type(told)
+        kept: dict[str, Any] = {}
+        if "$ref" in told:
+            kept |= self._refer(told["$ref"])
+            if self._alone:
+                told = {name: told[name] for name in ("description", "default") if name in told}
+        for keyword in told:
+            kept |= self._keyword(keyword, told, depth)
+        if "items" in told or "prefixItems" in told:
+            kept |= self.items(told, depth)
+        kept = dict(sorted(kept.items(), key=lambda row: _ORDER.get(row[0], len(_ORDER))))
+        if "$ref" in kept:
+            self._referring.append(kept)
+        return kept
+
+    def _keyword(self, keyword: Any, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        """Return what one keyword adds to its schema."""
+        if keyword in _UNCHECKED:
+            return {MORE: True}
+        reader = _READERS.get(keyword)
+        return reader(self, keyword, told, depth) if reader else {}
+
+    def annotation(self, keyword: str, told: Mapping[Any, Any], _: int) -> dict[str, Any]:
+        value, chars = told[keyword], self._limits.about_chars
+        if not chars:
+            return {}
+        if keyword == "description":
+            if not isinstance(value, str):
+                return {}
+            return {keyword: shorten(inline(value[: 4 * chars].encode(errors="replace").decode()), chars)}
+        fits = isinstance(value, str | int | float | None) and _is_json(value, 4 * chars)
+        return {keyword: value} if fits and len(str(value)) <= chars else {}
+
+    def values(self, keyword: str, told: Mapping[Any, Any], _: int) -> dict[str, Any]:
+        """Return the values that a schema names: all of them, or none, if they are too many or no values."""
+        said = told[keyword]
+        if keyword == "const":
+            return {keyword: said} if _is_json(said, self._limits.value_bytes) else {MORE: True}
+        if not isinstance(said, list | tuple) or not 0 < len(said) <= ENUM_MAX:
+            return {MORE: True}
+        if not _is_json(list(said), self._limits.value_bytes):
+            return {MORE: True}
+        return {keyword: [*said, *([None] if told.get("nullable") is True and None not in said else [])]}
+
+    def schemas(self, keyword: str, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        value = told[keyword]
+        if not isinstance(value, list | tuple) or not value:
+            return {MORE: True}
+        return {keyword: [self._read(one, depth + 1) for one in value]}
+
+    def one(self, keyword: str, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        value = told[keyword]
+        if keyword == "additionalProperties":
+            names = [name for place in _MAPS if isinstance(told.get(place), Mapping) for name in told[place]]
+            if not all(_is_text(name, NAME_CHARS) for name in names):
+                return {MORE: True}  # it is about all names but these, and not all of these are kept
+            if isinstance(value, bool):
+                return {keyword: value}
+        return {keyword: self._read(value, depth + 1)} if isinstance(value, Mapping | bool) else {MORE: True}
+
+    def items(self, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        """Return the schemas of a list's items; drafts before 2020-12 have those of the first ones in `items`."""
+        first, rest = told.get("prefixItems", ()), told.get("items", True)
+        if isinstance(rest, list | tuple):
+            first, rest = rest, told.get("additionalItems", True)
+        if not isinstance(first, list | tuple):
+            return {MORE: True}  # which items the rest are is not known either
+        kept: dict[str, Any] = {"prefixItems": [self._read(one, depth + 1) for one in first]} if first else {}
+        return kept if rest is True else kept | {"items": self._read(rest, depth + 1)}
+
+    def map(self, keyword: str, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        value = told[keyword]
+        if not isinstance(value, Mapping):
+            return {} if value == [] else {MORE: True}
+        kept = {name: one for name, one in value.items() if _is_text(name, NAME_CHARS)}
+        read: dict[str, Any] = {keyword: {name: self._read(one, depth + 1) for name, one in kept.items()}}
+        return read if len(kept) == len(value) else read | {MORE: True}
+
+    def _refer(self, ref: Any) -> dict[str, Any]:
+        """Return a reference to a schema of this document, or what is known of any other."""
+        target = self._find(ref)
+        if target is None:
+            return {MORE: True, NOTE: "described elsewhere"}
+        pointer, found = target
+        if pointer not in self._names:
+            if len(self._names) == DEFS_MAX:
+                return {MORE: True, NOTE: "deeper than is shown"}
+            said = re.sub(r"\W", "_", pointer.rpartition("/")[2], flags=re.ASCII)[:40] or "parameters"
+            name = said if said not in self._found else f"{said}_{len(self._names)}"
+            while name in self._found:
+                name += "_"
+            self._names[pointer], self._found[name] = name, found
+        return {"$ref": f"{DEFS}{self._names[pointer]}"}
+
+    def _find(self, ref: Any) -> tuple[str, Any] | None:
+        """Return where a reference leads within the document, as a pointer and the schema; None if it leads out of it."""
+        if not isinstance(ref, str):
+            return None
+        own = self._root.get("$id", self._root.get("id"))
+        fragment = ref.removeprefix(own.rstrip("#")) if isinstance(own, str) and own else ref
+        if not fragment.startswith("#"):
+            return None
+        pointer = unquote(fragment[1:], errors="replace")
+        if pointer and not pointer.startswith("/"):
+            return self._anchored(pointer)
+        found: Any = self._root
+        for token in pointer.split("/")[1:]:
+            key = token.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, Mapping) and key in found:
+                found = found[key]
+            elif (
+                isinstance(found, list | tuple)
+                and key.isdecimal()
+                and key.isascii()
+                and int(key[:6]) < len(found)
+            ):
+                found = found[int(key[:6])]
+            else:
+                return None
+        return pointer, found
+
+    def _anchored(self, anchor: str) -> tuple[str, Any] | None:
+        for place in ("$defs", "definitions"):
+            held = self._root.get(place)
+            for name, schema in held.items() if isinstance(held, Mapping) else ():
+                said = (
+                    (schema.get("$anchor"), schema.get("$id"), schema.get("id"))
+                    if isinstance(schema, Mapping)
+                    else ()
+                )
+                if anchor in said or f"#{anchor}" in said:
+                    return f"/{place}/{name}", schema
+        return None
+
+
+def _type(told: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the type or types that a schema names; an unknown one may stand for anything."""
+    said = told.get("type")
+    if "type" not in told:
+        return {}
+    named = [said] if isinstance(said, str) else said
+    if not isinstance(named, list | tuple) or not named:
+        return {MORE: True}
+    if not all(isinstance(one, str) and one in _TYPES for one in named):
+        return {MORE: True}
+    named = list(dict.fromkeys([*named, *(["null"] if told.get("nullable") is True else [])]))
+    return {"type": said if named == [said] else named}
+
+
+def _number(keyword: str, told: Mapping[Any, Any]) -> dict[str, Any]:
+    value = told[keyword]
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and _is_json(value, NUMBER_BYTES)
+    return {keyword: value} if fits else {MORE: True}
+
+
+def _count(keyword: str, told: Mapping[Any, Any]) -> dict[str, Any]:
+    value = _number(keyword, told).get(keyword, -1)
+    return {keyword: int(value)} if value >= 0 and value == int(value) else {MORE: True}
+
+
+def _required(keyword: str, told: Mapping[Any, Any]) -> dict[str, Any]:
+    value = told[keyword]
+    if not isinstance(value, list | tuple):
+        return {MORE: True}
+    named = [one for one in value if _is_text(one, NAME_CHARS)]
+    return {keyword: list(dict.fromkeys(named))} | ({} if len(named) == len(value) else {MORE: True})
+
+
+def _is_json(value: Any, most_bytes: int) -> bool:
+    """Return True if a value is short, and the same when it is read again."""
+    try:
+        data = msgspec.json.encode(value)
+        return len(data) <= most_bytes and bool(msgspec.json.decode(data) == value)
+    except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return False
+
+
+def _is_text(value: Any, chars: int) -> bool:
+    return (
+        isinstance(value, str)
+        and len(value) <= chars
+        and not any("\ud800" <= one <= "\udfff" for one in value)
+    )
+
+
+def _refuse(why: str) -> NoReturn:
+    raise ToolError(f"the schema of a remote tool is refused: {why}", code=BAD_SCHEMA)
+
+
+_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_COUNTS: Final = ("minLength", "maxLength", "minItems", "maxItems")
+_LISTS: Final = ("allOf", "anyOf", "oneOf")
+_MAPS: Final = ("properties", "patternProperties")
+
+_AFTER: Final = (*_LISTS, *_MAPS, "required", "additionalProperties", "not", "if", "then", "else")
+
+_Reader: TypeAlias = Callable[[_Document, str, Mapping[Any, Any], int], dict[str, Any]]
+
+_READERS: Final[Mapping[Any, _Reader]] = {
+    "type": lambda _, __, told, ___: _type(told),
+    "description": _Document.annotation,
+    **dict.fromkeys(_BOUNDS, lambda _, keyword, told, __: _number(keyword, told)),
+    **dict.fromkeys(_COUNTS, lambda _, keyword, told, __: _count(keyword, told)),
+    "enum": _Document.values,
+    "const": _Document.values,
+    "default": _Document.annotation,
+    **dict.fromkeys(_LISTS, _Document.schemas),
+    **dict.fromkeys(_MAPS, _Document.map),
+    "required": lambda _, keyword, told, __: _required(keyword, told),
+    **dict.fromkeys(("additionalProperties", "not", "if", "then", "else"), _Document.one),
+}
+_ORDER: Final = {
+    name: at for at, name in enumerate(("$ref", *list(_READERS)[: -len(_AFTER)], "items", *_AFTER))
+}
+"""The order in which a schema is kept, whatever that of its server is: it is shown."""
