@@ -218,6 +218,25 @@ def test_a_server_that_does_not_answer_keeps_its_tools_and_is_asked_again_soon(b
 
 
 @pytest.mark.usefixtures("bundle")
+@pytest.mark.parametrize(
+    ("cut", "known"), [("mcp_timeout", ["mcp.crm.find", "mcp.crm.add"]), ("mcp_too_large", ["mcp.crm.find"])]
+)
+def test_a_list_that_was_cut_is_recorded_and_loses_no_tool_to_a_server_that_is_away(
+    cut: str, known: list[str]
+) -> None:
+    conversation = RemoteConversation(answered("1"), answered("2"), ttl_s=100)
+    conversation.say("a")
+    conversation.crm.tools, conversation.crm.cut = (FIND, RemoteTool(name="odd", schema=False)), cut
+    conversation.clock.pause(200)
+    conversation.say("b")
+    listed = conversation.entries(Listed)[-1]
+    assert (listed.failed, listed.left_out) == ((f"crm: {cut}",), ("crm.odd: mcp_bad_schema",))
+    assert [
+        name for name in ("mcp.crm.find", "mcp.crm.add") if f"## {name}" in conversation.systems()[-1]
+    ] == known
+
+
+@pytest.mark.usefixtures("bundle")
 def test_a_secret_that_is_missing_leaves_out_its_server_and_fails_no_turn(bundle: Any) -> None:
     bundle.MCP_TOOL_SPECS = [{**CRM, "auth": {"type": "bearer", "secret": "b:none"}}]
     conversation = RemoteConversation(answered("done"))

@@ -9,7 +9,7 @@ import pytest
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
-from stepline.ports.mcp.mcp_server import Reply, ServerAddress
+from stepline.ports.mcp.mcp_server import Reply, ServerAddress, Unread
 from stepline.ports.signal import NeverCancelled
 from tests.support import mcp_peer
 from tests.support.mcp_peer import McpPeer, send_json
@@ -113,18 +113,29 @@ def test_a_task_that_runs_says_how_it_stands(revision: str) -> None:
         ({"tasks_get": task(taskId="t-2")}, "mcp_protocol_error"),
         ({"tasks_get": task("dreaming")}, "mcp_protocol_error"),
         ({"tasks_get": {"status": "working"}}, "mcp_protocol_error"),
-        (
-            {"tasks_get": task("completed", result={"tools": []}), "tasks_result": {"tools": []}},
-            "mcp_protocol_error",
-        ),
-        ({"tasks_get": task("completed"), "tasks_result": {"task": task()}}, "mcp_protocol_error"),
     ],
 )
 def test_a_task_that_went_wrong_or_is_none_has_a_code(revision: str, answers: Any, code: str) -> None:
     assert refused(peer(revision, **answers)) == code
 
 
-@pytest.mark.parametrize("times", [{"ttl": -5, "ttlMs": -5}, {"pollInterval": -1, "pollIntervalMs": -1}, {}])
+@pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
+def test_a_task_that_is_done_and_has_no_answer_says_so(revision: str) -> None:
+    answer = {"tools": []}
+    reply = poll(peer(revision, tasks_get=task("completed", result=answer), tasks_result=answer))
+    assert reply == Reply(unread=(Unread(why="no_content"),))
+
+
+@pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
+@pytest.mark.parametrize("odd", [5, "x", [1], {"a": 1}, True])
+def test_facts_beside_a_task_that_cannot_be_read_cost_no_task(revision: str, odd: Any) -> None:
+    facts = dict.fromkeys(("statusMessage", "createdAt", "lastUpdatedAt", "_meta", "result", "error"), odd)
+    assert poll(peer(revision, tasks_get=task(**facts))) == RemoteTask(id="t-1")
+
+
+@pytest.mark.parametrize(
+    "times", [{"ttl": -5, "ttlMs": -5}, {"pollInterval": "1", "ttlMs": [1], "ttl": True}, {}]
+)
 @pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
 def test_times_that_are_none_are_left_out(revision: str, times: Any) -> None:
     assert poll(peer(revision, tasks_get=task(**times))) == RemoteTask(id="t-1")

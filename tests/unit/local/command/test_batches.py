@@ -155,8 +155,9 @@ ENTRIES = [
             body=Body(key="out/a", sha256="a", size_bytes=1),
             tools=2,
             failed=("crm: mcp_timeout",),
+            left_out=("shop.pay: mcp_bad_schema",),
         ),
-        [f"2 tools of MCP servers listed until {AT}, without crm: mcp_timeout"],
+        [f"2 tools of MCP servers listed until {AT}, without crm: mcp_timeout, shop.pay: mcp_bad_schema"],
     ),
     (
         Contributed(turn="turn_1", at=AT, blocks=(Produced(type="stage.note", path="ar:x"),)),

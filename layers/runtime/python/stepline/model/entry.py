@@ -456,7 +456,8 @@ class Listed(Value, tag="listed", tag_field="kind"):
     """The tools of the bundle's MCP servers, for this turn and for those that open before `until`.
 
     `body` holds the list, which never changes; `tools` is how many it has. `servers` is a digest of the rows that named
-    the servers, and `failed` those that did not answer, each with its code.
+    the servers, and `failed` those that did not answer, or not to the end, each with its code. `left_out` are the
+    first tools that could not be taken, each with its code.
     """
 
     turn: str
@@ -466,6 +467,7 @@ class Listed(Value, tag="listed", tag_field="kind"):
     body: Body
     tools: int = 0
     failed: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class TakenOver(Value, tag="takeover", tag_field="kind"):

@@ -1,46 +1,116 @@
-"""The answer of a server to a call, as the port's values."""
+"""The answer of a server to a call, block by block: a tool has run, so what can be read of its answer is taken.
+
+A block that cannot be read is named. Source: modelcontextprotocol.io, "Tools", "Tool Result".
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import mcp_types as types
-
 from stepline.errors import ToolError
-from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, Reply, ReplyPart
+from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, Reply, ReplyPart, Unread
 
 MESSAGE_CHARS: Final = 300
 """Of a server's words in an error."""
+KIND_CHARS: Final = 40
+_DATA_URL: Final = re.compile(r"data:[^,]{0,200};base64,")
+_SPACE: Final = str.maketrans("", "", " \t\r\n")
+_YES: Final = (True, 1, "true", "True")
 
 
 def read_reply(said: Any) -> Reply:
-    """Return the answer to a call. Raises ValidationError, or ToolError `mcp_protocol_error`, for anything else."""
-    result = types.CallToolResult.model_validate(said, by_name=False)
-    parts = tuple(map(_part, result.content))
-    return Reply(parts=parts, structured=result.structured_content, failed=result.is_error)
+    """Return the answer to a call. Raises ToolError `mcp_protocol_error` if it is no answer, but asks for something."""
+    if not isinstance(said, Mapping):
+        return Reply(structured=said) if said is not None else Reply(unread=(Unread(why="no_content"),))
+    if said.get("resultType") == "input_required":
+        raise ToolError("the server asks for input, which nobody can give it", code=PROTOCOL_ERROR)
+    content, structured = said.get("content"), said.get("structuredContent")
+    blocks = [content] if isinstance(content, str | Mapping) else content if content is not None else []
+    parts: list[ReplyPart] = []
+    unread: list[Unread] = []
+    if not isinstance(blocks, list):
+        blocks, unread = [], [Unread(why="no_list")]
+    for number, block in enumerate(blocks, 1):
+        read = _part(block)
+        if isinstance(read, ReplyPart):
+            parts.append(read)
+        else:
+            kind = block.get("type") if isinstance(block, Mapping) else None
+            named = kind[:KIND_CHARS] if isinstance(kind, str) else ""
+            unread.append(Unread(block=number, kind=named, why=read))
+    if content is None and structured is None:
+        unread.append(Unread(why="no_content"))
+    return Reply(
+        parts=tuple(parts), structured=structured, failed=said.get("isError") in _YES, unread=tuple(unread)
+    )
 
 
-def _part(block: types.ContentBlock) -> ReplyPart:
-    match block:
-        case types.TextContent():
-            return ReplyPart(kind="text", text=block.text)
-        case types.ImageContent() | types.AudioContent():
-            return ReplyPart(kind="file", data=_bytes(block.data), mime=block.mime_type)
-        case types.ResourceLink():
-            return ReplyPart(kind="link", uri=str(block.uri), name=block.name, mime=block.mime_type or "")
-        case types.EmbeddedResource(resource=types.TextResourceContents() as text):
-            return ReplyPart(kind="text", text=text.text)
-        case types.EmbeddedResource(resource=types.BlobResourceContents() as blob):
-            return ReplyPart(
-                kind="file", data=_bytes(blob.blob), mime=blob.mime_type or "", uri=str(blob.uri)
-            )
-    raise ToolError("the server answers with content of an unknown kind", code=PROTOCOL_ERROR)
+def _part(block: Any) -> ReplyPart | str:
+    """Return what a block says, or why it cannot be read."""
+    if isinstance(block, str):
+        return ReplyPart(kind="text", text=block)
+    if not isinstance(block, Mapping):
+        return "no_block"
+    kind = block.get("type")
+    reader = _READERS.get(kind) if isinstance(kind, str) else None
+    return reader(block) if reader else "unknown_kind"
 
 
-def _bytes(text: str) -> bytes:
+def _text(block: Mapping[str, Any]) -> ReplyPart | str:
+    text = block.get("text")
+    return ReplyPart(kind="text", text=text) if isinstance(text, str) else "no_text"
+
+
+def _media(block: Mapping[str, Any]) -> ReplyPart | str:
+    return _file(block.get("data"), block)
+
+
+def _link(block: Mapping[str, Any]) -> ReplyPart | str:
+    uri = _said(block, "uri")
+    name = _said(block, "name") or _said(block, "title")
+    return ReplyPart(kind="link", uri=uri, name=name, mime=_said(block, "mimeType")) if uri else "no_address"
+
+
+def _resource(block: Mapping[str, Any]) -> ReplyPart | str:
+    inner = block.get("resource")
+    if not isinstance(inner, Mapping):
+        return "no_resource"
+    if isinstance(inner.get("text"), str):
+        return ReplyPart(kind="text", text=inner["text"])
+    return _file(inner["blob"], inner) if inner.get("blob") is not None else _link(inner)
+
+
+_READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], ReplyPart | str]]] = {
+    "text": _text,
+    "image": _media,
+    "audio": _media,
+    "resource_link": _link,
+    "resource": _resource,
+}
+
+
+def _file(data: Any, block: Mapping[str, Any]) -> ReplyPart | str:
+    read = _bytes(data) if isinstance(data, str) else None
+    if read is None:
+        return "no_base64"
+    return ReplyPart(kind="file", data=read, mime=_said(block, "mimeType"), uri=_said(block, "uri"))
+
+
+def _bytes(text: str) -> bytes | None:
+    """Return the bytes of base64 in either alphabet, broken into lines or not, padded or not; None if it is neither."""
+    text = _DATA_URL.sub("", text, count=1) if text.startswith("data:") else text
+    text = text.translate(_SPACE).rstrip("=")
+    other = b"-_" if "-" in text or "_" in text else None
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=other, validate=True)
     except (binascii.Error, ValueError):
-        raise ToolError("the server answers with bytes that are none", code=PROTOCOL_ERROR) from None
+        return None
+
+
+def _said(block: Mapping[str, Any], name: str) -> str:
+    value = block.get(name)
+    return value if isinstance(value, str) else ""

@@ -51,21 +51,25 @@ class McpClient:
 
         # A command ends with the question, and its tasks with it.
         wanted = as_task and not address.command
-        return ask(address, lambda client: call_tool(client, name, params, wanted), cancel, self._trusted)
+        return ask(
+            address, lambda connection: call_tool(connection, name, params, wanted), cancel, self._trusted
+        )
 
     def poll_task(self, address: ServerAddress, task_id: str) -> Reply | RemoteTask:
         self._check(address)
         from stepline.adapters.mcp.question import ask  # noqa: PLC0415 - as above
         from stepline.adapters.mcp.task_question import poll_task  # noqa: PLC0415 - as above
 
-        return ask(address, lambda client: poll_task(client, task_id), NeverCancelled(), self._trusted)
+        return ask(
+            address, lambda connection: poll_task(connection, task_id), NeverCancelled(), self._trusted
+        )
 
     def cancel_task(self, address: ServerAddress, task_id: str) -> None:
         self._check(address)
         from stepline.adapters.mcp.question import ask  # noqa: PLC0415 - as above
         from stepline.adapters.mcp.task_question import cancel_task  # noqa: PLC0415 - as above
 
-        ask(address, lambda client: cancel_task(client, task_id), NeverCancelled(), self._trusted)
+        ask(address, lambda connection: cancel_task(connection, task_id), NeverCancelled(), self._trusted)
 
     @cached_property
     def _trusted(self) -> ssl.SSLContext:

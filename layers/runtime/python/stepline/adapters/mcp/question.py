@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
@@ -16,12 +17,14 @@ import httpx2
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
+from msgspec.structs import replace
 
 from stepline.adapters.mcp.bounded_http import http_client
 from stepline.adapters.mcp.bounded_process import process_streams
 from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
+from stepline.adapters.mcp.connection import Connection
+from stepline.adapters.mcp.listed_tool import read_tool
+from stepline.adapters.mcp.raw_results import raw_results
 from stepline.adapters.mcp.task_question import TasksExtension, read_created
 from stepline.adapters.mcp.trouble import BYTES_MAX, Trouble
 from stepline.errors import ToolError
@@ -48,7 +51,8 @@ T = TypeVar("T")
 for _name in ("mcp", "httpx2"):  # their lines quote addresses, and what a server said
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
-PAGES_MAX, TOOLS_MAX = 20, 1_000
+PAGES_MAX, TOOLS_MAX = 100, 1_000
+TTL_MAX_MS: Final = 1e12
 CLOSE_S: Final = 2.0
 """The time to end a connection after its answer has come."""
 POLL_S: Final = 0.2
@@ -63,7 +67,7 @@ _CAUSES: Final = {
 }
 
 
-Question: TypeAlias = Callable[[Client], Awaitable[T]]
+Question: TypeAlias = Callable[[Connection[T]], Awaitable[T]]
 
 
 def read_certificates() -> ssl.SSLContext:
@@ -76,34 +80,43 @@ def ask(address: ServerAddress, question: Question[T], cancel: Cancel, trusted: 
     return anyio.run(_ask, address, question, cancel, trusted)
 
 
-async def list_tools(client: Client) -> Listing:
-    """Return all tools of a server, page by page."""
+async def list_tools(connection: Connection[Listing]) -> Listing:
+    """Return all tools of a server, page by page. The pages that came are kept if there is something wrong with the next."""
     tools: list[RemoteTool] = []
-    cursor, ttl_ms, takes_tasks = None, 0, _takes_tasks(client.server_capabilities)
-    for _ in range(PAGES_MAX):
-        page = await client.list_tools(cursor=cursor)
-        tools += (_tool(tool, takes_tasks=takes_tasks) for tool in page.tools)
-        ttl_ms = page.ttl_ms if not ttl_ms else min(ttl_ms, page.ttl_ms or ttl_ms)
-        cursor = page.next_cursor
-        if cursor is None:
-            return Listing(tools=tuple(tools), ttl_s=ttl_ms / 1000 if ttl_ms else None)
-        if len(tools) > TOOLS_MAX:
-            break
-    raise ToolError("the server's list of tools has no end", code=TOO_LARGE)
+    cursors: list[str | None] = [None]
+    ttl_ms = 0.0
+    while True:
+        params = types.PaginatedRequestParams(cursor=cursors[-1])
+        page = await connection.send(types.ListToolsRequest(params=params))
+        listed = page.get("tools")
+        if not isinstance(listed, list):
+            raise ToolError("the server's list of tools is none", code=PROTOCOL_ERROR)
+        tools += (read_tool(tool, takes_tasks=connection.takes_tasks) for tool in listed)
+        ttl_ms = min(filter(None, (ttl_ms, _milliseconds(page.get("ttlMs")))), default=0.0)
+        listing = Listing(tools=tuple(tools), ttl_s=ttl_ms / 1000 if ttl_ms else None)
+        cursor = page.get("nextCursor")
+        if cursor is None or cursor == "":
+            return listing
+        connection.rest = partial(replace, listing)
+        if not isinstance(cursor, str):
+            raise ToolError("the server's list of tools goes on nowhere", code=PROTOCOL_ERROR)
+        if cursor in cursors or len(cursors) == PAGES_MAX or len(tools) > TOOLS_MAX:
+            raise ToolError("the server's list of tools has no end", code=TOO_LARGE)
+        cursors.append(cursor)
 
 
 async def call_tool(
-    client: Client,
+    connection: Connection[Reply | RemoteTask],
     name: str,
     params: Mapping[str, Any],
     as_task: bool,
 ) -> Reply | RemoteTask:
     """Call a tool and return its answer, or the task that the server makes of it."""
     said = types.CallToolRequestParams(name=name, arguments=dict(params))
-    if as_task and client.session.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+    if as_task and connection.shakes_hands:
         said = said.model_copy(update={"task": types.TaskMetadata(ttl=TASK_TTL_MS)})
     try:
-        result = await client.session.send_request(types.CallToolRequest(params=said), TypeAdapter(Any))
+        result = await connection.send(types.CallToolRequest(params=said))
     except MCPError as error:
         if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND):
             words = shorten(error.message, MESSAGE_CHARS)
@@ -111,11 +124,6 @@ async def call_tool(
                 f"the server does not take the call; its words: {words}", code=CALL_REFUSED
             ) from None
         raise
-    except ValidationError as error:
-        # The package knows no task in an answer of 2025-11-25, and misses the content; it hands over what came.
-        result = next((one["input"] for one in error.errors() if one["loc"] == ("content",)), None)
-        if said.task is None or not isinstance(result, dict) or "task" not in result:
-            raise
     if (task := read_created(result, wanted=said.task is not None)) is not None:
         return task
     reply = read_reply(result)
@@ -126,7 +134,8 @@ async def call_tool(
 
 
 async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, trusted: ssl.SSLContext) -> T:
-    trouble, answers = Trouble(), list[T]()
+    trouble, connection = Trouble(), Connection[T]()
+    failure: ToolError | None = None
     steered = False
     with anyio.move_on_after(address.timeout_s) as scope:
 
@@ -141,35 +150,41 @@ async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, tr
             async with anyio.create_task_group() as tasks:
                 if not isinstance(cancel, NeverCancelled):
                     tasks.start_soon(watch)
-                await _answer(address, question, trouble, answers, scope=scope, trusted=trusted)
+                await _answer(address, question, trouble, connection, scope=scope, trusted=trusted)
                 tasks.cancel_scope.cancel()
         except Exception as error:  # noqa: BLE001 - a foreign package on foreign input: each of its errors gets a code
-            if not answers:
-                raise _failure(error, trouble) from None
-    if answers:
-        return answers[0]
+            if not connection.answers:
+                failure = _failure(error, trouble)
+    if connection.answers:
+        return connection.answers[0]
     if steered:
         raise ToolError("the user steered, and the call ended before it was done", code=CANCELLED)
-    raise ToolError(_CAUSES[trouble.code or TIMEOUT], code=trouble.code or TIMEOUT)
+    failure = failure or ToolError(_CAUSES[trouble.code or TIMEOUT], code=trouble.code or TIMEOUT)
+    if connection.rest is not None:
+        return connection.rest(cut=failure.reason)
+    raise failure
 
 
 async def _answer(
     address: ServerAddress,
     question: Question[T],
     trouble: Trouble,
-    answers: list[T],
+    connection: Connection[T],
     *,
     scope: anyio.CancelScope,
     trusted: ssl.SSLContext,
 ) -> None:
-    """Add the answer to `answers`; after it the connection has little time to end."""
+    """Ask over a connection, and keep the answer; after it the connection has little time to end."""
 
     async def put(transport: Any) -> None:
         extensions = [] if address.command else [TasksExtension()]
         async with Client(
-            transport, cache=None, read_timeout_seconds=address.timeout_s, extensions=extensions
-        ) as client:
-            answers.append(await question(client))
+            raw_results(transport, connection.results),
+            cache=None,
+            read_timeout_seconds=address.timeout_s,
+            extensions=extensions,
+        ) as connection.client:
+            connection.answers.append(await question(connection))
             scope.deadline = min(scope.deadline, anyio.current_time() + CLOSE_S)
 
     if address.command:
@@ -205,20 +220,6 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _takes_tasks(server: types.ServerCapabilities) -> bool:
-    """Return True if a server of 2025-11-25 takes calls of tools as tasks."""
-    requests = server.tasks.requests if server.tasks else None
-    return requests is not None and requests.tools is not None and requests.tools.call is not None
-
-
-def _tool(tool: types.Tool, *, takes_tasks: bool) -> RemoteTool:
-    hints = tool.annotations or types.ToolAnnotations()
-    support = tool.execution.task_support if tool.execution else None
-    return RemoteTool(
-        name=tool.name,
-        description=tool.description or tool.title or "",
-        schema=tool.input_schema,
-        read_only=hints.read_only_hint,
-        idempotent=hints.idempotent_hint,
-        as_task=takes_tasks and support in ("optional", "required"),
-    )
+def _milliseconds(said: Any) -> float:
+    fits = isinstance(said, int | float) and not isinstance(said, bool) and 0 < said < TTL_MAX_MS
+    return said if fits else 0.0

@@ -8,17 +8,16 @@ No answer is ever given to a server that asks for input. Source: modelcontextpro
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import mcp_types as types
-from mcp import Client, MCPError
+from mcp import MCPError
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter
+from msgspec.structs import replace
 
 from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
+from stepline.adapters.mcp.connection import Connection
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
 from stepline.model.shorten import shorten
@@ -32,21 +31,20 @@ from stepline.ports.mcp.mcp_server import (
     Reply,
 )
 
-_ANYTHING: Final[TypeAdapter[Any]] = TypeAdapter(Any)
+TIME_MAX_MS: Final = 1e12
 
 
-class _Stands(types.Result):
+class _Stands(NamedTuple):
     """A task as a server describes it; the revisions name its times differently."""
 
     task_id: str
     status: str
-    status_message: str | None = None
-    ttl: float | None = None
-    ttl_ms: float | None = None
-    poll_interval: float | None = None
-    poll_interval_ms: float | None = None
-    result: Any = None
-    error: types.ErrorData | None = None
+    words: str
+    ttl_s: float | None
+    poll_s: float | None
+    result: Any
+    error: str | None
+    """Its words, if there is one."""
 
 
 class _Created(types.Result):
@@ -88,63 +86,56 @@ async def _resolve(_: _Created, __: ClaimContext) -> types.CallToolResult:
 def read_created(said: Any, *, wanted: bool) -> RemoteTask | None:
     """Return the task that a server makes of a call; None if it answers the call.
 
-    `wanted`: it was asked to, by the revision 2025-11-25. Raises ValidationError, ToolError `mcp_protocol_error`.
+    `wanted`: it was asked to, by the revision 2025-11-25. Raises ToolError `mcp_protocol_error`.
     """
     if wanted and isinstance(said, dict) and "task" in said:
-        return _task(_Stands.model_validate(said["task"], by_name=False))
+        return _task(_read(said["task"]))
     if isinstance(said, dict) and said.get("resultType") == "task":
-        return _task(_Stands.model_validate(said, by_name=False))
+        return _task(_read(said))
     return None
 
 
-async def poll_task(client: Client, task_id: str) -> Reply | RemoteTask:
+async def poll_task(connection: Connection[Reply | RemoteTask], task_id: str) -> Reply | RemoteTask:
     """Return the answer of a task that has ended, or the task as it stands. Raises ToolError: those of the port."""
     try:
-        stands = await client.session.send_request(_Get(params=_About(task_id=task_id)), _Stands)
+        stands = _read(await connection.send(_Get(params=_About(task_id=task_id))))
     except MCPError as error:
         raise _lost(error) from None
     if stands.task_id != task_id:
         raise ToolError("the server speaks of another task", code=PROTOCOL_ERROR)
-    words = f"; its words: {shorten(stands.status_message, MESSAGE_CHARS)}" if stands.status_message else ""
     match stands.status:
         case "working":
             return _task(stands)
         case "completed" | "failed":
-            return await _outcome(client, stands, words)
+            return await _outcome(connection, stands)
         case "cancelled":
-            raise ToolError(f"the server has cancelled the task{words}", code=TASK_CANCELLED)
+            raise ToolError(f"the server has cancelled the task{stands.words}", code=TASK_CANCELLED)
         case "input_required":
             raise ToolError(
-                f"the task asks for input, which nobody can give it{words}", code=TASK_NEEDS_INPUT
+                f"the task asks for input, which nobody can give it{stands.words}", code=TASK_NEEDS_INPUT
             )
     raise ToolError("the task has a status that does not exist", code=PROTOCOL_ERROR)
 
 
-async def cancel_task(client: Client, task_id: str) -> None:
+async def cancel_task(connection: Connection[None], task_id: str) -> None:
     """Ask a server to end a task."""
-    await client.session.send_request(_Cancel(params=_About(task_id=task_id)), _ANYTHING)
+    await connection.send(_Cancel(params=_About(task_id=task_id)))
 
 
-async def _outcome(client: Client, stands: _Stands, words: str) -> Reply:
-    said = stands.result
-    if client.session.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-        asked = _Result(params=_About(task_id=stands.task_id))
+async def _outcome(connection: Connection[Reply | RemoteTask], stands: _Stands) -> Reply:
+    said, error = stands.result, stands.error
+    if connection.shakes_hands:
         try:
-            said = await client.session.send_request(asked, _ANYTHING)
-        except MCPError as error:
+            said = await connection.send(_Result(params=_About(task_id=stands.task_id)))
+        except MCPError as refused:
             if stands.status == "completed":
-                raise _lost(error) from None
-            stands.error = error.error
-    if stands.status == "failed" and (stands.error is not None or said is None):
-        if stands.error is not None:
-            words = f"; its words: {shorten(stands.error.message, MESSAGE_CHARS)}"
+                raise _lost(refused) from None
+            error = refused.message
+    if stands.status == "failed" and (error is not None or said is None):
+        words = stands.words if error is None else _words(error)
         raise ToolError(f"the task has failed{words}", code=TASK_FAILED)
     reply = read_reply(said)
-    return (
-        Reply(parts=reply.parts, structured=reply.structured, failed=True)
-        if stands.status == "failed"
-        else reply
-    )
+    return replace(reply, failed=True) if stands.status == "failed" else reply
 
 
 def _lost(error: MCPError) -> Exception:
@@ -157,17 +148,38 @@ def _lost(error: MCPError) -> Exception:
     )
 
 
+def _read(said: Any) -> _Stands:
+    """Return a task as it is described, without what cannot be read."""
+    fields = said if isinstance(said, Mapping) else {}
+    error = fields.get("error")
+    message = error.get("message") if isinstance(error, Mapping) else None
+    return _Stands(
+        task_id=_text(fields.get("taskId")),
+        status=_text(fields.get("status")),
+        words=_words(_text(fields.get("statusMessage"))),
+        ttl_s=_seconds(fields.get("ttl"), fields.get("ttlMs")),
+        poll_s=_seconds(fields.get("pollInterval"), fields.get("pollIntervalMs")),
+        result=fields.get("result"),
+        error=None if error is None else _text(message),
+    )
+
+
 def _task(stands: _Stands) -> RemoteTask:
     """Return a task with its times, as far as they are times."""
     name = stands.task_id
     if not (0 < len(name) <= TASK_ID_CHARS and name.isascii() and name.isprintable()):
         raise ToolError("the id of the task is none", code=PROTOCOL_ERROR)
-    return RemoteTask(
-        id=name,
-        poll_s=_seconds(stands.poll_interval, stands.poll_interval_ms),
-        ttl_s=_seconds(stands.ttl, stands.ttl_ms),
-    )
+    return RemoteTask(id=name, poll_s=stands.poll_s, ttl_s=stands.ttl_s)
 
 
-def _seconds(*told_ms: float | None) -> float | None:
-    return next((ms / 1000 for ms in told_ms if ms is not None and math.isfinite(ms) and ms > 0), None)
+def _text(said: Any) -> str:
+    return said if isinstance(said, str) else ""
+
+
+def _words(said: str) -> str:
+    return f"; its words: {shorten(said, MESSAGE_CHARS)}" if said else ""
+
+
+def _seconds(*told_ms: Any) -> float | None:
+    numbers = (ms for ms in told_ms if isinstance(ms, int | float) and not isinstance(ms, bool))
+    return next((ms / 1000 for ms in numbers if 0 < ms < TIME_MAX_MS), None)

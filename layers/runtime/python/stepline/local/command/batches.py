@@ -95,7 +95,8 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kin
         case Pruned() | Compacting() | Compacted() | Titled() | Contributed() | Feedback():
             return _context(entry)
         case Listed():
-            failed = f", without {', '.join(entry.failed)}" if entry.failed else ""
+            without = (*entry.failed, *entry.left_out)
+            failed = f", without {', '.join(without)}" if without else ""
             return [
                 one_line(f"{counted(entry.tools, 'tool')} of MCP servers listed until {entry.until}{failed}")
             ]

@@ -33,6 +33,7 @@ from stepline.tools.mcp.tool_list import ToolList
 logger = logging.getLogger(__name__)
 
 MIME = "application/json"
+LEFT_OUT_MAX = 50
 
 
 def is_due(agent: Agent, timeline: Timeline) -> bool:
@@ -73,6 +74,9 @@ def list_tools(attempt: Attempt, timeline: Timeline) -> Step:
         body=body,
         tools=len(asked.tools.tools),
         failed=tuple(f"{one.alias}: {one.code}" for one in asked.tools.left_out if not one.name),
+        left_out=tuple(f"{one.alias}.{one.name}: {one.code}" for one in asked.tools.left_out if one.name)[
+            :LEFT_OUT_MAX
+        ],
     )
 
     def plan(at: Batch) -> Draft | Step:
@@ -87,7 +91,8 @@ def list_tools(attempt: Attempt, timeline: Timeline) -> Step:
         return batch
     publish(ports, attempt.journal.lane, batch)
     attempt.follow(batch)
-    logger.info("tools listed", extra={"tools": entry.tools, "failed": len(entry.failed)})
+    counts = {"tools": entry.tools, "failed": len(entry.failed), "left_out": len(entry.left_out)}
+    logger.info("tools listed", extra=counts)
     return onward(step, batch.state)
 
 

@@ -44,22 +44,26 @@ class ServerAddress:
 class RemoteTool(Value):
     """A tool as its server describes it. The hints are None where the server gives none.
 
-    `as_task`: the server can or will only take a call of it as a task.
+    A `schema` may be anything, and one without a name that can be read has the name "". `as_task`: the server can or will only take a call of it as a task.
     """
 
     name: str
     description: str = ""
-    schema: Mapping[str, Any] = {}
+    schema: Any = None
     read_only: bool | None = None
     idempotent: bool | None = None
     as_task: bool = False
 
 
 class Listing(Value):
-    """The tools of a server. `ttl_s` is how long its answer is good for, if it says so."""
+    """The tools of a server. `ttl_s` is how long its answer is good for, if it says so.
+
+    `cut` is the code of the error that came in place of more tools, "" for a list that is whole.
+    """
 
     tools: tuple[RemoteTool, ...]
     ttl_s: float | None = None
+    cut: str = ""
 
 
 class ReplyPart(Value):
@@ -73,12 +77,25 @@ class ReplyPart(Value):
     name: str = ""
 
 
+class Unread(Value):
+    """A part of an answer that cannot be read: `block` is its number from 1, 0 for all of them, `kind` what it calls itself.
+
+    `why` is `unknown_kind`, `no_block`, `no_text`, `no_base64`, `no_address`, `no_resource`, or, of all of them, `no_list`
+    or `no_content`.
+    """
+
+    why: str
+    block: int = 0
+    kind: str = ""
+
+
 class Reply(Value):
     """The answer to a call. `failed`: the tool says that it failed; `structured` is its JSON, if it gives one."""
 
     parts: tuple[ReplyPart, ...] = ()
     structured: Any = None
     failed: bool = False
+    unread: tuple[Unread, ...] = ()
 
 
 class McpServers(Protocol):
@@ -89,7 +106,7 @@ class McpServers(Protocol):
     """
 
     def list_tools(self, address: ServerAddress) -> Listing:
-        """Return all tools of a server."""
+        """Return all tools of a server, or those of the pages that came before something went wrong."""
         ...
 
     def call_tool(

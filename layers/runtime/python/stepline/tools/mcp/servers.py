@@ -15,7 +15,7 @@ import msgspec
 
 from stepline.errors import ToolError
 from stepline.ports.descriptor import SecretReader
-from stepline.ports.mcp.mcp_server import Listing, McpServers
+from stepline.ports.mcp.mcp_server import TIMEOUT, UNREACHABLE, Listing, McpServers
 from stepline.tools.mcp.remote_tool import UNAVAILABLE, remote_tool
 from stepline.tools.mcp.server_row import McpServer, digest_of, resolve
 from stepline.tools.mcp.tool_list import LeftOut, ToolList, check_tools, join_lists
@@ -28,6 +28,7 @@ LIST_S: Final = 15.0
 RETRY_S: Final = 60.0
 """After this time a server that did not answer is asked again, by the next turn."""
 CATALOGUES: Final = 8
+_PASSES: Final = (UNREACHABLE, TIMEOUT)
 
 Catalogue: TypeAlias = tuple[str, Registry]
 """The instructions of an agent, and its tools."""
@@ -61,7 +62,7 @@ class Servers:
     ) -> Asked:
         """Return the tools of all servers; with `again` none that this process remembers.
 
-        A server that does not answer keeps those it has in `before`.
+        A server that does not answer keeps those it has in `before`; so does one that is away before its last page.
         """
         lists, until = [], now + timedelta(seconds=self._ttl_s)
         for server in self.rows:
@@ -73,7 +74,12 @@ class Servers:
                 lists.append(ToolList(tools=before.of(server.alias), left_out=(unknown,)))
                 until = min(until, now + timedelta(seconds=RETRY_S))
                 continue
-            lists.append(check_tools(server, listing.tools))
+            found = check_tools(server, listing.tools)
+            if listing.cut:
+                logger.warning("tools listed in part", extra={"alias": server.alias, "code": listing.cut})
+                known = before.of(server.alias) if listing.cut in _PASSES else ()
+                found = found.followed_by(known, LeftOut(alias=server.alias, code=listing.cut))
+            lists.append(found)
             until = min(until, good)
         return Asked(join_lists(lists), until)
 
@@ -111,6 +117,8 @@ class Servers:
             raise ToolError("no server can be asked here", code=UNAVAILABLE)
         listing = port.list_tools(resolve(server, secrets, LIST_S).address)
         good_s = self._ttl_s if listing.ttl_s is None else max(RETRY_S, min(listing.ttl_s, self._ttl_s))
+        if listing.cut in _PASSES:
+            good_s = RETRY_S
         known = self._listings[server.alias] = (listing, now + timedelta(seconds=good_s))
         return known
 

@@ -61,7 +61,7 @@ class KnownTool(Value):
 
 
 class LeftOut(Value):
-    """A tool that is left out, or, without a name, a whole server that did not answer."""
+    """A tool that is left out, or, without a name, a server that did not answer, or not to the end."""
 
     alias: str
     code: str
@@ -78,14 +78,24 @@ class ToolList(Value):
         """Return the tools of one server."""
         return tuple(tool for tool in self.tools if tool.alias == alias)
 
+    def followed_by(self, known: Iterable[KnownTool], why: LeftOut) -> ToolList:
+        """Return the tools of a server's list that ends too early, and those that were known before."""
+        names = {tool.name for tool in self.tools}
+        more = tuple(tool for tool in known if tool.name not in names)
+        return ToolList(tools=(*self.tools, *more)[:TOOLS_MAX], left_out=(*self.left_out, why))
+
 
 def check_tools(server: McpServer, told: Iterable[RemoteTool]) -> ToolList:
     """Return the tools of a server that can be taken, and those left out."""
     taken: dict[str, KnownTool] = {}
     left: list[LeftOut] = []
+    seen: dict[str, RemoteTool] = {}
     for tool in told:
-        if not server.offers(tool.name):
+        if not server.offers(tool.name) or (
+            tool.name and tool == seen.get(tool.name)
+        ):  # a page that came twice
             continue
+        seen.setdefault(tool.name, tool)
         code = ""
         if not _is_name(tool.name) or tool.name in taken:
             code = BAD_NAME
@@ -128,6 +138,7 @@ def spec_of(tool: KnownTool) -> ToolSpec:
         effect=tool.effect,
         read_only=tool.effect == "pure",
         cancellable=tool.effect == "pure",
+        claimed=True,
         card=render_card(tool),
         check=partial(find_problems, tool.schema),
     )

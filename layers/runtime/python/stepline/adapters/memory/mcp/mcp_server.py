@@ -40,6 +40,7 @@ class MemoryServer:
     tools: tuple[RemoteTool, ...] = ()
     answer: Answer = lambda name, _: said(name)
     ttl_s: float | None = None
+    cut: str = ""
     poll: Poll = lambda task_id: RemoteTask(id=task_id)
     asked: list[ServerAddress] = field(default_factory=list)
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -55,7 +56,7 @@ class MemoryMcpServers:
 
     def list_tools(self, address: ServerAddress) -> Listing:
         server = self._find(address)
-        return Listing(tools=server.tools, ttl_s=server.ttl_s)
+        return Listing(tools=server.tools, ttl_s=server.ttl_s, cut=server.cut)
 
     def call_tool(
         self,

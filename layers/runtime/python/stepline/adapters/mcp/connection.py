@@ -1,0 +1,56 @@
+"""A connection to a server, for one question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from mcp import Client
+from mcp_types import Request
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter
+
+T = TypeVar("T")
+
+_ANYTHING: Final[TypeAdapter[Any]] = TypeAdapter(Any)
+
+
+@dataclass
+class Connection(Generic[T]):
+    """The client, and the answer to the question once there is one.
+
+    `results` are those of the server as they came. `rest` makes an answer of what has come so far, of which it says by
+    a code why there is no more.
+    """
+
+    answers: list[T] = field(default_factory=list)
+    results: dict[str, Any] = field(default_factory=dict)
+    rest: Callable[..., T] | None = None
+    _client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        """The client of the package."""
+        assert self._client is not None
+        return self._client
+
+    @client.setter
+    def client(self, client: Client) -> None:
+        self._client = client
+
+    @property
+    def shakes_hands(self) -> bool:
+        """True for a server of 2025-11-25 or before."""
+        return self.client.session.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+
+    @property
+    def takes_tasks(self) -> bool:
+        """True for a server of 2025-11-25 that takes calls of tools as tasks."""
+        return self.client.server_capabilities.tasks is not None
+
+    async def send(self, request: Request[Any, Any]) -> dict[str, Any]:
+        """Return the result of a request as it came. Raises MCPError."""
+        said: dict[str, Any] = await self.client.session.send_request(request, _ANYTHING)
+        kept: dict[str, Any] = self.results.pop(str(request.method), said)
+        return kept
