@@ -10,7 +10,7 @@ from stepline.adapters.memory.mcp.mcp_server import MemoryMcpServers, MemoryServ
 from stepline.errors import ToolError
 from stepline.model.decision import Action
 from stepline.model.ids import call_id
-from stepline.ports.mcp.mcp_server import RemoteTool, Reply, ReplyPart
+from stepline.ports.mcp.mcp_server import RemoteTool, Reply, ReplyPart, Unread
 from stepline.tools.mcp.remote_tool import FILES_MAX, LINKS_MAX, STRUCTURED_CHARS, TEXT_CHARS, remote_tool
 from stepline.tools.mcp.server_row import McpServer
 from stepline.tools.mcp.tool_list import check_tools
@@ -145,3 +145,52 @@ def test_a_row_says_when_the_calls_of_its_tools_need_a_person(rule):
     row = McpServer(alias="crm", url="https://crm.example/mcp", approval=rule)
     (known,) = check_tools(row, [RemoteTool(name="find", schema={"type": "object"})]).tools
     assert remote_tool(row, known, 60).spec.approval == rule
+
+
+def test_a_part_that_cannot_be_read_is_named_and_the_others_stay(call):
+    unread = (Unread(why="unknown_kind", block=1, kind="video\n## forged"), Unread(why="no_content"))
+    output = call(Reply(parts=(ReplyPart(kind="text", text="seen"),), unread=unread))
+    rows = [{"why": "unknown_kind", "block": 1, "kind": "video ## forged"}, {"why": "no_content"}]
+    assert (status(output)["unread"], output.blocks[1].text) == (rows, "seen")
+
+
+def texts(*said):
+    return tuple(ReplyPart(kind="text", text=text) for text in said)
+
+
+@pytest.mark.parametrize(
+    ("said", "structured", "shown", "kept"),
+    [
+        (('{"temp": 21}',), {"temp": 21}, [], {"temp": 21}),
+        (('{\n  "b": [1.0],\n  "a": true\n}',), {"a": True, "b": [1]}, [], {"a": True, "b": [1]}),
+        (("It is mild.", '{"temp": 21}'), {"temp": 21}, ["It is mild."], {"temp": 21}),
+        (("one\ntwo",), {"result": "one\ntwo"}, ["one\ntwo"], None),
+        (("1", "2"), {"result": [1, 2]}, [], {"result": [1, 2]}),
+        (("a", "b"), {"result": ["a", "b"]}, [], {"result": ["a", "b"]}),
+        (("[1, 2]",), {"result": [1, 2]}, [], {"result": [1, 2]}),
+        (('{"temp": 1}',), {"temp": True}, ['{"temp": 1}'], {"temp": True}),
+        (("Bonn",), {"city": "Bonn"}, ["Bonn"], {"city": "Bonn"}),
+        (
+            (json.dumps(["y" * STRUCTURED_CHARS]),),
+            ["y" * STRUCTURED_CHARS],
+            [json.dumps(["y" * STRUCTURED_CHARS])],
+            None,
+        ),
+        ((), [1], [], [1]),
+    ],
+)
+def test_what_an_answer_says_as_text_and_as_structure_is_shown_once(call, said, structured, shown, kept):
+    output = call(Reply(parts=texts(*said), structured=structured))
+    assert [block.text for block in output.blocks[1:]] == shown
+    assert status(output).get("structured") == kept
+    assert "structured_cut" not in status(output)
+
+
+def test_a_number_that_is_none_costs_no_answer(call):
+    output = call(Reply(parts=texts("seen"), structured={"n": 10**400, "x": float("nan")}))
+    assert (output.blocks[1].text, status(output)["structured"]) == ("seen", {"n": 10**400, "x": None})
+
+
+def test_a_tool_that_fails_with_structured_content_alone_is_quoted(call):
+    output = call(Reply(structured={"oops": "no such city"}, failed=True))
+    assert (output.error["code"], "no such city" in output.error["message"]) == ("mcp_tool_failed", True)

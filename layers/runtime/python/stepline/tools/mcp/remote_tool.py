@@ -1,9 +1,10 @@
 """A call of a remote tool: the server is asked, and its answer becomes the result of the call.
 
-    text         as it is, behind the status, for as long as results are shown
-    structured   in the status
+    text         as it is, below the status, for as long as results are shown
+    structured   in the status; what a text says, too, is shown once
     file, image  a file of the turn, which react.read shows
     link         its address in the status; nothing is fetched
+    unread       in the status: which block cannot be read, and why
 
 Source: docs/how-to/connect-an-mcp-server.md.
 """
@@ -18,14 +19,17 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace as replace_field
 
 from stepline.errors import ToolError
 from stepline.model.block import Block, Body
 from stepline.model.entry import RemoteTask
 from stepline.model.path import FilePath, out_key, physical
 from stepline.model.shorten import shorten
-from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, McpServers, Reply, ReplyPart, ServerAddress
+from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, McpServers, Reply, ReplyPart, ServerAddress, Unread
+from stepline.rendering.quote import inline
 from stepline.tools.context import ToolContext, ToolOutput, render_json
+from stepline.tools.mcp.schema_check import is_same
 from stepline.tools.mcp.server_row import McpServer, resolve
 from stepline.tools.mcp.tool_list import KnownTool, spec_of
 from stepline.tools.registry import Tool
@@ -35,7 +39,7 @@ UNAVAILABLE: Final = "mcp_unavailable"
 TEXT_CHARS: Final = 200_000
 """All texts of one answer; what is longer is cut, and the status says so."""
 STRUCTURED_CHARS: Final = 20_000
-FILES_MAX, LINKS_MAX, NAME_CHARS = 8, 20, 200
+FILES_MAX, LINKS_MAX, UNREAD_MAX, NAME_CHARS = 8, 20, 20, 200
 MESSAGE_CHARS: Final = 500
 SECRET_CHARS_MIN: Final = 4
 POLL_S: Final = 30.0
@@ -111,11 +115,46 @@ def _ask(
         if _withheld(reply.id, secrets) != reply.id:
             raise ToolError("the id of the task holds a secret", code=PROTOCOL_ERROR)
         return ToolOutput(task=reply)
+    reply = _told_once(reply)
     text = _withheld("\n\n".join(part.text for part in reply.parts if part.kind == "text"), secrets)
     if reply.failed:
-        said = shorten(text, MESSAGE_CHARS) or "it gives no reason"
-        raise ToolError(f"the tool of {server.alias} failed; its words: {said}", code=FAILED)
+        structured = None if reply.structured is None else render_json({"structured": reply.structured})
+        words = shorten(text or _withheld(structured or "", secrets), MESSAGE_CHARS) or "it gives no reason"
+        unread = f" ({len(reply.unread)} parts of them cannot be read)" if reply.unread else ""
+        raise ToolError(f"the tool of {server.alias} failed; its words: {words}{unread}", code=FAILED)
     return _output(known, reply, text, secrets, context)
+
+
+def _told_once(reply: Reply) -> Reply:
+    """Return an answer without what it says both as a text and as structured content, as servers of two revisions do.
+
+    It stays as structured content; as a text if it is one, or has no room in the status.
+    """
+    structured, texts = reply.structured, [part.text for part in reply.parts if part.kind == "text"]
+    if structured is None or not texts:
+        return reply
+    wrapped = isinstance(structured, Mapping) and structured.keys() == {"result"}  # of what is no object
+    inner = structured["result"] if wrapped else structured
+    if isinstance(inner, str):
+        return replace_field(reply, structured=None) if texts == [inner] else reply
+    said = [_parsed(text) for text in texts]
+    all_of_it = isinstance(inner, list) and is_same(said, inner)
+    twice = [all_of_it or is_same(one, structured) or is_same(one, inner) for one in said]
+    if not any(twice):
+        return reply
+    if len(render_json({"structured": structured})) > STRUCTURED_CHARS:
+        return replace_field(reply, structured=None)
+    repeated = {text for text, is_twice in zip(texts, twice, strict=True) if is_twice}
+    kept = tuple(part for part in reply.parts if part.kind != "text" or part.text not in repeated)
+    return replace_field(reply, parts=kept)
+
+
+def _parsed(text: str) -> Any:
+    """Return what a text says as JSON; the text itself if it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return text
 
 
 def _output(
@@ -136,6 +175,8 @@ def _output(
         told["links"] = [_link(part, secrets) for part in links[:LINKS_MAX]]
     left = max(0, len(files) - FILES_MAX) + max(0, len(links) - LINKS_MAX)
     told |= {"left_out": left} if left else {}
+    if reply.unread:
+        told["unread"] = [_unread(one, secrets) for one in reply.unread[:UNREAD_MAX]]
     if len(text) > TEXT_CHARS:
         text, told["text_cut_from_chars"] = text[:TEXT_CHARS], len(text)
     said = [context.block(known.tool_id, context.path("result"), text=text)] if text else []
@@ -148,6 +189,11 @@ def _structured(value: Any, secrets: Sequence[str]) -> dict[str, Any]:
         return {"structured_chars": len(text), "structured_cut": text[:STRUCTURED_CHARS]}
     found: dict[str, Any] = msgspec.json.decode(text)
     return found
+
+
+def _unread(one: Unread, secrets: Sequence[str]) -> dict[str, Any]:
+    kind = inline(_withheld(one.kind, secrets))
+    return {"why": one.why} | ({"block": one.block} if one.block else {}) | ({"kind": kind} if kind else {})
 
 
 def _link(part: ReplyPart, secrets: Sequence[str]) -> dict[str, str]:

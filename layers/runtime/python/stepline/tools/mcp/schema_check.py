@@ -49,6 +49,17 @@ def find_problems(
     return [problem[:PROBLEM_CHARS] for problem in dict.fromkeys(check.problems)]
 
 
+def is_same(one: Any, other: Any) -> bool:
+    """Return True if two values are one in JSON, where true is not 1, and 1 is 1.0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(is_same(one[name], other[name]) for name in one)
+    return bool(one == other)
+
+
 class _Check:
     def __init__(self, defs: Mapping[str, Any]) -> None:
         self._defs = defs
@@ -92,9 +103,9 @@ class _Check:
         kinds = [named] if isinstance(named, str) else named
         if kinds and not any(_is(kind, value) for kind in kinds):
             return self._say(f"{name} must be {' or '.join(kinds)}")
-        if "enum" in schema and not any(_same(one, value) for one in schema["enum"]):
+        if "enum" in schema and not any(is_same(one, value) for one in schema["enum"]):
             return self._say(f"{name} must be one of {_shown(schema['enum'])}")
-        if "const" in schema and not _same(schema["const"], value):
+        if "const" in schema and not is_same(schema["const"], value):
             return self._say(f"{name} must be {_shown(schema['const'])}")
         if isinstance(value, str):
             return self._bounds(schema, len(value), name, "Length", "characters")
@@ -211,17 +222,6 @@ def _is(kind: str, value: Any) -> bool:
     return isinstance(value, _KINDS[kind]) or (
         kind == "integer" and isinstance(value, float) and value.is_integer()
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Return True if two values are one in JSON, where true is not 1, and 1 is 1.0."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    return bool(one == other)
 
 
 def _matches(expression: str, name: str) -> bool | None:
