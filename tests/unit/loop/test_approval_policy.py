@@ -13,7 +13,7 @@ from stepline.settings import Settings
 from stepline.tools.spec import ToolSpec
 
 
-def spec(tool_id: str, effect: Any = "once", approval: Any = None) -> ToolSpec:
+def spec(tool_id: str, effect: Any = "once", approval: Any = None, *, claimed: bool = False) -> ToolSpec:
     return ToolSpec(
         tool_id=tool_id,
         purpose="p",
@@ -22,6 +22,7 @@ def spec(tool_id: str, effect: Any = "once", approval: Any = None) -> ToolSpec:
         effect=effect,
         read_only=False,
         approval=approval,
+        claimed=claimed,
     )
 
 
@@ -52,6 +53,18 @@ def test_the_most_specific_key_counts(tool_id: str, effect: Any, rule: str) -> N
         )
     )
     assert policy.rule_of(spec(tool_id, effect)) == rule
+
+
+@pytest.mark.parametrize("effect", ["pure", "keyed", "once"])
+@pytest.mark.parametrize("rules", [{"effect:once": "always"}, {"effect:pure": "never", "*": "always"}])
+def test_an_effect_that_a_server_claims_for_its_own_tool_lowers_no_rule(effect: Any, rules: Any) -> None:
+    policy = ApprovalPolicy(places=({"effect:keyed": "never", **rules},))
+    assert policy.rule_of(spec("mcp.crm.find", effect, claimed=True)) == "always"
+
+
+def test_a_rule_names_a_tool_with_a_slash_in_its_name() -> None:
+    policy = ApprovalPolicy(places=(read_rules({"mcp.crm.notes/delete": "always"}, "place"),))
+    assert policy.rule_of(spec("mcp.crm.notes/delete")) == "always"
 
 
 def test_the_deployment_comes_before_the_bundle_and_that_before_the_tool() -> None:

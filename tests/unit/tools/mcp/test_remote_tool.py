@@ -147,6 +147,24 @@ def test_a_row_says_when_the_calls_of_its_tools_need_a_person(rule):
     assert remote_tool(row, known, 60).spec.approval == rule
 
 
+@pytest.mark.parametrize(
+    ("effects", "effect", "claimed"),
+    [
+        ({}, "pure", True),
+        ({"get_*": "pure"}, "pure", True),
+        ({"fi*": "pure"}, "pure", False),
+        ({"*": "pure", "fi*": "keyed", "find": "once"}, "once", False),
+        ({"*": "pure", "fi*": "keyed"}, "keyed", False),
+    ],
+)
+def test_the_operators_word_on_an_effect_counts_before_the_servers(effects, effect, claimed):
+    row = McpServer(alias="crm", url="https://crm.example/mcp", effects=effects)
+    (known,) = check_tools(row, [RemoteTool(name="find", read_only=True)]).tools
+    spec = remote_tool(row, known, 60).spec
+    assert (spec.effect, spec.claimed) == (effect, claimed)
+    assert (spec.read_only, spec.cancellable) == (effect == "pure", effect == "pure")
+
+
 def test_a_part_that_cannot_be_read_is_named_and_the_others_stay(call):
     unread = (Unread(why="unknown_kind", block=1, kind="video\n## forged"), Unread(why="no_content"))
     output = call(Reply(parts=(ReplyPart(kind="text", text="seen"),), unread=unread))

@@ -49,6 +49,8 @@ def test_the_rest_of_a_row_may_stand_in_the_properties():
         {**HTTP, "transport": "sse"},
         {**HTTP, "unknown": 1},
         {**HTTP, "timeout_s": 0},
+        {**HTTP, "effects": {"get_*": "harmless"}},
+        {**HTTP, "effects": ["get_*"]},
         {**HTTP, "timeout_s": 601},
         {**HTTP, "url": "ftp://crm.example/mcp"},
         {**HTTP, "url": "https://ada:word@crm.example/mcp"},

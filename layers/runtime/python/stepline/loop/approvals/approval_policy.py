@@ -6,7 +6,8 @@
 
 The most specific key of a place counts: an id before a prefix, a longer prefix before a shorter one, a prefix before an
 effect, and `*` last. The places, strongest first: the deployment's setting, the bundle's properties, the assembly, the
-tool itself. Source: docs/how-to/ask-a-person-first.md.
+tool itself. What a foreign server claims of its own tool lowers nothing: such an effect counts as `once`.
+Source: docs/how-to/ask-a-person-first.md.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from stepline.tools.spec import ToolSpec
 Rules: TypeAlias = Mapping[str, ApprovalRule]
 
 EFFECT: Final = "effect:"
-_KEY: Final = re.compile(r"effect:(?:pure|keyed|once)|[A-Za-z0-9_.-]{1,200}\*?|\*")
+_KEY: Final = re.compile(r"effect:(?:pure|keyed|once)|[A-Za-z0-9_./-]{1,200}\*?|\*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,8 @@ def _keys(spec: ToolSpec, rules: Rules) -> list[str]:
     prefixes = [key for key in rules if key.endswith("*") and spec.tool_id.startswith(key[:-1])]
     prefixes.sort(key=len, reverse=True)
     narrow, wide = [key for key in prefixes if key != "*"], [key for key in prefixes if key == "*"]
-    return [key for key in (spec.tool_id, *narrow, f"{EFFECT}{spec.effect}", *wide) if key in rules]
+    effect = "once" if spec.claimed else spec.effect
+    return [key for key in (spec.tool_id, *narrow, f"{EFFECT}{effect}", *wide) if key in rules]
 
 
 def read_rules(value: Any, place: str) -> Rules:

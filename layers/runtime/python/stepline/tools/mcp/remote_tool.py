@@ -47,8 +47,17 @@ POLL_S: Final = 30.0
 
 
 def remote_tool(server: McpServer, known: KnownTool, timeout_s: float) -> Tool:
-    """Return a tool of a server."""
-    spec = replace(spec_of(known), approval=server.approval)
+    """Return a tool of a server. Its effect is what the row of the server says, or else the server's claim."""
+    said = server.effect_of(known.name)
+    effect = said or known.effect
+    spec = replace(
+        spec_of(known),
+        approval=server.approval,
+        effect=effect,
+        read_only=effect == "pure",
+        cancellable=effect == "pure",
+        claimed=said is None,
+    )
     return Tool(
         spec=spec,
         run=partial(_run, server, known, timeout_s),

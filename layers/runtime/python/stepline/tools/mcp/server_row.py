@@ -23,6 +23,7 @@ from stepline.model.base import Value
 from stepline.model.decision import ApprovalRule
 from stepline.ports.descriptor import SecretReader
 from stepline.ports.mcp.mcp_server import ServerAddress
+from stepline.tools.spec import Effect
 
 INVALID: Final = "mcp_server_invalid"
 TIMEOUT_MAX_S: Final = 600
@@ -46,12 +47,14 @@ class Auth(Value, forbid_unknown_fields=True):
 class McpServer(Value, forbid_unknown_fields=True):
     """One server. `tools` are patterns with `*` for the names of the tools that the agent gets.
 
+    `effects` are the operator's word on what a call does, by such patterns; it counts before the server's own.
     `approval` says when their calls need a person, unless the deployment or the bundle's properties do.
     """
 
     alias: Annotated[str, msgspec.Meta(pattern=r"\A[a-z][a-z0-9_]{0,31}\Z")]
     server_id: Name | None = None
     tools: tuple[str, ...] = ("*",)
+    effects: Mapping[str, Effect] = {}
     transport: Literal["http", "streamable-http", "stdio"] | None = None
     url: str = ""
     headers: Mapping[str, str] = {}
@@ -65,6 +68,11 @@ class McpServer(Value, forbid_unknown_fields=True):
     def offers(self, name: str) -> bool:
         """Return True if the agent gets the tool of this name."""
         return any(fits(pattern, name) for pattern in self.tools)
+
+    def effect_of(self, name: str) -> Effect | None:
+        """Return the effect of a tool by the name itself, or else by the longest pattern; None if the row says none."""
+        patterns = [pattern for pattern in self.effects if fits(pattern, name)]
+        return self.effects[max(patterns, key=lambda one: (one == name, len(one)))] if patterns else None
 
 
 class Resolved(NamedTuple):
