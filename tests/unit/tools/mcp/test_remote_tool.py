@@ -78,7 +78,7 @@ def test_structured_content_stands_in_the_status(call):
 
 def test_pictures_and_other_bytes_are_files_of_the_turn(call, conversation):
     parts = (
-        ReplyPart(kind="file", data=PNG, mime="image/png"),
+        ReplyPart(kind="file", data=PNG, mime="Image/PNG; q=1"),
         ReplyPart(kind="file", data=b"?", mime="no/such-type\n"),
     )
     output = call(Reply(parts=parts))

@@ -8,6 +8,7 @@ from typing import Final
 
 import httpx2
 
+from stepline.adapters.mcp.half_surrogates import HalfSurrogates
 from stepline.adapters.mcp.trouble import Trouble
 from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, REDIRECTED, TOO_LARGE, UNREACHABLE, ServerAddress
 
@@ -79,11 +80,13 @@ class _Counted(httpx2.AsyncByteStream):
         self._trouble = trouble
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        halves = HalfSurrogates()
         async for chunk in self._inner:
             if self._trouble.count(len(chunk)):
                 self._trouble.note(TOO_LARGE)
                 raise httpx2.ReadError("the answer is too large")
-            yield chunk
+            yield halves.mend(chunk)
+        yield halves.mend(b"", last=True)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

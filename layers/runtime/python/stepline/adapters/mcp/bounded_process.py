@@ -18,6 +18,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from stepline.adapters.mcp.half_surrogates import HalfSurrogates
 from stepline.adapters.mcp.trouble import Trouble
 from stepline.ports.mcp.mcp_server import TOO_LARGE, UNREACHABLE, ServerAddress
 
@@ -81,7 +82,9 @@ async def _say(process: Process, said: Any, heard: Any) -> None:
 
 def _message(line: bytes) -> SessionMessage | Exception:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return SessionMessage(
+            jsonrpc_message_adapter.validate_json(HalfSurrogates().mend(line, last=True), by_name=False)
+        )
     except ValueError as error:
         return error
 

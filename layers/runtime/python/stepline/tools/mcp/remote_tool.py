@@ -212,7 +212,8 @@ def _link(part: ReplyPart, secrets: Sequence[str]) -> dict[str, str]:
 
 def _keep(part: ReplyPart, number: int, tool_id: str, context: ToolContext) -> Block:
     """Store the bytes of an answer as a file of the turn, which the user is not offered."""
-    mime = part.mime if mimetypes.guess_extension(part.mime or "") else "application/octet-stream"
+    said = part.mime.partition(";")[0].strip().lower()
+    mime = said if mimetypes.guess_extension(said) else "application/octet-stream"
     ending = mimetypes.guess_extension(mime) or ".bin"
     path = FilePath(turn=context.turn, space="outputs", rel=f"mcp/{context.call_id}.{number}{ending}")
     sha256 = hashlib.sha256(part.data).hexdigest()

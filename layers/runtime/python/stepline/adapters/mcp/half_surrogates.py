@@ -1,0 +1,43 @@
+r"""Half a surrogate in JSON: `\ud83d` without its other half, where a server has cut a text in an emoji.
+
+The parser of the package refuses the whole message for it. In its place comes `\ufffd`, the sign for a character that
+could not be read, which is as long.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_HEX: Final = rb"[0-9a-fA-F]"
+_HIGH, _LOW = rb"u[dD][89abAB]" + _HEX + rb"{2}", rb"u[dD][c-fC-F]" + _HEX + rb"{2}"
+_ESCAPES: Final = re.compile(rb"\\(?:\\|" + _HIGH + rb"\\" + _LOW + rb"|" + _HIGH + rb"|" + _LOW + rb")")
+_BEGUN: Final = re.compile(rb"\\(?:u" + _HEX + rb"{0,3}|" + _HIGH + rb"(?:\\(?:u" + _HEX + rb"{0,3})?)?)?")
+_LONGEST: Final = 12
+_HALF: Final = 6
+_UNREADABLE: Final = rb"\ufffd"
+
+
+class HalfSurrogates:
+    """Mends JSON that comes in pieces: the same bytes, but for the halves."""
+
+    def __init__(self) -> None:
+        """Begin with the first piece."""
+        self._held = b""
+
+    def mend(self, piece: bytes, *, last: bool = False) -> bytes:
+        """Return what is known of the pieces so far; an escape that has begun is held for the next."""
+        data = self._held + piece
+        end = len(data) if last else _end(data)
+        self._held = data[end:]
+        return _ESCAPES.sub(lambda found: _UNREADABLE if len(found[0]) == _HALF else found[0], data[:end])
+
+
+def _end(data: bytes) -> int:
+    """Return where an escape begins that is not whole yet; the length if there is none."""
+    for at in range(max(0, len(data) - _LONGEST), len(data)):
+        if data[at : at + 1] == b"\\" and _BEGUN.fullmatch(data, at):
+            before = data[:at]
+            if (len(before) - len(before.rstrip(b"\\"))) % 2 == 0:
+                return at
+    return len(data)
