@@ -69,6 +69,14 @@ class RemoteConversation(Conversation):
 
 
 @pytest.mark.usefixtures("bundle")
+def test_a_tool_with_an_odd_name_is_called_by_it() -> None:
+    conversation = RemoteConversation(called("mcp.crm.get_page_86f572", {"Due date": 1}), answered("done"))
+    conversation.crm.tools = (RemoteTool(name="get page", schema={"properties": {"Due date": {}}}), FIND)
+    conversation.say("a")
+    assert conversation.crm.calls == [("get page", {"Due date": 1})]
+
+
+@pytest.mark.usefixtures("bundle")
 def test_a_turn_lists_the_tools_and_calls_one() -> None:
     conversation = RemoteConversation(called("mcp.crm.find", {}), answered("done"))
     conversation.crm.answer = lambda *_: said("Ada, since 1843")

@@ -99,6 +99,20 @@ def test_an_odd_field_of_a_greeting_costs_no_list(field: str, odd: Any) -> None:
     assert names(listed({"tools": [FIRST]}, initialize=lambda *_: {**INITIALIZED, field: odd})) == ["first"]
 
 
+@pytest.mark.parametrize("odd", [None, 7, "x", [], {"tools": []}])
+@pytest.mark.parametrize(
+    "field", ["capabilities", "ttlMs", "cacheScope", "resultType", "_meta", "supportedVersions"]
+)
+def test_an_odd_field_of_a_server_without_handshake_costs_no_list(field: str, odd: Any) -> None:
+    greeting = {
+        "supportedVersions": ["2026-07-28", 7],
+        "capabilities": {"tools": {}},
+        "resultType": "complete",
+    }
+    answers = {"server_discover": lambda *_: {**greeting, field: odd}}
+    assert names(listed({"tools": [FIRST, {"name": 7}], field: odd}, **answers)) == ["first", ""]
+
+
 @pytest.mark.parametrize("end", [{}, {"nextCursor": None}, {"nextCursor": ""}])
 def test_a_list_ends_where_no_cursor_follows(end: dict[str, Any]) -> None:
     listing = listed({"tools": [FIRST], "nextCursor": "1"}, {"tools": [LAST], **end})

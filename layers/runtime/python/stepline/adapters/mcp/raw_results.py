@@ -51,7 +51,7 @@ class _Stream(Generic[Item]):
 
 
 class _Said(_Stream[SessionMessage]):
-    """What is said to the server: it is noted which method the number of a request stands for."""
+    """The stream to the server, which notes the method of each request by its number."""
 
     def __init__(self, inner: Any, asked: dict[Any, str]) -> None:
         super().__init__(inner)
@@ -64,7 +64,7 @@ class _Said(_Stream[SessionMessage]):
 
 
 class _Heard(_Stream[SessionMessage]):
-    """What the server says."""
+    """The stream from the server."""
 
     def __init__(self, inner: Any, asked: dict[Any, str], results: dict[str, Any]) -> None:
         super().__init__(inner)

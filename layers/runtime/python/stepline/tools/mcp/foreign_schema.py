@@ -4,7 +4,7 @@ What is read is a JSON schema again, and it accepts all that the server's own ac
 is not checked here, goes, and its schema is marked `MORE`: the server asks for more than is known. A reference leads
 into the document itself, to a schema in `$defs`; nothing is fetched.
 
-    {"$ref": "#/definitions/Level"}   {"$ref": "#/$defs/Level"}, and `Level` stands in `$defs`, once
+    {"$ref": "#/definitions/Level"}   {"$ref": "#/$defs/Level"}, and `Level` is in `$defs`, once
     {"price": {"minimum": "0"}}       {"price": {"$open": true}}
     true, {}, null                    {}
     false                             {"not": {}}
@@ -84,15 +84,15 @@ _LESS: Final = (
 """How a schema that is too large is read again."""
 
 
-def read_schema(told: Any) -> dict[str, Any]:
+def read_schema(raw: Any) -> dict[str, Any]:
     """Return the schema of a tool's parameters. Raises ToolError `mcp_bad_schema`: it is none, or not of an object."""
-    if told is None or told is True or told == []:  # the last is how PHP writes an empty object
+    if raw is None or raw is True or raw == []:  # the last is how PHP writes an empty object
         return {"type": "object"}
-    if not isinstance(told, Mapping):
+    if not isinstance(raw, Mapping):
         _refuse("it is no schema")
     schema: dict[str, Any] = {}
     for limits in _LESS:
-        schema = _Document(told, limits).read()
+        schema = _Document(raw, limits).read()
         if len(msgspec.json.encode(schema).decode()) <= SCHEMA_CHARS:
             break
     else:
@@ -125,37 +125,37 @@ class _Document:
                 node.setdefault("type", named)
         return {**schema, "$defs": defs} if defs else schema
 
-    def _read(self, told: Any, depth: int) -> dict[str, Any]:
+    def _read(self, raw: Any, depth: int) -> dict[str, Any]:
         self._left -= 1
-        if isinstance(told, bool):
-            return {} if told else {"not": {}}
-        if not isinstance(told, Mapping):
+        if isinstance(raw, bool):
+            return {} if raw else {"not": {}}
+        if not isinstance(raw, Mapping):
             return {MORE: True}
         if depth > self._limits.depth or self._left < 0:
-            return {MORE: True, NOTE: "deeper than is shown"} | _type(told)
+            return {MORE: True, NOTE: "deeper than is shown"} | _type(raw)
         kept: dict[str, Any] = {}
-        if "$ref" in told:
-            kept |= self._refer(told["$ref"])
+        if "$ref" in raw:
+            kept |= self._refer(raw["$ref"])
             if self._alone:
-                told = {name: told[name] for name in ("description", "default") if name in told}
-        for keyword in told:
-            kept |= self._keyword(keyword, told, depth)
-        if "items" in told or "prefixItems" in told:
-            kept |= self.items(told, depth)
+                raw = {name: raw[name] for name in ("description", "default") if name in raw}
+        for keyword in raw:
+            kept |= self._keyword(keyword, raw, depth)
+        if "items" in raw or "prefixItems" in raw:
+            kept |= self.items(raw, depth)
         kept = dict(sorted(kept.items(), key=lambda row: _ORDER.get(row[0], len(_ORDER))))
         if "$ref" in kept:
             self._referring.append(kept)
         return kept
 
-    def _keyword(self, keyword: Any, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    def _keyword(self, keyword: Any, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         """Return what one keyword adds to its schema."""
         if keyword in _UNCHECKED:
             return {MORE: True}
         reader = _READERS.get(keyword)
-        return reader(self, keyword, told, depth) if reader else {}
+        return reader(self, keyword, raw, depth) if reader else {}
 
-    def annotation(self, keyword: str, told: Mapping[Any, Any], _: int) -> dict[str, Any]:
-        value, chars = told[keyword], self._limits.about_chars
+    def annotation(self, keyword: str, raw: Mapping[Any, Any], _: int) -> dict[str, Any]:
+        value, chars = raw[keyword], self._limits.about_chars
         if not chars:
             return {}
         if keyword == "description":
@@ -165,45 +165,45 @@ class _Document:
         fits = isinstance(value, str | int | float | None) and _is_json(value, 4 * chars)
         return {keyword: value} if fits and len(str(value)) <= chars else {}
 
-    def values(self, keyword: str, told: Mapping[Any, Any], _: int) -> dict[str, Any]:
+    def values(self, keyword: str, raw: Mapping[Any, Any], _: int) -> dict[str, Any]:
         """Return the values that a schema names: all of them, or none, if they are too many or no values."""
-        said = told[keyword]
+        said = raw[keyword]
         if keyword == "const":
             return {keyword: said} if _is_json(said, self._limits.value_bytes) else {MORE: True}
         if not isinstance(said, list | tuple) or not 0 < len(said) <= ENUM_MAX:
             return {MORE: True}
         if not _is_json(list(said), self._limits.value_bytes):
             return {MORE: True}
-        return {keyword: [*said, *([None] if told.get("nullable") is True and None not in said else [])]}
+        return {keyword: [*said, *([None] if raw.get("nullable") is True and None not in said else [])]}
 
-    def schemas(self, keyword: str, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        value = told[keyword]
+    def schemas(self, keyword: str, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        value = raw[keyword]
         if not isinstance(value, list | tuple) or not value:
             return {MORE: True}
         return {keyword: [self._read(one, depth + 1) for one in value]}
 
-    def one(self, keyword: str, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        value = told[keyword]
+    def one(self, keyword: str, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        value = raw[keyword]
         if keyword == "additionalProperties":
-            names = [name for place in _MAPS if isinstance(told.get(place), Mapping) for name in told[place]]
+            names = [name for place in _MAPS if isinstance(raw.get(place), Mapping) for name in raw[place]]
             if not all(_is_text(name, NAME_CHARS) for name in names):
                 return {MORE: True}  # it is about all names but these, and not all of these are kept
             if isinstance(value, bool):
                 return {keyword: value}
         return {keyword: self._read(value, depth + 1)} if isinstance(value, Mapping | bool) else {MORE: True}
 
-    def items(self, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    def items(self, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         """Return the schemas of a list's items; drafts before 2020-12 have those of the first ones in `items`."""
-        first, rest = told.get("prefixItems", ()), told.get("items", True)
+        first, rest = raw.get("prefixItems", ()), raw.get("items", True)
         if isinstance(rest, list | tuple):
-            first, rest = rest, told.get("additionalItems", True)
+            first, rest = rest, raw.get("additionalItems", True)
         if not isinstance(first, list | tuple):
             return {MORE: True}  # which items the rest are is not known either
         kept: dict[str, Any] = {"prefixItems": [self._read(one, depth + 1) for one in first]} if first else {}
         return kept if rest is True else kept | {"items": self._read(rest, depth + 1)}
 
-    def map(self, keyword: str, told: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        value = told[keyword]
+    def map(self, keyword: str, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        value = raw[keyword]
         if not isinstance(value, Mapping):
             return {} if value == [] else {MORE: True}
         kept = {name: one for name, one in value.items() if _is_text(name, NAME_CHARS)}
@@ -267,33 +267,33 @@ class _Document:
         return None
 
 
-def _type(told: Mapping[Any, Any]) -> dict[str, Any]:
+def _type(raw: Mapping[Any, Any]) -> dict[str, Any]:
     """Return the type or types that a schema names; an unknown one may stand for anything."""
-    said = told.get("type")
-    if "type" not in told:
+    said = raw.get("type")
+    if "type" not in raw:
         return {}
     named = [said] if isinstance(said, str) else said
     if not isinstance(named, list | tuple) or not named:
         return {MORE: True}
     if not all(isinstance(one, str) and one in _TYPES for one in named):
         return {MORE: True}
-    named = list(dict.fromkeys([*named, *(["null"] if told.get("nullable") is True else [])]))
+    named = list(dict.fromkeys([*named, *(["null"] if raw.get("nullable") is True else [])]))
     return {"type": said if named == [said] else named}
 
 
-def _number(keyword: str, told: Mapping[Any, Any]) -> dict[str, Any]:
-    value = told[keyword]
+def _number(keyword: str, raw: Mapping[Any, Any]) -> dict[str, Any]:
+    value = raw[keyword]
     fits = isinstance(value, int | float) and not isinstance(value, bool) and _is_json(value, NUMBER_BYTES)
     return {keyword: value} if fits else {MORE: True}
 
 
-def _count(keyword: str, told: Mapping[Any, Any]) -> dict[str, Any]:
-    value = _number(keyword, told).get(keyword, -1)
+def _count(keyword: str, raw: Mapping[Any, Any]) -> dict[str, Any]:
+    value = _number(keyword, raw).get(keyword, -1)
     return {keyword: int(value)} if value >= 0 and value == int(value) else {MORE: True}
 
 
-def _required(keyword: str, told: Mapping[Any, Any]) -> dict[str, Any]:
-    value = told[keyword]
+def _required(keyword: str, raw: Mapping[Any, Any]) -> dict[str, Any]:
+    value = raw[keyword]
     if not isinstance(value, list | tuple):
         return {MORE: True}
     named = [one for one in value if _is_text(one, NAME_CHARS)]
@@ -331,16 +331,16 @@ _AFTER: Final = (*_LISTS, *_MAPS, "required", "additionalProperties", "not", "if
 _Reader: TypeAlias = Callable[[_Document, str, Mapping[Any, Any], int], dict[str, Any]]
 
 _READERS: Final[Mapping[Any, _Reader]] = {
-    "type": lambda _, __, told, ___: _type(told),
+    "type": lambda _, __, raw, ___: _type(raw),
     "description": _Document.annotation,
-    **dict.fromkeys(_BOUNDS, lambda _, keyword, told, __: _number(keyword, told)),
-    **dict.fromkeys(_COUNTS, lambda _, keyword, told, __: _count(keyword, told)),
+    **dict.fromkeys(_BOUNDS, lambda _, keyword, raw, __: _number(keyword, raw)),
+    **dict.fromkeys(_COUNTS, lambda _, keyword, raw, __: _count(keyword, raw)),
     "enum": _Document.values,
     "const": _Document.values,
     "default": _Document.annotation,
     **dict.fromkeys(_LISTS, _Document.schemas),
     **dict.fromkeys(_MAPS, _Document.map),
-    "required": lambda _, keyword, told, __: _required(keyword, told),
+    "required": lambda _, keyword, raw, __: _required(keyword, raw),
     **dict.fromkeys(("additionalProperties", "not", "if", "then", "else"), _Document.one),
 }
 _ORDER: Final = {

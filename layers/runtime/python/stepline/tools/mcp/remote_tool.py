@@ -124,7 +124,7 @@ def _ask(
         if _withheld(reply.id, secrets) != reply.id:
             raise ToolError("the id of the task holds a secret", code=PROTOCOL_ERROR)
         return ToolOutput(task=reply)
-    reply = _told_once(reply)
+    reply = _say_once(reply)
     text = _withheld("\n\n".join(part.text for part in reply.parts if part.kind == "text"), secrets)
     if reply.failed:
         structured = None if reply.structured is None else render_json({"structured": reply.structured})
@@ -134,7 +134,7 @@ def _ask(
     return _output(known, reply, text, secrets, context)
 
 
-def _told_once(reply: Reply) -> Reply:
+def _say_once(reply: Reply) -> Reply:
     """Return an answer without what it says both as a text and as structured content, as servers of two revisions do.
 
     It stays as structured content; as a text if it is one, or has no room in the status.
@@ -183,6 +183,7 @@ def _output(
     if links:
         told["links"] = [_link(part, secrets) for part in links[:LINKS_MAX]]
     left = max(0, len(files) - FILES_MAX) + max(0, len(links) - LINKS_MAX)
+    left += max(0, len(reply.unread) - UNREAD_MAX)
     told |= {"left_out": left} if left else {}
     if reply.unread:
         told["unread"] = [_unread(one, secrets) for one in reply.unread[:UNREAD_MAX]]

@@ -176,6 +176,8 @@ class _Check:
             if name not in value:
                 verdict = self._say(f"{_place(at, name)} is required")
         for name, one in value.items():
+            if self._steps < 0:
+                return _both(verdict, None)
             there = _place(at, name)
             known: Fits = name in rules
             if known:
