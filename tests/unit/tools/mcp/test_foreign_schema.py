@@ -41,6 +41,7 @@ def refuses(schema: Any, **values: Any) -> bool:
         ("#here", {"$defs": {"A": {"$anchor": "here", **CITY}}}),
         ("#here", {"definitions": {"A": {"$id": "#here", **CITY}}}),
         ("https://a.example/s#/$defs/A", {"$id": "https://a.example/s", "$defs": {"A": CITY}}),
+        ("City", {"$defs": {"A": {"$id": "City", **CITY}}}),
         ("#/$defs/B", {"$defs": {"A": CITY, "B": {"$ref": "#/$defs/A"}}}),
     ],
 )
@@ -50,6 +51,35 @@ def test_a_reference_leads_to_its_schema_wherever_that_is_in_the_document(ref, h
     assert '"city":{"type":"string"' in card(schema)
     assert refuses(schema, where={"city": "B"})
     assert not refuses(schema, where={"city": "Bonn"})
+
+
+def test_a_reference_within_a_document_of_its_own_may_be_anything():
+    inner = {"$id": "inner", "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": CITY}}
+    schema = {
+        **params(x={"$ref": "#/$defs/In"}, y={"$ref": "#/$defs/In/$defs/A"}),
+        "$defs": {"In": inner, "A": {"type": "integer"}},
+    }
+    assert not refuses(schema, x={"a": {}}, y=[])
+
+
+@pytest.mark.parametrize(
+    ("draft", "keyword", "checked"),
+    [
+        ("draft-04", {"const": 1}, False),
+        ("draft-06", {"const": 1}, True),
+        ("draft-06", {"if": {}, "then": {"type": "integer"}}, False),
+        ("draft-07", {"if": {}, "then": {"type": "integer"}}, True),
+        ("draft-07", {"$ref": "#/definitions/Any", "type": "integer"}, False),
+        ("2020-12", {"$ref": "#/definitions/Any", "type": "integer"}, True),
+    ],
+)
+def test_a_keyword_is_checked_only_where_the_draft_of_the_schema_knows_it(draft, keyword, checked):
+    schema = {
+        "$schema": f"https://json-schema.org/{draft}/schema#",
+        **params(a=keyword),
+        "definitions": {"Any": {}},
+    }
+    assert refuses(schema, a="x") is checked
 
 
 def test_all_parameters_may_be_a_reference():
@@ -118,6 +148,13 @@ HUGE = {
     "deep": params(b=nested(150)),
     "wide": params(**{f"p{at}": {"description": "d" * 200} for at in range(60)}),
     "wider": params(**{f"p{at}": {"type": "string"} for at in range(3_000)}),
+    "too many": params(
+        **{f"p{at}": {"type": "string"} for at in range(60_000)}, x={"enum": list(range(60_000))}
+    ),
+    "names of schemas": {
+        **params(**{f"p{at}": {"$ref": f"#n{at}"} for at in range(900)}),
+        "$defs": {f"d{at}": {} for at in range(60_000)},
+    },
     "long names": params(**{"x" * 5_000: {"type": "string"}}),
     "two long enumerations": params(
         begin={"enum": [f"Area/City_{at}" for at in range(600)]},
@@ -179,7 +216,7 @@ def test_a_keyword_that_cannot_be_read_goes_and_its_neighbours_stay(odd, kept):
 def test_what_parameters_must_be_together_is_checked_and_shown():
     either = {**params(a={}, b={}), "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}
     assert [refuses(either, a=1), refuses(either), refuses(either, a=1, b=1)] == [False, True, True]
-    assert '  all of them: {"oneOf":[{"required":["a"]},{"required":["b"]}]}' in card(either)
+    assert '  together: {"oneOf":[{"required":["a"]},{"required":["b"]}]}' in card(either)
     depends = {**params(kind={}), "if": params(kind={"const": "x"}), "then": {"required": ["n"]}}
     assert [refuses(depends, kind="x"), refuses(depends, kind="y")] == [True, False]
     named = {
@@ -196,6 +233,16 @@ def test_a_value_that_is_there_later_fits_whatever_asks_for_it():
     )
     assert find_problems(schema, {"a": "ref:x"}, ["a"]) == []
     assert find_problems(schema, {"a": "ref:x", "b": 1}, ["a"]) != []
+
+
+@pytest.mark.parametrize("base", [{"$ref": "#/$defs/City"}, {"allOf": [{"$ref": "#/$defs/City"}]}])
+def test_what_a_schema_adds_to_another_is_shown_beside_it(base):
+    schema = {
+        **params(where={**base, "properties": {"street": {}}, "required": ["street"]}),
+        "$defs": {"City": CITY},
+    }
+    assert '"street":{}' in card(schema)
+    assert '"city":{"type":"string"' in card(schema)
 
 
 def test_a_long_enumeration_is_shown_in_part_and_checked_whole():

@@ -456,8 +456,7 @@ class Listed(Value, tag="listed", tag_field="kind"):
     """The tools of the bundle's MCP servers, for this turn and for those that open before `until`.
 
     `body` holds the list, which never changes; `tools` is how many it has. `servers` is a digest of the rows that named
-    the servers, and `failed` those that did not answer, or not to the end, each with its code. `left_out` are the
-    first tools that could not be taken, each with its code.
+    the servers, `failed` those that did not answer to the end, and `left_out` tools that were not taken, with codes.
     """
 
     turn: str

@@ -15,7 +15,9 @@ Source: json-schema.org, drafts 4 to 2020-12; docs/how-to/connect-an-mcp-server.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from itertools import islice
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 from urllib.parse import unquote
 
@@ -34,9 +36,19 @@ NOTE: Final = "$comment"
 
 SCHEMA_CHARS: Final = 16_000
 NODES_MAX, DEFS_MAX, DEPTH_MAX, NAME_CHARS, ABOUT_CHARS = 1_000, 200, 24, 200, 200
-ENUM_MAX, NUMBER_BYTES = 1_000, 40
+ROWS_MAX, NUMBER_BYTES = 1_000, 40
+"""Of a list or a map in a schema; and of one number."""
 _IGNORES_SIBLINGS: Final = re.compile(r"draft-0[3467]")
+_NEWER: Final[Mapping[str, Collection[str]]] = {
+    "draft-03": ("const", "if", "then", "else", "prefixItems"),
+    "draft-04": ("const", "if", "then", "else", "prefixItems"),
+    "draft-06": ("if", "then", "else", "prefixItems"),
+    "draft-07": ("prefixItems",),
+}
+"""Keywords that an older draft does not know, and therefore does not check."""
+_HALVES: Final = re.compile("[\ud800-\udfff]")
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+_INDEX: Final = re.compile(r"[0-9]{1,6}")
 _UNCHECKED: Final = frozenset(
     {
         *(
@@ -108,7 +120,9 @@ class _Document:
 
     def __init__(self, root: Mapping[str, Any], limits: _Limits) -> None:
         self._root, self._limits = root, limits
-        self._alone = bool(_IGNORES_SIBLINGS.search(str(root.get("$schema"))))
+        dialect = _IGNORES_SIBLINGS.search(str(root.get("$schema")))
+        self._alone, self._newer = dialect is not None, _NEWER[dialect[0]] if dialect else ()
+        self._embedded = 0
         self._left = NODES_MAX
         self._names: dict[str, str] = {}
         self._found: dict[str, Any] = {}
@@ -138,10 +152,14 @@ class _Document:
             kept |= self._refer(raw["$ref"])
             if self._alone:
                 raw = {name: raw[name] for name in ("description", "default") if name in raw}
+        embedded = depth > 0 and _is_resource(raw)
+        self._embedded += embedded
         for keyword in raw:
-            kept |= self._keyword(keyword, raw, depth)
+            if keyword not in self._newer:
+                kept |= self._keyword(keyword, raw, depth)
         if "items" in raw or "prefixItems" in raw:
             kept |= self.items(raw, depth)
+        self._embedded -= embedded
         kept = dict(sorted(kept.items(), key=lambda row: _ORDER.get(row[0], len(_ORDER))))
         if "$ref" in kept:
             self._referring.append(kept)
@@ -170,7 +188,7 @@ class _Document:
         said = raw[keyword]
         if keyword == "const":
             return {keyword: said} if _is_json(said, self._limits.value_bytes) else {MORE: True}
-        if not isinstance(said, list | tuple) or not 0 < len(said) <= ENUM_MAX:
+        if not isinstance(said, list | tuple) or not 0 < len(said) <= ROWS_MAX:
             return {MORE: True}
         if not _is_json(list(said), self._limits.value_bytes):
             return {MORE: True}
@@ -178,15 +196,15 @@ class _Document:
 
     def schemas(self, keyword: str, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         value = raw[keyword]
-        if not isinstance(value, list | tuple) or not value:
+        if not isinstance(value, list | tuple) or not 0 < len(value) <= ROWS_MAX:
             return {MORE: True}
         return {keyword: [self._read(one, depth + 1) for one in value]}
 
     def one(self, keyword: str, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         value = raw[keyword]
         if keyword == "additionalProperties":
-            names = [name for place in _MAPS if isinstance(raw.get(place), Mapping) for name in raw[place]]
-            if not all(_is_text(name, NAME_CHARS) for name in names):
+            maps = [raw[place] for place in _MAPS if isinstance(raw.get(place), Mapping)]
+            if any(len(_rows(one)) < len(one) for one in maps):
                 return {MORE: True}  # it is about all names but these, and not all of these are kept
             if isinstance(value, bool):
                 return {keyword: value}
@@ -194,10 +212,10 @@ class _Document:
 
     def items(self, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         """Return the schemas of a list's items; drafts before 2020-12 have those of the first ones in `items`."""
-        first, rest = raw.get("prefixItems", ()), raw.get("items", True)
+        first, rest = () if self._alone else raw.get("prefixItems", ()), raw.get("items", True)
         if isinstance(rest, list | tuple):
             first, rest = rest, raw.get("additionalItems", True)
-        if not isinstance(first, list | tuple):
+        if not isinstance(first, list | tuple) or len(first) > ROWS_MAX:
             return {MORE: True}  # which items the rest are is not known either
         kept: dict[str, Any] = {"prefixItems": [self._read(one, depth + 1) for one in first]} if first else {}
         return kept if rest is True else kept | {"items": self._read(rest, depth + 1)}
@@ -206,7 +224,7 @@ class _Document:
         value = raw[keyword]
         if not isinstance(value, Mapping):
             return {} if value == [] else {MORE: True}
-        kept = {name: one for name, one in value.items() if _is_text(name, NAME_CHARS)}
+        kept = _rows(value)
         read: dict[str, Any] = {keyword: {name: self._read(one, depth + 1) for name, one in kept.items()}}
         return read if len(kept) == len(value) else read | {MORE: True}
 
@@ -228,43 +246,55 @@ class _Document:
 
     def _find(self, ref: Any) -> tuple[str, Any] | None:
         """Return where a reference leads within the document, as a pointer and the schema; None if it leads out of it."""
-        if not isinstance(ref, str):
+        if not isinstance(ref, str) or self._embedded:
             return None
         own = self._root.get("$id", self._root.get("id"))
         fragment = ref.removeprefix(own.rstrip("#")) if isinstance(own, str) and own else ref
-        if not fragment.startswith("#"):
-            return None
+        if fragment != "#" and not fragment.startswith("#/"):
+            return self._named.get(unquote(fragment, errors="replace"))
         pointer = unquote(fragment[1:], errors="replace")
-        if pointer and not pointer.startswith("/"):
-            return self._anchored(pointer)
         found: Any = self._root
         for token in pointer.split("/")[1:]:
             key = token.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping) and key in found:
-                found = found[key]
-            elif (
-                isinstance(found, list | tuple)
-                and key.isdecimal()
-                and key.isascii()
-                and int(key[:6]) < len(found)
+            if (
+                isinstance(found, Mapping)
+                and key in found
+                and (found is self._root or not _is_resource(found))
             ):
-                found = found[int(key[:6])]
+                found = found[key]
+            elif isinstance(found, list | tuple) and _INDEX.fullmatch(key) and int(key) < len(found):
+                found = found[int(key)]
             else:
                 return None
         return pointer, found
 
-    def _anchored(self, anchor: str) -> tuple[str, Any] | None:
+    @cached_property
+    def _named(self) -> dict[str, tuple[str, Any]]:
+        """The schemas of `$defs` by the names that they have for themselves."""
+        named: dict[str, tuple[str, Any]] = {}
         for place in ("$defs", "definitions"):
             held = self._root.get(place)
             for name, schema in held.items() if isinstance(held, Mapping) else ():
+                fields = schema if isinstance(schema, Mapping) else {}
+                anchor = fields.get("$anchor")
                 said = (
-                    (schema.get("$anchor"), schema.get("$id"), schema.get("id"))
-                    if isinstance(schema, Mapping)
-                    else ()
+                    f"#{anchor}" if isinstance(anchor, str) else None,
+                    fields.get("$id"),
+                    fields.get("id"),
                 )
-                if anchor in said or f"#{anchor}" in said:
-                    return f"/{place}/{name}", schema
-        return None
+                named |= {one: (f"/{place}/{name}", schema) for one in said if isinstance(one, str)}
+        return named
+
+
+def _is_resource(raw: Mapping[Any, Any]) -> bool:
+    """Return True for a schema that is a document within the document: its references begin at itself."""
+    said = raw.get("$id", raw.get("id"))
+    return isinstance(said, str) and not said.startswith("#")
+
+
+def _rows(value: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the rows of a map that have names, not too many."""
+    return {name: one for name, one in islice(value.items(), ROWS_MAX) if _is_text(name)}
 
 
 def _type(raw: Mapping[Any, Any]) -> dict[str, Any]:
@@ -296,7 +326,7 @@ def _required(keyword: str, raw: Mapping[Any, Any]) -> dict[str, Any]:
     value = raw[keyword]
     if not isinstance(value, list | tuple):
         return {MORE: True}
-    named = [one for one in value if _is_text(one, NAME_CHARS)]
+    named = [one for one in value[:ROWS_MAX] if _is_text(one)]
     return {keyword: list(dict.fromkeys(named))} | ({} if len(named) == len(value) else {MORE: True})
 
 
@@ -309,12 +339,8 @@ def _is_json(value: Any, most_bytes: int) -> bool:
         return False
 
 
-def _is_text(value: Any, chars: int) -> bool:
-    return (
-        isinstance(value, str)
-        and len(value) <= chars
-        and not any("\ud800" <= one <= "\udfff" for one in value)
-    )
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= NAME_CHARS and not _HALVES.search(value)
 
 
 def _refuse(why: str) -> NoReturn:

@@ -17,6 +17,13 @@ PARAMETERS_CHARS: Final = 6_500
 NODES_MAX, REFERENCES_MAX, ENUM_SHOWN, BRANCHES_SHOWN = 600, 30, 20, 20
 ENUM_MAX: Final = 100
 _PLAIN: Final = re.compile(r"[A-Za-z_$@][A-Za-z0-9_.$@-]{0,63}")
+_NESTED: Final = frozenset(
+    {
+        *("properties", "patternProperties", "additionalProperties", "items", "prefixItems"),
+        *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
+    }
+)
+_SAID_ONCE: Final = frozenset({"description", "type", "default", NOTE})
 _BESIDE: Final = ("anyOf", "oneOf", "not", "if", "then", "else", "patternProperties")
 """What the parameters must be together."""
 _SHORTER: Final = ((6, True), (4, True), (3, True), (2, True), (1, True), (1, False))
@@ -71,7 +78,7 @@ class _Shown:
         for name, rule in properties.items():
             said = name if _PLAIN.fullmatch(name) else inline_json(name)
             lines.append(f"  {said}{' (required)' if name in required else ''}: {inline_json(rule)}")
-        return [*lines, *(f"  all of them: {inline_json(one)}" for one in beside)]
+        return [*lines, *(f"  together: {inline_json(one)}" for one in beside)]
 
     def _parts(
         self, schema: Mapping[str, Any], within: tuple[str, ...]
@@ -95,17 +102,15 @@ class _Shown:
         """Return a schema as it is shown; `within` are the references that led here."""
         self._left -= 1
         shown = {name: one for name, one in schema.items() if name not in _HIDDEN}
+        ref = schema.get("$ref")
+        if ref is not None:
+            if ref in within or len(within) == REFERENCES_MAX:
+                return self._within(shown, depth, within) | {NOTE: f"{ref.removeprefix(DEFS)} again"}
+            inner = self._show(self._target(ref), depth, (*within, ref))
+            return _joined(inner, self._within(shown, depth, within))
         if len(shown.get("allOf", ())) == 1:  # how generators write a reference that has a description
             (only,) = shown.pop("allOf")
-            return self._show(only, depth, within) | self._show(
-                {**shown, **({"$ref": schema["$ref"]} if "$ref" in schema else {})}, depth, within
-            )
-        ref = schema.get("$ref")
-        if ref is not None and (ref in within or len(within) == REFERENCES_MAX):
-            return shown | {NOTE: f"{ref.removeprefix(DEFS)} again"}
-        if ref is not None:
-            inner = self._show(self._target(ref), depth, (*within, ref))
-            return inner | self._within(shown, depth, within)
+            return _joined(self._show(only, depth, within), self._within(shown, depth, within))
         return self._within(shown, depth, within)
 
     def _within(self, shown: dict[str, Any], depth: int, within: tuple[str, ...]) -> dict[str, Any]:
@@ -115,27 +120,24 @@ class _Shown:
             shown |= {"enum": values[:ENUM_SHOWN], NOTE: f"{len(values)} values; these are the first"}
         deep = depth >= self._depth or self._left < 0
         for keyword, value in tuple(shown.items()):
-            if keyword in ("properties", "patternProperties"):
-                inner: Any = (
-                    {name: self._show(one, depth + 1, within) for name, one in value.items()}
-                    if not deep
-                    else None
-                )
-            elif keyword in ("allOf", "anyOf", "oneOf", "prefixItems"):
-                inner = (
-                    [self._show(one, depth + 1, within) for one in value[:BRANCHES_SHOWN]]
-                    if not deep
-                    else None
-                )
-                if inner and len(value) > BRANCHES_SHOWN:
-                    shown[NOTE] = f"{len(value)} in {keyword}; these are the first"
-            elif isinstance(value, Mapping) and keyword not in ("default", "const"):
-                inner = self._show(value, depth + 1, within) if not deep else None
-            else:
+            if keyword not in _NESTED or not isinstance(value, Mapping | list):
                 continue
-            if inner is None:
+            if deep:
                 del shown[keyword]
                 shown[NOTE] = "deeper than is shown"
+            elif isinstance(value, list):
+                shown[keyword] = [self._show(one, depth + 1, within) for one in value[:BRANCHES_SHOWN]]
+                if len(value) > BRANCHES_SHOWN:
+                    shown[NOTE] = f"{len(value)} in {keyword}; these are the first"
+            elif keyword in ("properties", "patternProperties"):
+                shown[keyword] = {name: self._show(one, depth + 1, within) for name, one in value.items()}
             else:
-                shown[keyword] = inner
+                shown[keyword] = self._show(value, depth + 1, within)
         return shown
+
+
+def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return two schemas that a value must fit both, as one if they do not say the same differently."""
+    if (one.keys() & other.keys()) <= _SAID_ONCE:
+        return one | other
+    return {**other, "allOf": [one, *other.get("allOf", ())]}
