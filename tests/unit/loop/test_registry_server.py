@@ -54,8 +54,8 @@ def test_a_server_that_nobody_here_wrote_is_listed_and_called_through_a_turn() -
     (listed,), (result,), (closed,) = made.entries(Listed), made.entries(Resulted), made.entries(Closed)
     assert (listed.failed, listed.tools >= 2) == ((), True)
     assert (result.tool_id, result.status) == ("mcp.clock.convert_time", "ok")
-    said = json.loads(result.blocks[1].text)
-    assert said["target"]["timezone"] == "Asia/Tokyo"
+    (status,) = result.blocks  # the server says it twice, as text and as structured content
+    assert json.loads(status.text)["structured"]["target"]["timezone"] == "Asia/Tokyo"
     assert "Asia/Tokyo" in text_of(made.model.requests[1])
     assert closed.outcome == "completed"
 
