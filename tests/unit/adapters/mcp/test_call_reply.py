@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.errors import ToolError
 from stepline.ports.mcp.mcp_server import Reply, ReplyPart, ServerAddress, Unread
 from stepline.ports.signal import NeverCancelled
-from tests.support.mcp_peer import McpPeer
+from tests.support.mcp_peer import McpPeer, send
 
 CLIENT = McpClient(starts_commands=False)
 SEEN = {"type": "text", "text": "seen"}
@@ -128,6 +129,17 @@ def test_a_link_without_a_name_and_a_resource_without_content_are_links() -> Non
         ("link", "a:1"),
         ("link", "a:2"),
     ]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
+def test_the_last_event_of_a_stream_counts_however_it_ends(end: str) -> None:
+    def call(request: Any, message: dict[str, Any]) -> None:
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": {"content": [SEEN]}}
+        send(request, f"event: message\ndata: {json.dumps(answer)}{end}".encode(), mime="text/event-stream")
+
+    with McpPeer(tools_call=call) as peer:
+        reply = CLIENT.call_tool(ServerAddress(url=peer.url, timeout_s=60), "t", {}, NeverCancelled())
+    assert reply == Reply(parts=(TEXT,))
 
 
 def test_an_answer_that_asks_for_input_is_refused() -> None:

@@ -53,7 +53,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
         return httpx2.Response(
             response.status_code,
             headers=response.headers,
-            stream=_Counted(response.stream, self._trouble),
+            stream=_Counted(response.stream, self._trouble, _tail(response)),
             extensions=response.extensions,
         )
 
@@ -74,10 +74,18 @@ def leads_away(request: httpx2.Request, response: httpx2.Response) -> bool:
     return (here.scheme, here.host, ports[0]) != (there.scheme, there.host, ports[1])
 
 
+def _tail(response: httpx2.Response) -> bytes:
+    """Return the end of the last event: a stream that ends in one has said it."""
+    return (
+        b"\n\n" if response.headers.get("content-type", "").lower().startswith("text/event-stream") else b""
+    )
+
+
 class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, trouble: Trouble) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, trouble: Trouble, tail: bytes) -> None:
         self._inner = inner
         self._trouble = trouble
+        self._tail = tail
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         halves = HalfSurrogates()
@@ -86,7 +94,7 @@ class _Counted(httpx2.AsyncByteStream):
                 self._trouble.note(TOO_LARGE)
                 raise httpx2.ReadError("the answer is too large")
             yield halves.mend(chunk)
-        yield halves.mend(b"", last=True)
+        yield halves.mend(self._tail, last=True)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
