@@ -28,6 +28,20 @@ stop reason `refusal`, and asks no fallback.
 A `temperature`, of an agent or of `stream_with_channels`, is sent to models of Bedrock under the API version before 2026-10-21.
 It has no effect on any other: the version 2026-10-21 knows no sampling parameters.
 """
+READING: Final = """\
+## What is read of an answer
+
+An answer is its text and the reason for its end. It is whole when a stop reason or `message_stop` has come, however the stream
+then ends: without its last empty line, with `[DONE]`, or with a broken connection. A server that does not stream may send the
+message as one JSON. Text is read in a block's deltas, in the block as it begins, and in a message that begins with text. A
+stream that ends without either is cut, and asked again if no text has been shown (`stream_cut`); text that cannot be read, and
+data that is no JSON, are never skipped (`stream_malformed`).
+
+Everything else is a fact beside the text: ids, the model's name, counters, details of a refusal, types of blocks that say it
+twice. One that is missing, or of another type than the protocol's, costs nothing but itself. The metric `FactsUnread` counts
+those of another type, and the log line `facts beside an answer were not read` names their fields. Tokens that were not counted
+are estimated. Events and blocks of kinds that we do not know are skipped.
+"""
 FAMILY_HEAD: Final = """\
 ## Families
 
@@ -45,7 +59,7 @@ An effort above `high` with thinking switched off is refused by those marked \\*
 def render() -> str:
     """Return the page."""
     rows = "\n".join(_row(prefix, family) for prefix, family in FAMILIES.items())
-    return "\n".join([_roles(), _thinking(), DECLINING, FAMILY_HEAD + rows, FAMILY_TAIL])
+    return "\n".join([_roles(), _thinking(), DECLINING, READING, FAMILY_HEAD + rows, FAMILY_TAIL])
 
 
 def _roles() -> str:

@@ -20,7 +20,8 @@ from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
 from stepline.adapters.anthropic.call import Retry, Timeouts, plan_roles
-from stepline.adapters.anthropic.client import ANSWER_MIN_CHARS, AnthropicModelClient
+from stepline.adapters.anthropic.client import AnthropicModelClient
+from stepline.adapters.anthropic.message_fold import ANSWER_MIN_CHARS
 from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
@@ -255,22 +256,11 @@ def test_nobody_listening_is_unreachable(make: Make) -> None:
     assert stream.completion().retries == 2
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
-        {"type": "message_start", "message": None},
-        {"type": "message_delta"},
-    ],
-    ids=lambda event: event["type"],
-)
-def test_an_event_of_a_wrong_shape_is_malformed(
-    server: ScriptedServer,
-    client: AnthropicModelClient,
-    monkeypatch: pytest.MonkeyPatch,
-    event: dict[str, Any],
+@pytest.mark.parametrize("delta", [{"type": "text_delta"}, {"type": "text_delta", "text": ["a"]}], ids=repr)
+def test_a_delta_whose_text_cannot_be_read_is_malformed(
+    server: ScriptedServer, client: AnthropicModelClient, monkeypatch: pytest.MonkeyPatch, delta: object
 ) -> None:
-    monkeypatch.setattr(wire, "delta", lambda *_: event)
+    monkeypatch.setattr(wire, "delta", lambda *_: {"type": "content_block_delta", "index": 0, "delta": delta})
     with client.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken) as caught:
         list(stream)
     assert caught.value.reason == "stream_malformed"
@@ -304,20 +294,28 @@ def test_a_recorded_stream_comes_as_it_was(path: Path, server: ScriptedServer, m
     assert said == done.text == text
 
 
-@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"], ids=repr)
-def test_a_line_of_the_stream_ends_in_any_of_three_ways(make: Make, newline: bytes) -> None:
-    events = [wire.encode_sse(event) for event in (*OPENING, wire.delta("hello"), *CLOSING)]
-    with Scripted(streamed(b": a comment\n\n", *(one.replace(b"\n", newline) for one in events))) as server:
-        assert told(make(server.url))[0] == "hello"
+HELLO = streamed(
+    b": a comment\n\n", *OPENING, {"type": "something_new", "delta": 5}, wire.delta("hello"), *CLOSING
+)
+MESSAGE = wire.message(
+    [{"type": "text", "text": "hello"}], ident="msg_1", model="m", stop=wire.Stop(), counts={}
+)
+WHOLE = {
+    "lines that end in a return": Reply(body=HELLO.body.replace(b"\n", b"\r")),
+    "no end but the stop reason": streamed(*OPENING, wire.delta("hello"), *CLOSING[:-1]),
+    "no empty line": Reply(body=HELLO.body.rstrip()),
+    "text in a block": streamed(
+        *OPENING[:1], wire.block_start(0, {"type": "text", "text": "hello"}), *CLOSING
+    ),
+    "no stream": Reply(body=json.dumps(MESSAGE).encode(), headers=(("content-type", "application/json"),)),
+}
 
 
-def test_events_and_blocks_that_nothing_reads_are_skipped(make: Make) -> None:
-    thinking = {"type": "thinking_delta", "thinking": "hmm"}
-    unknown = {"type": "content_block_delta", "index": 0, "delta": thinking}
-    with Scripted(
-        streamed(*OPENING, unknown, {"type": "something_new", "delta": 5}, wire.delta("hello"), *CLOSING)
-    ) as server:
-        assert told(make(server.url))[0] == "hello"
+@pytest.mark.parametrize("reply", WHOLE.values(), ids=WHOLE)
+def test_an_answer_that_has_come_is_one_to_both(make: Make, reply: Reply) -> None:
+    with Scripted(reply) as server:
+        said, done = told(make(server.url, retry=Retry(tries=1)))
+    assert (said, done.text, done.stop_reason, done.retries) == ("hello", "hello", "end_turn", 0)
 
 
 @pytest.mark.parametrize(

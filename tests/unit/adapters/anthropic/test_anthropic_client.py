@@ -25,6 +25,7 @@ from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
 )
+from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.ports.model import ModelRequest, Part, RoleChoice
@@ -242,6 +243,17 @@ def test_every_try_is_counted_and_those_that_met_the_rate_of_the_provider(
     with client.stream(REQUEST) as stream, pytest.raises(ModelRateLimited):
         list(stream)
     assert meter.counts == {"ModelAsks": 6, "ModelRateLimits": 4}
+
+
+def test_facts_that_could_not_be_read_are_counted_for_each_try(
+    server: ScriptedServer, clients: list[AnthropicModelClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = rotated(server, clients, Secret("key"), meter=(meter := MemoryMeter()))
+    monkeypatch.setattr(wire, "usage", lambda *_, **__: {"input_tokens": "many"})
+    server.faults.add([{"kind": "error_in_stream", "after_chars": 0}, {"kind": "fixture", "text": "x"}])
+    with client.stream(REQUEST) as stream:
+        assert "".join(stream) == "x"
+    assert meter.counts == {"ModelAsks": 2, "FactsUnread": 3}
 
 
 def test_a_call_that_is_aborted_before_it_is_sent_is_not_counted(

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stepline.adapters.anthropic.call import ModelRole
-from stepline.adapters.anthropic.client import MessageFold
-from stepline.adapters.anthropic.server_sent import BlockDelta, BlockPiece, Plain
+from stepline.adapters.anthropic.message_fold import MessageFold
+from stepline.adapters.anthropic.wire_event import WireEvent
 from stepline.ports.model import ModelRequest
 
 REQUEST = ModelRequest(role="x", system=(), content=(), max_tokens=100)
@@ -31,10 +31,9 @@ def test_the_text_is_the_same_wherever_it_is_cut(units: list[str], sizes: list[i
     told = ""
     for size in (*sizes, len(sent)):
         piece, rest = rest[:size], rest[size:]
-        told += fold.take(Plain(type="ping"))
-        told += fold.take(
-            BlockDelta(type="content_block_delta", delta=BlockPiece(type="text_delta", text=piece))
-        )
-    told += fold.take(Plain(type="message_stop"))
+        told += fold.take(WireEvent("ping", {}))
+        told += fold.take(WireEvent("content_block_delta", {"delta": {"type": "text_delta", "text": piece}}))
+    told += fold.take(WireEvent("message_stop", {}))
+    told += fold.close()
     whole = re.sub("[\ud800-\udfff]", "\ufffd", PAIR.sub(join, sent))
     assert told == fold.completion(aborted=False).text == whole

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.anthropic import server_sent
-from stepline.adapters.anthropic.server_sent import BlockDelta, Plain, decode_event, split_events
+from stepline.adapters.anthropic.server_sent import read_events, split_events
+from stepline.adapters.anthropic.wire_event import OTHER, UNREAD, WireEvent, decode_events
 from stepline.errors import ModelStreamBroken
 
 LINES = st.sampled_from([b"data: one", b"data:two", b"data", b"event: x", b": comment", b"id: 7", b"", b""])
@@ -38,7 +38,8 @@ def test_a_stream_holds_the_same_events_wherever_it_is_cut(
         elif not line and event:
             plain.append(b"\n".join(event))
             event = []
-    assert list(split_events(cut(data, places))) == plain
+    plain += [b"\n".join(event)] * bool(event)
+    assert [sent.data for sent in split_events(cut(data, places))] == plain
 
 
 @pytest.mark.parametrize("chunk", [b"x" * 1000, b"data: x\n", b"data:\n"], ids=repr)
@@ -60,30 +61,50 @@ def test_an_event_without_an_end_is_malformed(monkeypatch: pytest.MonkeyPatch, c
     ids=["a pair", "a first half", "a second half", "half a pair as bytes"],
 )
 def test_half_a_pair_of_surrogates_is_read(data: bytes, text: str) -> None:
-    event = decode_event(b'{"type":"content_block_delta","delta":{"type":"text_delta","text":%b}}' % data)
-    assert isinstance(event, BlockDelta)
-    assert event.delta.text == text
-
-
-def test_of_an_event_that_nothing_reads_only_the_type_is_read() -> None:
-    assert decode_event(b'{"type":"ping","delta":5,"more":[{}]}') == Plain(type="ping")
+    (event,) = decode_events(b'{"type":"content_block_delta","delta":{"type":"text_delta","text":%b}}' % data)
+    assert event.fields["delta"]["text"] == text
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "kind"),
     [
-        b"",
-        b"{",
-        b"5",
-        b"{}",
-        b'{"type":5}',
-        b"\xff",
-        b"[" * 100_000,
-        json.dumps({"type": "message_start"}).encode(),
+        (b'{"type":"ping","delta":5}', "ping"),
+        (b'{"type":"something_new","delta":5}', OTHER),
+        (b"5", UNREAD),
+        (b"null", UNREAD),
+        (b'["text"]', UNREAD),
+        (b"{}", OTHER),
     ],
-    ids=lambda data: repr(data[:20]),
+    ids=repr,
 )
-def test_other_data_is_malformed(data: bytes) -> None:
+def test_an_event_without_text_costs_nothing(data: bytes, kind: str) -> None:
+    assert [event.kind for event in decode_events(data)] == [kind]
+
+
+@pytest.mark.parametrize("data", [b"[DONE]", b" [done]", b"DONE", b"", b"  "], ids=repr)
+def test_the_end_of_another_api_is_no_event(data: bytes) -> None:
+    assert not list(decode_events(data))
+
+
+@pytest.mark.parametrize("name", ["ping", "message_stop", "content_block_stop"])
+def test_an_event_that_has_no_text_is_known_by_its_name(name: str) -> None:
+    assert list(decode_events(b"keep-alive", name)) == [WireEvent(name, {})]
+
+
+def test_events_that_only_a_line_end_separates_are_several() -> None:
+    data = b'data: {"type":"ping"}\ndata: {"type":"message_stop"}\n\n'
+    assert [event.kind for event in read_events([data])] == ["ping", "message_stop"]
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b"\xff", b"[" * 100_000, b"hello", b'{"a":1}\nhello'], ids=lambda data: repr(data[:20])
+)
+def test_data_that_may_have_been_text_is_malformed(data: bytes) -> None:
     with pytest.raises(ModelStreamBroken) as caught:
-        decode_event(data)
+        list(decode_events(data))
     assert caught.value.reason == "stream_malformed"
+
+
+@pytest.mark.parametrize("data", [b'{"type":"err', b"\xff", b"{"], ids=repr)
+def test_an_event_that_was_cut_is_none(data: bytes) -> None:
+    assert not list(decode_events(data, whole=False))

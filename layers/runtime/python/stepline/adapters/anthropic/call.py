@@ -104,16 +104,14 @@ def fall_back(role: ModelRole) -> ModelRole:
     )
 
 
-def read_declined(stop_reason: str, details: Any, role: ModelRole) -> Declined | None:
-    """Return the refusal that an answer ended with; `details` are its `stop_details`, which may be missing.
+def read_declined(category: str, explanation: str, role: ModelRole) -> Declined:
+    """Return the refusal that an answer ended with.
 
     Source: platform.claude.com, "Stop reasons and fallback".
     """
-    if stop_reason != "refusal":
-        return None
     return Declined(
-        category=str(getattr(details, "category", None) or ""),
-        explanation=shorten(str(getattr(details, "explanation", None) or ""), EXPLANATION_CHARS),
+        category=category,
+        explanation=shorten(explanation, EXPLANATION_CHARS),
         fallback=bool(role.fallback),
     )
 

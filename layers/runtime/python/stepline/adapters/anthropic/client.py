@@ -1,12 +1,9 @@
 """ModelClient for the Anthropic API (or any compatible server) and for Bedrock.
 
 A transport sends a call and yields the events of its answer: `http_transport` for the Anthropic API,
-`sdk_transport` for Bedrock. All that they have in common is here: roles, retries, the fold of the events,
-and `abort`. This module imports neither: `warm` loads the one it needs in a thread while the caller reads the
+`sdk_transport` for Bedrock. All that they have in common is here: roles, retries and `abort`. This module imports neither: `warm` loads the one it needs in a thread while the caller reads the
 conversation, and the first call waits for that thread. Retries happen here, never in a transport, and only
 before the first text was yielded; after that the caller, who has recorded text, handles a failure.
-
-`MessageFold` folds the events of a Messages stream into a completion: the text so far, and its usage.
 
 `PendingHead` waits for the head of a response in a thread of its own, so that the caller may give up. A
 provider reads the whole prompt before it answers, and a thread that waits for the head cannot be woken, since
@@ -32,12 +29,12 @@ from stepline.adapters.anthropic.call import (
     draw_wait_s,
     fall_back,
     plan_call,
-    read_declined,
 )
+from stepline.adapters.anthropic.message_fold import MessageFold
+from stepline.adapters.anthropic.wire_event import WireEvent
 from stepline.errors import ModelRateLimited, ModelRefused, ModelStreamBroken, SteplineError
-from stepline.metrics import MODEL_ASKS, MODEL_RATE_LIMITS
-from stepline.model.decision import Declined
-from stepline.model.usage import Usage, estimate_tokens
+from stepline.metrics import FACTS_UNREAD, MODEL_ASKS, MODEL_RATE_LIMITS
+from stepline.model.usage import Usage
 from stepline.ports.clock import Meter
 from stepline.ports.model import Completion, ModelRequest
 
@@ -50,8 +47,8 @@ logger = logging.getLogger(__name__)
 class Answer(Protocol):
     """A streamed answer, whose head has come."""
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield its events, which have the fields of the provider's. Raises SteplineError."""
+    def __iter__(self) -> Iterator[WireEvent]:
+        """Yield its events. Raises SteplineError."""
         ...
 
     def close(self) -> None: ...
@@ -91,7 +88,8 @@ class AnthropicModelClient:
         """Store the configuration; nothing is imported or sent.
 
         `api_key` is called when a transport is created, and again when the provider refuses its key. `by_sdk`: the
-        Anthropic API, too, is called through the SDK. `meter` counts every try, and those that meet the provider's rate.
+        Anthropic API, too, is called through the SDK. `meter` counts every try, those that meet the provider's
+        rate, and the facts beside an answer that could not be read.
         """
         self._roles = dict(roles)
         self._api_key = api_key
@@ -271,6 +269,12 @@ class AnthropicStream:
         if self._meter is not None:
             self._meter.count(name)
 
+    def _count_unread(self) -> None:
+        if unread := self._fold.facts.unread:
+            logger.info("facts beside an answer were not read", extra={"facts": sorted(set(unread))})
+            if self._meter is not None:
+                self._meter.count(FACTS_UNREAD, len(unread))
+
     def _wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
         """Return the seconds to wait before the next try; None to give up. A new key is tried at once."""
         last = attempt + 1 >= self._retry.tries
@@ -287,24 +291,18 @@ class AnthropicStream:
     def _attempt(self) -> Iterator[str]:
         with closing(self._events()) as events:
             for event in events:
-                try:
-                    text = self._fold.take(event)
-                except (
-                    AttributeError,
-                    TypeError,
-                ) as error:  # the SDK builds events without checking their shape
-                    raise ModelStreamBroken(
-                        f"not an event we know: {error}", code="stream_malformed"
-                    ) from error
-                if text or event.type == "message_start":
+                text = self._fold.take(event)
+                if text or event.kind == "message_start":
                     yield text
                 if self._fold.too_long:
                     logger.warning("an answer beyond its bound was ended")
                     return
+        if rest := self._fold.close():
+            yield rest
         if not (self._fold.ended or self._aborted.is_set()):
             raise ModelStreamBroken("the answer ended before it was complete", code="stream_cut")
 
-    def _events(self) -> Generator[Any, None, None]:
+    def _events(self) -> Generator[WireEvent, None, None]:
         """Yield all events of the answer; otherwise the connection could not be reused."""
         try:
             if not self._aborted.is_set():
@@ -313,7 +311,7 @@ class AnthropicStream:
                 if self._aborted.is_set():  # aborted in between, when there was no head to give up
                     head.give_up()
                 self._answer = head.wait()
-            events: Iterator[Any] = iter(self._answer or ())
+            events: Iterator[WireEvent] = iter(self._answer or ())
             while not self._aborted.is_set():
                 event = next(events, None)
                 if event is None:
@@ -327,6 +325,7 @@ class AnthropicStream:
             raise
         finally:
             self._close()
+            self._count_unread()
 
     def _send(self) -> Answer:
         self._transport = self._connect()
@@ -341,137 +340,6 @@ class AnthropicStream:
         answer = self._answer
         if answer is not None:
             answer.shut_down()
-
-
-LOST_HALF = "\ufffd"
-ABORTED = "aborted"
-CUT = "cut"
-TOO_LONG = "too_long"
-ANSWER_CHARS_PER_TOKEN: Final = 32
-"""Characters of text that an answer may have for each token that its request allows. Text has three to four; a
-single token of spaces or dashes may have more than a hundred, but no answer consists of them."""
-ANSWER_MIN_CHARS: Final = 65_536
-"""Characters that every answer may have. A server that ignores `max_tokens` would fill the memory."""
-
-
-class MessageFold:
-    """The state of one answer. Blocks other than text (native thinking, tool use) add no text."""
-
-    def __init__(self, request: ModelRequest, role: ModelRole, *, retries: int = 0) -> None:
-        """Start with no events received for `request`, after `retries` failed tries."""
-        self._request = request
-        self._role = role
-        self._model = role.model
-        self._retries = retries
-        self._message_id = ""
-        self._pieces: list[str] = []
-        self._counts: Usage | None = None
-        self._stop_reason = ""
-        self._half = ""
-        self._room_chars = max(ANSWER_MIN_CHARS, request.max_tokens * ANSWER_CHARS_PER_TOKEN)
-        self._declined: Declined | None = None
-        self.ended = False
-        self.too_long = False
-        """True once the answer has reached its bound: what follows is not taken."""
-
-    def take(self, event: Any) -> str:
-        """Apply one event and return the text it adds. Unknown events change nothing.
-
-        Raises AttributeError or TypeError for a malformed event.
-        """
-        match event.type:
-            case "content_block_delta" if event.delta.type == "text_delta":
-                text = event.delta.text
-                if not isinstance(text, str):
-                    raise TypeError("a text delta without a text")
-                return self._keep(self._joined(text))
-            case "message_start":
-                self._message_id = event.message.id or ""
-                self._model = event.message.model or self._model
-                self._counts = _fold_usage(Usage(), event.message.usage)
-            case "message_delta":
-                self._stop_reason = event.delta.stop_reason or self._stop_reason
-                details = getattr(event.delta, "stop_details", None)
-                self._declined = read_declined(self._stop_reason, details, self._role)
-                self._counts = _fold_usage(self._counts or Usage(), event.usage)
-            case "message_stop":
-                self.ended = True
-                return self._keep(LOST_HALF if self._half else "")
-            case _:
-                pass
-        return ""
-
-    def _joined(self, text: str) -> str:
-        """Return a delta's text with whole pairs of surrogates: a first half at its end waits for the next delta.
-
-        A provider may cut its text within a pair. A half without its other half is replaced, since no
-        encoding can carry it.
-        """
-        if text.isascii() and not self._half:
-            return text
-        text = self._half + text
-        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        whole = text[:-1] if self._half else text
-        return whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-    def _keep(self, text: str) -> str:
-        """Take text as far as there is room for it."""
-        kept = text[: self._room_chars]
-        self._room_chars -= len(kept)
-        self.too_long = self.too_long or len(kept) < len(text)
-        self._pieces.append(kept)
-        return kept
-
-    def completion(self, *, aborted: bool) -> Completion:
-        """Return the completion so far; missing counts of an unfinished one are estimated."""
-        text = "".join(self._pieces)
-        whole = self.ended and not self.too_long
-        early = TOO_LONG if self.too_long else ABORTED if aborted else CUT
-        return Completion(
-            text=text,
-            stop_reason=(self._stop_reason or "end_turn") if whole else early,
-            usage=self._usage(text, aborted=aborted),
-            model=self._model,
-            message_id=self._message_id,
-            aborted=aborted and not (self.ended or self.too_long),
-            retries=self._retries,
-            declined=self._declined if self.ended else None,
-        )
-
-    def _usage(self, text: str, *, aborted: bool) -> Usage:
-        if self.ended and self._counts:
-            return self._counts
-        if not (self._counts or text or aborted or self.ended):
-            return Usage(estimated=True)  # refused, or cut before the provider said anything
-        parts = (*self._request.system, *self._request.content)
-        counted = self._counts or Usage(input_tokens=sum(part.tokens for part in parts))
-        output_tokens = max(counted.output_tokens, estimate_tokens(text))
-        return replace(counted, output_tokens=output_tokens, estimated=True)
-
-
-def _fold_usage(old: Usage, new: Any) -> Usage:
-    """Return the newer counts; a count missing in an event is kept. All counts are cumulative."""
-    if new is None:
-        return old
-    detail = getattr(new, "cache_creation", None)
-    written = getattr(new, "cache_creation_input_tokens", None)
-    if detail is not None:
-        write_5m, write_1h = detail.ephemeral_5m_input_tokens, detail.ephemeral_1h_input_tokens
-    elif written is None or written == old.cache_write_5m_tokens + old.cache_write_1h_tokens:
-        write_5m, write_1h = old.cache_write_5m_tokens, old.cache_write_1h_tokens
-    else:
-        write_5m, write_1h = written, 0
-    return Usage(
-        input_tokens=_newer(getattr(new, "input_tokens", None), old.input_tokens),
-        cache_read_tokens=_newer(getattr(new, "cache_read_input_tokens", None), old.cache_read_tokens),
-        cache_write_5m_tokens=write_5m or 0,
-        cache_write_1h_tokens=write_1h or 0,
-        output_tokens=_newer(getattr(new, "output_tokens", None), old.output_tokens),
-    )
-
-
-def _newer(new: int | None, old: int) -> int:
-    return old if new is None else new
 
 
 class PendingHead:

@@ -17,7 +17,8 @@ from urllib3 import exceptions as foreign
 
 from stepline.adapters.anthropic.call import Timeouts
 from stepline.adapters.anthropic.error import map_body
-from stepline.adapters.anthropic.server_sent import ServerEvent, read_events
+from stepline.adapters.anthropic.server_sent import read_events
+from stepline.adapters.anthropic.wire_event import WireEvent
 from stepline.adapters.http_pool import make_pool
 from stepline.errors import (
     ModelRefused,
@@ -91,7 +92,7 @@ class HttpAnswer:
     def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
         self._response = response
 
-    def __iter__(self) -> Iterator[ServerEvent]:
+    def __iter__(self) -> Iterator[WireEvent]:
         """Yield the events as they arrive, to the end of the response, so that its connection is kept."""
         with _mapped(ModelStreamBroken, "stream_cut"):
             yield from read_events(iter(self._response.read1, b""))

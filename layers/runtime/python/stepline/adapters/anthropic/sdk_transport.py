@@ -1,11 +1,13 @@
-"""Messages calls through the `anthropic` SDK: for Bedrock, whose requests it signs and whose frames it reads.
+"""Messages calls through the `anthropic` SDK: for Bedrock, whose requests it signs.
 
-The second way to the Anthropic API, to which the first is compared. Importing this module loads the SDK, a
+The second way to the Anthropic API, to which the first is compared. What it streams is read as the first reads it,
+since the SDK builds events without a check of their shape. Importing this module loads the SDK, a
 second of CPU.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import socket
 from collections.abc import Iterator, Mapping
@@ -15,8 +17,11 @@ from typing import Any, Final, Self
 import anthropic
 import httpx2  # comes with the SDK
 
+from stepline.adapters.anthropic.aws_frames import is_framed, read_frames
 from stepline.adapters.anthropic.call import Timeouts
 from stepline.adapters.anthropic.error import map_sdk_error
+from stepline.adapters.anthropic.server_sent import read_events
+from stepline.adapters.anthropic.wire_event import WireEvent
 
 MODULES: Final = ("httpcore2",)
 """The modules that the SDK's first client loads."""
@@ -58,15 +63,18 @@ class SdkTransport:
 
 
 class SdkAnswer:
-    """A stream of the SDK's events. They are built without a check of their shape."""
+    """A response that the SDK has opened and not read."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def __iter__(self) -> Iterator[Any]:
-        """Yield all events. Raises what `map_sdk_error` returns."""
+    def __iter__(self) -> Iterator[WireEvent]:
+        """Yield all events, from Bedrock's frames or as a server streams them. Raises what `map_sdk_error` returns."""
         with _mapped():
-            yield from self._stream
+            chunks = filter(None, self._stream.response.iter_bytes())
+            first = next(chunks, b"")
+            read = read_frames if is_framed(first) else read_events
+            yield from read(itertools.chain((first,), chunks))
 
     def close(self) -> None:
         """Close the response."""

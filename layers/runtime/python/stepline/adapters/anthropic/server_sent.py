@@ -1,130 +1,86 @@
-"""The stream of a Messages call, read: bytes into server-sent events, and those into values.
+r"""The stream of a Messages call, read: bytes into server-sent events.
 
-The values have the names of the provider's fields, so that code which follows a stream need not know whether
-an SDK built its events. Events and fields that nothing here reads are skipped.
+What ends early is taken as it is: the last event needs no empty line behind it, nor its line an end. A body that
+begins with `{` is no stream but one JSON, from a server that does not stream.
 
-Source: platform.claude.com, "Streaming messages"; html.spec.whatwg.org, "Server-sent events".
+Source: html.spec.whatwg.org, "Server-sent events".
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
-import msgspec
-
-from stepline.adapters.anthropic.error import map_body
+from stepline.adapters.anthropic.wire_event import WireEvent, decode_events
 from stepline.errors import ModelStreamBroken
 
 EVENT_MAX_BYTES: Final = 8_000_000
 """Bytes of one event. A real one has some hundreds; a stream without line breaks would fill the memory."""
+_MARK: Final = b"\xef\xbb\xbf"
 
 
-class CacheCreation(msgspec.Struct):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
+class ServerSent(NamedTuple):
+    """The data of a server-sent event, and its name. Without an empty line behind it, it is not `whole`."""
+
+    data: bytes
+    name: str = ""
+    whole: bool = True
 
 
-class Counts(msgspec.Struct):
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_creation: CacheCreation | None = None
-    output_tokens: int | None = None
-
-
-class StartedMessage(msgspec.Struct):
-    id: str | None = None
-    model: str | None = None
-    usage: Counts | None = None
-
-
-class StopDetails(msgspec.Struct):
-    type: str | None = None
-    category: str | None = None
-    explanation: str | None = None
-
-
-class MessageEnd(msgspec.Struct):
-    stop_reason: str | None = None
-    stop_details: StopDetails | None = None
-
-
-class BlockPiece(msgspec.Struct):
-    """A piece of a block; `text` is set in a `text_delta`."""
-
-    type: str
-    text: str | None = None
-
-
-class MessageStart(msgspec.Struct):
-    type: str
-    message: StartedMessage
-
-
-class BlockDelta(msgspec.Struct):
-    type: str
-    delta: BlockPiece
-
-
-class MessageDelta(msgspec.Struct):
-    type: str
-    delta: MessageEnd
-    usage: Counts | None = None
-
-
-class Plain(msgspec.Struct):
-    """Any event, of which only the type is read."""
-
-    type: str
-
-
-ServerEvent: TypeAlias = MessageStart | BlockDelta | MessageDelta | Plain
-
-_READ: Final[Mapping[str, type[ServerEvent]]] = {
-    "message_start": MessageStart,
-    "content_block_delta": BlockDelta,
-    "message_delta": MessageDelta,
-}
-
-
-def read_events(chunks: Iterable[bytes]) -> Iterator[ServerEvent]:
-    """Yield the events of a stream.
+def read_events(chunks: Iterable[bytes]) -> Iterator[WireEvent]:
+    """Yield the events of an answer.
 
     Raises:
-        ModelStreamBroken: `stream_malformed`, for an event that is not the provider's, or too large.
-        SteplineError: as `map_body`, for an error that the provider sent in the stream.
+        ModelStreamBroken: `stream_malformed`, as `decode_events`, and for an event that is too large.
+        SteplineError: as `decode_events`.
     """
-    for data in split_events(chunks):
-        event = decode_event(data)
-        if event.type == "error":
-            raise map_body(200, json.loads(data))
-        yield event
+    for sent in split_events(chunks):
+        yield from decode_events(sent.data, sent.name, whole=sent.whole)
 
 
-def split_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the data of each server-sent event; one that is not ended by an empty line is none.
-
-    An event's name repeats the type in its data, so other fields than `data` are skipped.
-    """
+def split_events(chunks: Iterable[bytes]) -> Iterator[ServerSent]:
+    """Yield each server-sent event that has data; fields other than `data` and `event` are skipped."""
     data: list[bytes] = []
-    size = 0
-    for line in _lines(chunks):
+    name, size, is_first = "", 0, True
+    lines = _lines(chunks)
+    for line in lines:
+        if is_first and line.strip():
+            is_first = False
+            if line.lstrip().startswith(b"{"):
+                yield ServerSent(b"\n".join(_bounded(line, lines)), whole=False)
+                return
         if line.startswith(b"data:"):
             data.append(line[5:].removeprefix(b" "))
             size += len(line)
             if size > EVENT_MAX_BYTES:
                 raise _too_large()
-        elif not line and data:
-            yield b"\n".join(data)
-            data, size = [], 0
+        elif line.startswith(b"event:"):
+            name = line[6:].strip().decode("utf-8", "replace")
+        elif not line:
+            if data:
+                yield ServerSent(b"\n".join(data), name)
+            data, name, size = [], "", 0
+    if data:
+        yield ServerSent(b"\n".join(data), name, whole=False)
+
+
+def _bounded(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    size = len(first)
+    yield first
+    for line in rest:
+        size += len(line) + 1
+        if size > EVENT_MAX_BYTES:
+            raise _too_large()
+        yield line
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    r"""Yield the lines without their ends, of which there are three: `\n`, `\r\n`, `\r`."""
+    r"""Yield the lines without their ends, of which there are three: `\n`, `\r\n`, `\r`; the last may have none.
+
+    A byte order mark before the first is no part of it.
+    """
     begun: list[bytes] = []
-    size, returned = 0, False
+    size, returned, mark = 0, False, _MARK
     for chunk in filter(None, chunks):
         rest = chunk[1:] if returned and chunk.startswith(b"\n") else chunk  # the second half of a `\r\n`
         returned = chunk.endswith(b"\r")
@@ -132,27 +88,12 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             begun.append(line)
             size += len(line)
             if line.endswith((b"\n", b"\r")):
-                yield b"".join(begun).rstrip(b"\r\n")
-                begun, size = [], 0
+                yield b"".join(begun).rstrip(b"\r\n").removeprefix(mark)
+                begun, size, mark = [], 0, b""
         if size > EVENT_MAX_BYTES:
             raise _too_large()
-
-
-def decode_event(data: bytes) -> ServerEvent:
-    """Return an event from its JSON. Raises ModelStreamBroken `stream_malformed`."""
-    try:
-        return msgspec.json.decode(data, type=_READ.get(msgspec.json.decode(data, type=Plain).type, Plain))
-    except (ValueError, RecursionError):
-        return _decode_leniently(data)
-
-
-def _decode_leniently(data: bytes) -> ServerEvent:
-    """Return an event whose text may hold half a surrogate pair, escaped or not, which msgspec refuses."""
-    try:
-        read: Any = json.loads(data.decode("utf-8", "surrogatepass"))
-        return msgspec.convert(read, _READ.get(msgspec.convert(read, Plain).type, Plain))
-    except (ValueError, RecursionError) as error:
-        raise ModelStreamBroken(f"not an event we know: {error}", code="stream_malformed") from error
+    if begun:
+        yield b"".join(begun).removeprefix(mark)
 
 
 def _too_large() -> ModelStreamBroken:

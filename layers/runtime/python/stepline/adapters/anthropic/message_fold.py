@@ -1,0 +1,257 @@
+"""The events of a Messages answer, folded into a completion: the text so far, and its usage.
+
+Text may be in four places: in a block's deltas, in the block as it begins, in a message as it begins, and in a
+message that comes whole. All else is a fact beside the text, see `fact`. An answer is whole when its stop reason
+has come, or its `message_stop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from stepline.adapters.anthropic.call import ModelRole, read_declined
+from stepline.adapters.anthropic.fact import FactReader, whole_pairs
+from stepline.adapters.anthropic.wire_event import MESSAGE, UNREAD, WireEvent
+from stepline.errors import ModelStreamBroken
+from stepline.model.decision import Declined
+from stepline.model.usage import Usage, estimate_tokens
+from stepline.ports.model import Completion, ModelRequest
+
+LOST_HALF: Final = "\ufffd"
+ABORTED: Final = "aborted"
+CUT: Final = "cut"
+TOO_LONG: Final = "too_long"
+ANSWER_CHARS_PER_TOKEN: Final = 32
+"""Characters of text that an answer may have for each token that its request allows. Text has three to four; a
+single token of spaces or dashes may have more than a hundred, but no answer consists of them."""
+ANSWER_MIN_CHARS: Final = 65_536
+"""Characters that every answer may have. A server that ignores `max_tokens` would fill the memory."""
+
+_WORDS: Final[Mapping[str, str]] = {"stop": "end_turn", "length": "max_tokens"}
+"""Stop reasons of another API, which gateways pass on."""
+
+
+class Counts(NamedTuple):
+    """The newest tokens of each kind, all cumulative; None: not counted."""
+
+    plain: int | None = None
+    read: int | None = None
+    write_5m: int | None = None
+    write_1h: int | None = None
+    output: int | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """What was counted."""
+        return Usage(
+            input_tokens=self.plain or 0,
+            cache_read_tokens=self.read or 0,
+            cache_write_5m_tokens=self.write_5m or 0,
+            cache_write_1h_tokens=self.write_1h or 0,
+            output_tokens=self.output or 0,
+        )
+
+
+class MessageFold:
+    """The state of one answer. Blocks other than text (native thinking, tool use) add no text."""
+
+    def __init__(self, request: ModelRequest, role: ModelRole, *, retries: int = 0) -> None:
+        """Start with no events received for `request`, after `retries` failed tries."""
+        self._request = request
+        self._role = role
+        self._model = role.model
+        self._retries = retries
+        self._message_id = ""
+        self._pieces: list[str] = []
+        self._counts: Counts | None = None
+        self._counted = False  # the tokens of the whole output
+        self._stop_reason = ""
+        self._stopped = False
+        self._half = ""
+        self._block: object = None  # the type of the last block
+        self._begun = ""  # its first text, if only a text delta can tell that it is one
+        self._room_chars = max(ANSWER_MIN_CHARS, request.max_tokens * ANSWER_CHARS_PER_TOKEN)
+        self._declined: Declined | None = None
+        self.facts = FactReader()
+        self.too_long = False
+        """True once the answer has reached its bound: what follows is not taken."""
+
+    @property
+    def ended(self) -> bool:
+        """True once the answer is whole."""
+        return self._stopped or bool(self._stop_reason)
+
+    def take(self, event: WireEvent) -> str:
+        """Apply one event and return the text it adds. Unknown events change nothing.
+
+        Raises ModelStreamBroken `stream_malformed` where a text is none, so that the answer would have a hole.
+        """
+        text = ""
+        match event.kind:
+            case "content_block_delta":
+                text = self._delta(self.facts.fields(event.fields, "delta"))
+            case "content_block_start":
+                text = self._start_block(self.facts.fields(event.fields, "content_block"))
+            case "message_start":
+                text = self._begin(self.facts.fields(event.fields, "message"))
+            case "message_delta":
+                self._end(self.facts.fields(event.fields, "delta"))
+                self._count(event.fields, whole=True)
+            case "message_stop":
+                self._stopped = True
+            case kind if kind == MESSAGE:
+                text = self._begin(event.fields, whole=True)
+                self._stopped = True
+            case kind if kind == UNREAD:
+                self.facts.unread.append("event")
+            case _:
+                pass
+        return self._keep(self._joined(text)) if text else ""
+
+    def close(self) -> str:
+        """Return the text that a whole answer still adds at its end: a half that no other half followed."""
+        half, self._half = self._half, ""
+        return self._keep(LOST_HALF) if half and self.ended else ""
+
+    def _begin(self, message: Mapping[str, Any], *, whole: bool = False) -> str:
+        ident = self.facts.word(message, "id")
+        if self._pieces and self._message_id and ident not in ("", self._message_id):
+            raise _malformed("another message began within the answer")
+        self._message_id = ident or self._message_id
+        self._model = self.facts.word(message, "model") or self._model
+        self._count(message, whole=whole)
+        text = "" if self._pieces else self._content(message, whole=whole)
+        if text or whole:
+            self._end(message)
+        return text
+
+    def _content(self, message: Mapping[str, Any], *, whole: bool) -> str:
+        """Return the text of a message's blocks; that of a `whole` one may be the content itself."""
+        content = message.get("content")
+        if whole and isinstance(content, str):
+            return content
+        found = []
+        for block in content if isinstance(content, list) else () if content is None else (content,):
+            if isinstance(block, dict) and (whole or block.get("type") == "text"):
+                found.append(_block_text(block))
+            else:
+                self.facts.unread.append("content")
+        return "".join(found)
+
+    def _start_block(self, block: Mapping[str, Any]) -> str:
+        self._block, self._begun = block.get("type"), ""
+        text = _block_text(block)
+        if not text and isinstance(begun := block.get("text"), str):
+            self._begun = begun
+        return text
+
+    def _delta(self, delta: Mapping[str, Any]) -> str:
+        kind, text = delta.get("type"), delta.get("text")
+        if kind == "text_delta":
+            begun, self._begun = self._begun, ""
+            if "text" in delta and text is None:
+                return begun
+            if not isinstance(text, str):
+                raise _malformed("a text delta without a text")
+            return begun + text
+        self.facts.word(delta, "type")
+        is_text = self._block == "text" or not (isinstance(kind, str) or isinstance(self._block, str))
+        return text if is_text and isinstance(text, str) else ""
+
+    def _end(self, of: Mapping[str, Any]) -> None:
+        said = self.facts.word(of, "stop_reason")
+        self._stop_reason = _WORDS.get(said, said) or self._stop_reason
+        details = self.facts.fields(of, "stop_details")
+        if self._stop_reason == "refusal":
+            self._declined = read_declined(
+                self.facts.word(details, "category"), self.facts.text(details, "explanation"), self._role
+            )
+
+    def _count(self, of: Mapping[str, Any], *, whole: bool) -> None:
+        """Take the newer counts; one that is missing is kept."""
+        facts, old = self.facts, self._counts or Counts()
+        new = facts.fields(of, "usage")
+        detail = facts.fields(new, "cache_creation")
+        write_5m = facts.count(detail, "ephemeral_5m_input_tokens")
+        write_1h = facts.count(detail, "ephemeral_1h_input_tokens")
+        written = facts.count(new, "cache_creation_input_tokens")
+        if write_5m is None and write_1h is None:
+            write_5m, write_1h = old.write_5m, old.write_1h
+            if written is not None and written != (write_5m or 0) + (write_1h or 0):
+                write_5m, write_1h = written, 0
+        output = facts.count(new, "output_tokens")
+        self._counted = self._counted or (whole and output is not None)
+        self._counts = Counts(
+            plain=_newer(facts.count(new, "input_tokens"), old.plain),
+            read=_newer(facts.count(new, "cache_read_input_tokens"), old.read),
+            write_5m=write_5m,
+            write_1h=write_1h,
+            output=_newer(output, old.output),
+        )
+
+    def _joined(self, text: str) -> str:
+        """Return a piece of text with whole pairs of surrogates: a first half at its end waits for the next piece.
+
+        A provider may cut its text within a pair.
+        """
+        if text.isascii() and not self._half:
+            return text
+        text = self._half + text
+        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return whole_pairs(text[:-1] if self._half else text)
+
+    def _keep(self, text: str) -> str:
+        """Take text as far as there is room for it."""
+        kept = text[: self._room_chars]
+        self._room_chars -= len(kept)
+        self.too_long = self.too_long or len(kept) < len(text)
+        self._pieces.append(kept)
+        return kept
+
+    def completion(self, *, aborted: bool) -> Completion:
+        """Return the completion so far; counts that are missing are estimated."""
+        text = "".join(self._pieces)
+        whole = self.ended and not self.too_long
+        early = TOO_LONG if self.too_long else ABORTED if aborted else CUT
+        return Completion(
+            text=text,
+            stop_reason=(self._stop_reason or "end_turn") if whole else early,
+            usage=self._usage(text, aborted=aborted),
+            model=self._model,
+            message_id=self._message_id,
+            aborted=aborted and not (self.ended or self.too_long),
+            retries=self._retries,
+            declined=self._declined if self.ended else None,
+        )
+
+    def _usage(self, text: str, *, aborted: bool) -> Usage:
+        if not (self._counts or text or aborted or self.ended):
+            return Usage(estimated=True)  # refused, or cut before the provider said anything
+        counts = self._counts or Counts()
+        used = counts.usage
+        if self.ended and self._counted and counts.plain is not None:
+            return used
+        if not used.prompt_tokens:
+            parts = (*self._request.system, *self._request.content)
+            used = replace(used, input_tokens=sum(part.tokens for part in parts))
+        return replace(used, output_tokens=max(used.output_tokens, estimate_tokens(text)), estimated=True)
+
+
+def _block_text(block: Mapping[str, Any]) -> str:
+    """Return the text of a block that is one, or that does not say what it is."""
+    kind, text = block.get("type"), block.get("text")
+    if kind == "text" and not isinstance(text, str | None):
+        raise _malformed("a block of text without a text")
+    is_text = kind == "text" or not isinstance(kind, str)
+    return text if is_text and isinstance(text, str) else ""
+
+
+def _newer(new: int | None, old: int | None) -> int | None:
+    return old if new is None else new
+
+
+def _malformed(words: str) -> ModelStreamBroken:
+    return ModelStreamBroken(words, code="stream_malformed")
