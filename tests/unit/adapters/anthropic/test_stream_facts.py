@@ -95,12 +95,10 @@ def facts(of: Any, path: Path = ()) -> Iterator[Path]:
 
 def holds_text(of: Any, path: Path) -> bool:
     if isinstance(of, dict):
-        return ("text" in of and bool(of["text"])) or any(
-            holds_text(one, (*path, key)) for key, one in of.items()
-        )
+        return any(holds_text(one, (*path, key)) for key, one in of.items() if one != "")
     if isinstance(of, list):
         return any(holds_text(one, path) for one in of)
-    return path[-1] == "text" and bool(of)
+    return path[-1] == "text"
 
 
 def replaced(of: Any, path: Path, value: object) -> Any:

@@ -1,4 +1,4 @@
-"""What a provider says beside the text: ids, counters, details. All of it may be missing, null or of another type.
+"""The facts that a provider sends beside the text: ids, counters, details. Each may be missing, null or of another type.
 
 A fact that cannot be read is dropped and counted, and costs nothing else.
 """

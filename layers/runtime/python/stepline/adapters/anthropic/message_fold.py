@@ -45,7 +45,7 @@ class Counts(NamedTuple):
 
     @property
     def usage(self) -> Usage:
-        """What was counted."""
+        """The counted tokens."""
         return Usage(
             input_tokens=self.plain or 0,
             cache_read_tokens=self.read or 0,
