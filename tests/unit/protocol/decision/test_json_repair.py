@@ -54,7 +54,7 @@ def test_what_can_only_have_meant_one_thing_is_mended(body: str, fields: dict[st
         '{"a": ',
         '{"a": "b", oops}',
         '{"a": nobody}',
-        "{'a': 1}",
+        "{a: 1}",
         '{"a": 1}}{"b": 2}',
         '{"a": "b"} {"a": "c"}',
         '{"a": "x"x"} {"a": "c"}',

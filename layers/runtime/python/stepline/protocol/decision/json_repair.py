@@ -1,13 +1,8 @@
-"""The JSON object in an instance's body, parsed strictly, and repaired if its meaning is certain.
+"""The JSON object in an instance's body, parsed strictly, and otherwise repaired as `lenient_json` reads it.
 
 Around the object, models write nothing, a fence with or without its end, or prose before and after; all are
-accepted. There must be exactly one object.
-
-Repaired are unescaped quotes within a string, raw line breaks, missing or superfluous commas, unclosed
-brackets, and escapes that JSON does not know. A quote ends a string if the following text can follow a
-string: another key, another item, or closing brackets with a valid continuation. A string or a number that
-just stops is not completed, since the rest is unknown. The text is read once, each character at most a few
-times.
+accepted. There must be exactly one object. One that only a repair can read, for its first key is in other quotes or
+behind a comment, counts where the body begins with it, or holds no other.
 
 The stream and the final validation call the same function, so both see the same object.
 """
@@ -17,17 +12,24 @@ from __future__ import annotations
 import json
 import math
 import re
-from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner, which the stubs omit
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from stepline.errors import DecisionError
+from stepline.protocol.decision.lenient_json import (
+    COMMENT,
+    DEPTH_MAX,
+    QUOTES,
+    BeyondRepairError,
+    LenientReader,
+)
 from stepline.protocol.parser.field import mend_surrogates
 
-_FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```[A-Za-z0-9]*", re.MULTILINE)
+_LEAD = re.compile(r"[\s\ufeff\[]*")
 _OBJECT = re.compile(r'\{(?=\s*["}])')
+_KEYS = "|".join(quote.key.pattern for quote in dict.fromkeys(QUOTES.values()))
+_LENIENT_OBJECT = re.compile(rf"\{{(?=\s*(?:(?:{COMMENT.pattern})\s*){{0,4}}(?:{_KEYS}))")
 _GOES_ON = re.compile(r'[\s,}\]]*"')
-NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-DEPTH_MAX: Final = 64
 
 
 def _no_constant(name: str) -> Any:
@@ -77,10 +79,14 @@ def find_object(body: str, at: int = -1) -> int:
 
     Without `at`, of the first one: after the first fence, unless the body begins with an object.
     """
-    if at < 0:
-        fence = None if body.lstrip().startswith("{") else _FENCE.search(body)
-        at = fence.end() if fence else 0
-    found = _OBJECT.search(body, at)
+    if at >= 0:
+        found = _OBJECT.search(body, at)
+        return found.start() if found else -1
+    fence = None if body.lstrip().startswith("{") else _FENCE.search(body)
+    at = fence.end() if fence else 0
+    plain = _OBJECT.search(body, at)
+    lenient = _LENIENT_OBJECT.search(body, at, plain.start() if plain else len(body))
+    found = lenient if lenient and (not plain or _LEAD.fullmatch(body, at, lenient.start())) else plain
     return found.start() if found else -1
 
 
@@ -130,25 +136,11 @@ def _cleaned(value: Any, depth_left: int) -> Any:
             return value
 
 
-_BLANKS: Final = re.compile(r"[ \t\r\n]*")
-_CLEAN: Final = re.compile(r'[^"\\]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*)*')
-_KEY: Final = re.compile(r'"((?:[^"\\\n]|\\[^\n]){0,100})"[ \t\r\n]*:')
-_NEXT: Final = re.compile(r'\s*(?:```[a-z]*\s*){0,2}\{\s*"')
-_WORD: Final = re.compile(r"true|false|null")
-_WORDS: Final = {"true": True, "false": False, "null": None}
-_VALUE_STARTS: Final = frozenset('"{[-0123456789tfn')
-_OPENER: Final = {"}": "{", "]": "["}
-
-
 class Repaired(NamedTuple):
-    """The object, and whether the repair was a guess: anything more than removing commas."""
+    """The object, and whether the repair was a guess: its meaning was not certain."""
 
     fields: dict[str, Any]
     guessed: bool
-
-
-class _BeyondRepairError(Exception):
-    """The missing part cannot be known."""
 
 
 def repair_object(body: str) -> dict[str, Any] | None:
@@ -166,10 +158,10 @@ def repair(body: str) -> Repaired | None:
     try:
         fields, end = decode_at(body, at)
     except DecisionError:
-        reader = _Reader(body, at)
+        reader = LenientReader(body, at)
         try:
             fields = reader.read()
-        except _BeyondRepairError:
+        except BeyondRepairError:
             return None
         end, guessed = reader.at, reader.guessed
     more = find_object(body, end)
@@ -187,187 +179,3 @@ def _parses(body: str, at: int) -> bool:
     except DecisionError:
         return False
     return True
-
-
-class _Reader:
-    """Reads the object that begins at `at`; `guessed` is true if more than dropping commas was needed.
-
-    Quotes or brackets after the object would mean that a wrong guess cut it short, so there may be none.
-    """
-
-    def __init__(self, text: str, at: int) -> None:
-        self.text = text
-        self.at = at
-        self.guessed = False
-        self._open: list[str] = []
-        self._last = max(text.rfind(mark) for mark in '"}]')
-
-    def read(self) -> dict[str, Any]:
-        made = self._object()
-        if self.at <= self._last:
-            raise _BeyondRepairError
-        return made
-
-    def _value(self) -> Any:
-        char = self._peek()
-        if char == "{":
-            return self._object()
-        if char == "[":
-            return self._array()
-        if char == '"':
-            return self._string()
-        return self._literal()
-
-    def _object(self) -> dict[str, Any]:
-        made: dict[str, Any] = {}
-        self._enter("{")
-        while not self._closes("{"):
-            key = _KEY.match(self.text, self.at)
-            if key is None:
-                raise _BeyondRepairError
-            self.at = key.end()
-            value = self._value()
-            made.setdefault(self._decoded(key[1]), value)
-            self._separate()
-        return made
-
-    def _array(self) -> list[Any]:
-        made: list[Any] = []
-        self._enter("[")
-        while not self._closes("["):
-            made.append(self._value())
-            self._separate()
-        return made
-
-    def _enter(self, bracket: str) -> None:
-        if len(self._open) == DEPTH_MAX:
-            raise _BeyondRepairError
-        self._open.append(bracket)
-        self.at += 1
-
-    def _closes(self, bracket: str) -> bool:
-        """Return True if the container ends here: by its bracket, an outer bracket, or the end of the text."""
-        char = self._peek()
-        if char in _OPENER:
-            if _OPENER[char] == bracket:
-                self.at += 1
-            elif _OPENER[char] in self._open:
-                self.guessed = True
-            else:
-                raise _BeyondRepairError
-        elif not char:
-            self.guessed = True
-        else:
-            return False
-        self._open.pop()
-        return True
-
-    def _separate(self) -> None:
-        """Skip the comma after a value; a missing one is tolerated, a superfluous one dropped."""
-        char = self._peek()
-        if char == ",":
-            self.at += 1
-            if not self._peek():
-                raise _BeyondRepairError  # more was to come
-        elif char and char not in _OPENER:
-            self.guessed = True
-
-    def _literal(self) -> Any:
-        if word := _WORD.match(self.text, self.at):
-            self.at = word.end()
-            return _WORDS[word[0]]
-        number = NUMBER.match(self.text, self.at)
-        if number is None or number.end() == len(self.text):
-            raise _BeyondRepairError
-        self.at = number.end()
-        try:
-            return json.loads(number[0])
-        except ValueError as error:  # more digits than Python converts
-            raise _BeyondRepairError from error
-
-    def _string(self) -> str:
-        pieces: list[str] = []
-        at = self.at + 1
-        while True:
-            run = _CLEAN.match(self.text, at)
-            assert run is not None
-            pieces.append(self._decoded(run[0]))
-            at = run.end()
-            if at == len(self.text):
-                raise _BeyondRepairError
-            if self.text[at] == '"' and self._ends(at + 1):
-                self.at = at + 1
-                return "".join(pieces)
-            pieces.append(self.text[at])
-            self.guessed = True
-            at += 1
-
-    def _decoded(self, escaped: str) -> str:
-        if "\\" not in escaped:
-            return escaped
-        try:
-            text: str = scanstring(f'{escaped}"', 0, False)[0]
-        except ValueError as error:
-            raise _BeyondRepairError from error
-        return text
-
-    def _ends(self, at: int) -> bool:
-        """Return True if a quote before `at` ends a string, judged by the following text."""
-        at, lines = self._skip(at), self.text.count("\n", at, self._skip(at))
-        char = self._char(at)
-        if not char:
-            return True
-        if char == ",":
-            return self._goes_on(self._skip(at + 1), self._open)
-        if char in _OPENER:
-            return self._chain_ends(at, self._open)
-        if self._open[-1] == "{":
-            return bool(_KEY.match(self.text, at))
-        return char == '"' and lines > 0
-
-    def _goes_on(self, at: int, opened: list[str]) -> bool:
-        """Return True if the text after a comma is valid there; `opened` are the brackets around it."""
-        char = self._char(at)
-        if char in _OPENER:
-            return _OPENER[char] == opened[-1] and self._chain_ends(at, opened)
-        if opened[-1] == "{":
-            return bool(_KEY.match(self.text, at))
-        return char in _VALUE_STARTS
-
-    def _chain_ends(self, at: int, opened: list[str]) -> bool:
-        """Return True if the closing brackets from `at` on match the open ones and a valid text follows.
-
-        Only another object may follow the last of them. Every bracket closes one, so this looks no further
-        than containers may be deep.
-        """
-        left = opened.copy()
-        while (char := self._char(at)) in _OPENER:
-            while left and left[-1] != _OPENER[char]:
-                left.pop()
-            if not left:
-                return False
-            left.pop()
-            if not left:
-                return at >= self._last or bool(_NEXT.match(self.text, at + 1))
-            at = self._skip(at + 1)
-        if not char:
-            return True
-        if char == ",":
-            return self._goes_on(self._skip(at + 1), left)
-        if left[-1] == "{":
-            return bool(_KEY.match(self.text, at))
-        return char in "{["
-
-    def _peek(self) -> str:
-        """Go to the next non-blank character and return it; "" at the end of the text."""
-        self.at = self._skip(self.at)
-        return self._char(self.at)
-
-    def _char(self, at: int) -> str:
-        """Return the character at `at`; the fence after an object ends the text."""
-        return "" if at > self._last and self.text.startswith("```", at) else self.text[at : at + 1]
-
-    def _skip(self, at: int) -> int:
-        blanks = _BLANKS.match(self.text, at)
-        assert blanks is not None
-        return blanks.end()
