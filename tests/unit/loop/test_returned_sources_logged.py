@@ -58,7 +58,9 @@ def test_an_answer_tells_what_it_cites_and_keeps_its_tokens():
     assert list(conversation.timeline().cited) == [1]
 
 
-@pytest.mark.parametrize("answer", ["So [[S:9]].", "So [[S:1]] [[S:9]].", "[[S:8-9]]", "`[[S:9]]` is text"])
+@pytest.mark.parametrize(
+    "answer", ["So [[S:9]].", "So [[S:1]] [[S:9]].", "[[S:8-9]]", "So [[S:1 2]].", "`[[S:9]]` is text"]
+)
 @pytest.mark.parametrize("search", [True, False], ids=["pool", "no pool"])
 def test_what_was_streamed_of_an_answer_is_what_is_recorded(answer: str, search: bool):
     searched = [called("web_tools.web_search", SEARCH)] if search else []
@@ -73,6 +75,14 @@ def test_what_was_streamed_of_an_answer_is_what_is_recorded(answer: str, search:
         event for frame in of(EventFrame, inbox) for event in frame.events if event.type == "chat.complete"
     ]
     assert told[0].data["final_answer"] == streamed
+
+
+def test_a_citation_that_cannot_be_read_is_a_notice_for_the_model():
+    for answer, codes in (("So [[S:1 2]].", ["citation_unreadable"]), ("So [[S:1; 9]].", [])):
+        conversation = Conversation(called("web_tools.web_search", SEARCH), answered(answer))
+        conversation.send()
+        conversation.run()
+        assert [notice.code for notice in conversation.entries(Decided)[-1].notices] == codes
 
 
 def test_an_end_keeps_the_sources_that_its_answer_cites_and_no_others():

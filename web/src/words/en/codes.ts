@@ -175,6 +175,7 @@ const decisions: Sentences = {
   final_answer_with_tool_call: "It called a tool and answered at the same time. The answer was left out.",
   final_answer_with_notes: "Notes next to the answer were left out.",
   suggested_followups_dropped: "Suggestions that weren't text were left out.",
+  citation_unreadable: "A citation that couldn't be read was left out.",
   identity_not_first: "Its parts were in another order.",
   last_round_requires_answer: "The last round must answer, not call a tool.",
   answer_kept_from_stream: "Its format was wrong. The answer that was shown is kept.",

@@ -36,7 +36,7 @@ from stepline.loop.attempt import Attempt
 from stepline.loop.referred_content import References
 from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
 from stepline.metrics import FIRST_DELTA_MS
-from stepline.model.decision import Action
+from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Sent
 from stepline.model.ids import call_id, utc
 from stepline.model.plan_steps import Plan
@@ -46,7 +46,8 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.clock import Clock
 from stepline.ports.model import Completion, Content, Media, ModelRequest, ModelStream, Part
 from stepline.ports.relay import RelayStream
-from stepline.protocol.citation.citation_stream import citable, cite
+from stepline.protocol.citation.citation_stream import UNREADABLE, Cited, citable, cite
+from stepline.protocol.decision.notice import make_notice
 from stepline.protocol.decision.read import Verdict, read_decision, thoughts
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
@@ -341,7 +342,7 @@ def _record(
         followups=decision.suggested_followups if decision else (),
         summary=verdict.summary,
         raw="" if verdict.accepted or completion.declined else completion.text,
-        notices=verdict.notices,
+        notices=(*verdict.notices, *_citation_notices(cited)),
         plan=_acknowledged(timeline, step, verdict, now),
         stop_reason=completion.stop_reason if completion.stop_reason != "end_turn" else "",
         model=completion.model,
@@ -352,6 +353,16 @@ def _record(
         show_artifacts=verdict.show_artifacts,
         show_skills=verdict.show_skills,
     )
+
+
+def _citation_notices(cited: Cited) -> tuple[Notice, ...]:
+    if UNREADABLE not in cited.unresolved:
+        return ()
+    message = (
+        "The text counts, but a citation in it could not be read and was left out of what the user sees. "
+        "Write [[S:3]], or [[S:1,4-6]] for several, with the numbers of the pool."
+    )
+    return (make_notice("citation_unreadable", message),)
 
 
 def _measured(

@@ -261,7 +261,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     `stop_reason` is the provider's word if it is not the ordinary `end_turn`. `actions` run in order; beside
     `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the
     sources cited in notes and answer that existed when the model was asked, `unresolved` the cited numbers
-    without a source in the pool; without a pool there are neither. `ended` is set if the runtime answered in
+    without a source in the pool, and 0 for a citation that could not be read; without a pool there are neither. `ended` is set if the runtime answered in
     the model's place. `system` is the SHA-256 of the request's system part, if it differs from that of the
     decision before: its text is stored at `out_key` of the turn. `sent` has what else is needed to render the
     request again. `declined` is set if the model refused to answer; `bust` is set if a live cache was read for

@@ -4,10 +4,12 @@ In HTML a whole `<sup class="cite" data-sids="1,3">…</sup>` is a token, too. O
 possible start of a token is held back until it is known to be one: never more than the longest token, which
 is some hundred characters, or two thousand with an element's content. Nothing is replaced inside code. A
 token in the place of a link's address waits for the character behind it: only before the link's end does the
-title fit that tells a citation from a link.
+title fit that tells a citation from a link. One within brackets waits for their end: if they are a link's, it is its
+number alone.
 
-A sid without a source is left out of the shown text, and so is a token in which no known sid remains;
-`unresolved` lists both. Without any sources nothing is replaced: no token could be meant as a citation.
+A sid without a source is left out of the shown text, and so is what cannot be read, and a token in which no known
+sid remains. `unresolved` lists the sids, `unreadable` counts the tokens of which a part could not be read. Without any
+sources nothing is replaced: no token could be meant as a citation.
 
 Source: docs/concepts/sources.md#citations.
 """
@@ -33,6 +35,9 @@ CITED_FORMATS: Final = frozenset(get_args(CitedFormat))
 _PIECES_MAX: Final = 4_000
 _MARK = re.compile(MARK)
 _BLANKS_MAX: Final = 16
+_LABEL_CHARS: Final = 400
+"""The characters searched for the end of the brackets around a token; after that they are no link's."""
+_LABEL: Final = re.compile(r"\\.|[\[\]]|\n[ \t\r]*\n", re.DOTALL)
 _BLANKS: Final = re.compile(rf"[ \t]{{0,{_BLANKS_MAX}}}")
 
 
@@ -74,6 +79,8 @@ class CitationStream:
         self._shown: dict[tuple[tuple[Range, ...], Place], str] = {}
         self._used: dict[int, None] = {}
         self._unresolved: dict[int, None] = {}
+        self.unreadable = 0
+        """The number of tokens of which a part could not be read."""
 
     @property
     def used(self) -> tuple[int, ...]:
@@ -119,8 +126,8 @@ class CitationStream:
             start = mark.start()
             form = self._forms.get(text[start], TOKEN)
             token = form.whole.match(text, start)
-            ranges = form.read(token) if token else []
-            if not ranges and (token or final or not form.cut.fullmatch(text, start)):
+            ids = form.read(token) if token else None
+            if ids is None and (token or final or not form.cut.fullmatch(text, start)):
                 at = start + 1
                 continue
             shown.append(text[done:start])
@@ -128,17 +135,12 @@ class CitationStream:
             done, at = start, start + 1
             if not place.is_text:
                 continue
-            if token is None:
+            settled = _settle(place, text, token.end(), final=final) if token else None
+            if token is None or ids is None or settled is None:
                 self._held = text[start:]
                 return "".join(shown)
-            if place.closes:
-                behind = _BLANKS.match(text, token.end())
-                assert behind
-                if behind.end() == len(text) and not final and len(behind[0]) < _BLANKS_MAX:
-                    self._held = text[start:]
-                    return "".join(shown)
-                place = place._replace(titled=_closes(place, behind))
-            shown.append(self._render(ranges, place))
+            self.unreadable += ids.unreadable
+            shown.append(self._render(ids.ranges, settled))
             self._scanner.skip(shown[-1])
             done = at = token.end()
         self._unread.append(text[done:])
@@ -168,6 +170,40 @@ class CitationStream:
         return (html_links if self._html else markdown_links)([self._sources[sid] for sid in known], place)
 
 
+def _settle(place: Place, text: str, end: int, *, final: bool) -> Place | None:
+    """Return a token's place with what the text after its `end` says of it; None if that has not come yet."""
+    if place.brackets:
+        linked = _is_linked(text, end, place.brackets)
+        return None if linked is None and not final else place._replace(brackets=0, linked=bool(linked))
+    if place.closes:
+        behind = _BLANKS.match(text, end)
+        assert behind
+        if behind.end() == len(text) and not final and len(behind[0]) < _BLANKS_MAX:
+            return None
+        return place._replace(titled=_closes(place, behind))
+    return place
+
+
+def _is_linked(text: str, at: int, brackets: int) -> bool | None:
+    """Return True if one of the open brackets around `at` ends as a link's text does; None if no end has come yet."""
+    inner = 0
+    for mark in _LABEL.finditer(text, at):
+        if mark.start() >= at + _LABEL_CHARS or mark[0][0] == "\n":
+            return False
+        if mark[0] == "[":
+            inner += 1
+        elif mark[0] == "]" and inner:
+            inner -= 1
+        elif mark[0] == "]":
+            behind = text[mark.end() : mark.end() + 1]
+            if behind in ("", "(", "["):
+                return bool(behind) or None
+            brackets -= 1
+            if not brackets:
+                return False
+    return None if len(text) < at + _LABEL_CHARS else False
+
+
 def _closes(place: Place, behind: re.Match[str]) -> bool:
     """Return True if the blanks `behind` an address lead to its end, so that a title fits between the two.
 
@@ -188,8 +224,12 @@ def render_citations(text: str, sources: Mapping[int, Citation], format: str) ->
     return stream.feed(text) + stream.close()
 
 
+UNREADABLE: Final = 0
+"""In the place of a sid: a token could not be read. No source has this number."""
+
+
 class Cited(NamedTuple):
-    """The citations of several texts, in order, each once: existing rows, and unknown sids."""
+    """The citations of several texts, in order, each once: existing rows, and unknown sids; UNREADABLE is the first of them."""
 
     citations: tuple[Citation, ...] = ()
     unresolved: tuple[int, ...] = ()
@@ -207,6 +247,7 @@ def cite(known: Mapping[int, Citation], texts: Iterable[str], *, pooled: bool = 
     """Return the citations in Markdown texts; a row that is no web page has a title and no URL."""
     used: dict[int, None] = {}
     unresolved: dict[int, None] = {}
+    unreadable = False
     for text in texts:
         if _MARK.search(text):
             stream = CitationStream(known, "markdown", pooled=pooled)
@@ -214,5 +255,7 @@ def cite(known: Mapping[int, Citation], texts: Iterable[str], *, pooled: bool = 
             stream.close()
             used |= dict.fromkeys(stream.used)
             unresolved |= dict.fromkeys(stream.unresolved)
+            unreadable = unreadable or stream.unreadable > 0
     rows = (known[sid] for sid in used)
-    return Cited(tuple(replace(row, url=web_url(row.url)) for row in rows), tuple(unresolved)[:SIDS_MAX])
+    unknown = (*[UNREADABLE] * unreadable, *unresolved)[:SIDS_MAX]
+    return Cited(tuple(replace(row, url=web_url(row.url)) for row in rows), unknown)

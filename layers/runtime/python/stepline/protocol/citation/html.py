@@ -11,7 +11,7 @@ from typing import Final
 
 from stepline.protocol.citation.hyperlink import Place
 from stepline.protocol.citation.token import MARK as TOKEN_MARK
-from stepline.protocol.citation.token import SHORT, TOKEN, Form, Range, cut_off, parse_ids
+from stepline.protocol.citation.token import SHORT, TOKEN, Form, Ids, cut_off, parse_ids, read_ids
 
 _BODY_CHARS: Final = 1_000
 
@@ -31,14 +31,15 @@ MARK: Final = re.compile(f"{TOKEN_MARK}|<(?=[Ss]|\\Z)")
 """The places in HTML where a citation, raised or not, may begin."""
 
 
-def _read(element: re.Match[str]) -> list[Range]:
+def _read(element: re.Match[str]) -> Ids | None:
     """Return the sids cited by an element: from its content, otherwise from its attribute."""
     head, _, body = element[0].partition(">")
-    tokens = (*TOKEN.whole.finditer(body), *_SHORT.finditer(body))
-    if shown := [span for token in tokens for span in parse_ids(token["ids"])]:
-        return shown
+    tokens = [read_ids(token["ids"]) for token in TOKEN.whole.finditer(body)]
+    short = [parse_ids(token["ids"]) for token in _SHORT.finditer(body)]
     told = _SIDS.search(head)
-    return parse_ids(told[1].strip("\"' ").replace(";", ",")) if told else []
+    ranges = [span for spans in (*(token.ranges for token in tokens), *short) for span in spans]
+    ranges = ranges or (parse_ids(told[1].strip("\"' ")) if told else [])
+    return Ids(ranges, any(token.unreadable for token in tokens)) if ranges else None
 
 
 RAISED: Final = Form(

@@ -37,7 +37,7 @@ class Place(NamedTuple):
     """The place of a citation in a text.
 
     `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked`
-    within `<a>`. `address`: Markdown reads the following text as the URL of a link, `picture`: of an image.
+    within a link. `brackets` are the open ones around it, each of which may be a link's. `address`: Markdown reads the following text as the URL of a link, `picture`: of an image.
     `closes` is the character behind that URL if a title may stand before it, and `titled` is true if it comes.
     `edge` is the preceding character.
     """
@@ -45,6 +45,7 @@ class Place(NamedTuple):
     is_text: bool = True
     raised: bool = False
     linked: bool = False
+    brackets: int = 0
     address: bool = False
     picture: bool = False
     closes: str = ""
@@ -93,13 +94,16 @@ def markdown_address(source: Citation, *, titled: bool) -> str:
 
 
 def markdown_links(sources: Sequence[Citation], place: Place) -> str:
-    """Return links to the sources; only the first one where one URL fits, none where it would be loaded."""
+    """Return links to the sources; only the first one where one URL fits, none where it would be loaded.
+
+    Within a link, which holds no other, they are plain numbers.
+    """
     if place.picture:
         return ""
     if place.address:
         addresses = (markdown_address(source, titled=place.titled) for source in sources)
         return next(filter(None, addresses), "")
-    links = " ".join(map(markdown_link, sources))
+    links = " ".join(rf"\[S:{one.sid}\]" if place.linked else markdown_link(one) for one in sources)
     # Without the blank, the preceding character would turn the link into an image, an autolink or an escaped
     # bracket.
     return f" {links}" if place.edge in ("!", "\\", "<") else links

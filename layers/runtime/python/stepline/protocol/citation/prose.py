@@ -111,9 +111,9 @@ class ProseScanner:
         self._tail = tail = (self._tail + text)[-LOOK_BACK_CHARS:]
         if span or self._program or self._paragraph.has_open_tag:
             return _NO_TEXT
-        edge = tail[-1:]
+        edge, brackets = tail[-1:], len(self._paragraph.brackets)
         if edge not in _EDGES:
-            return _TEXT
+            return Place(brackets=brackets) if brackets else _TEXT
         before = tail.removesuffix("<").rstrip()
         if "\n\n" in tail[len(before) :]:
             return Place(edge=edge)
@@ -123,7 +123,7 @@ class ProseScanner:
             return Place(address=True, picture=picture, closes=closes, edge=edge)
         if self._is_definition(before):
             return Place(address=True, closes="" if edge == "<" else "\n", edge=edge)
-        return Place(edge=edge)
+        return Place(edge=edge, brackets=brackets)
 
     def _is_definition(self, text: str) -> bool:
         """Return True if the text ends behind a definition's label whose line begins within the look-back."""
@@ -150,6 +150,8 @@ class ProseScanner:
             at = end
 
     def _take(self, part: str) -> None:
+        if self._last == "\\" and part in ("[", "]"):
+            return  # escaped, so it opens and closes nothing
         if part == "\n" == self._last:
             self._paragraph = _Paragraph()
         elif part == "<":

@@ -1,10 +1,13 @@
 """The citation token, `[[S:1,3-5]]`: its grammar, its incomplete forms, and the sids it cites.
 
-    token := "[[" "S" ":" part ("," part)* "]]"        S in either case, blanks between all of these
-    part  := sid | sid "-" sid                          in any direction; other parts are skipped
+    token := "[[" "S" ":" [part] (mark [part])* "]]"    S in either case, blanks and line breaks between all of these
+    part  := sid | sid "-" sid                          in any direction, "S:" before either sid
+    mark  := "," | ";" | "&" | "and" | a line break
 
-Full-width and small forms of brackets, colon, comma and dash equal the plain ones, and zero-width characters
-are ignored. The content is bounded, so that the wait for its end is short.
+Full-width and small forms of brackets, colon, marks, dash and digits equal the plain ones, and zero-width characters
+count as blanks. A blank within a number makes no other number: such a part is unreadable, as anything else is.
+Unreadable parts cite nothing, and are never shown. The content is bounded, so that the wait for its end is short, and
+holds no blank line.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ OPEN: Final = "[\\[\uff3b\ufe47\ufe5d]"
 _CLOSE, _COLON = "[\\]\uff3d\ufe48\ufe5e]", "[:\uff1a\ufe55\ufe13]"
 _NOTHING = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
 _BLANKS = "\t \u00a0\u2000-\u200a\u202f\u3000" + _NOTHING
-_GAP, _BLANK = f"[{_NOTHING}]{{0,8}}", f"[{_BLANKS}]{{0,16}}"
-_INSIDE = f"[^\\[\\]\uff3b\uff3d\ufe47\ufe48\ufe5d\ufe5e`<>\n]{{1,{IDS_CHARS}}}"
-_DASH = "[-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d]"
-_BODY = (_BLANK, "[Ss]", _BLANK, _COLON, f"(?P<ids>{_INSIDE})", _CLOSE)
+_GAP, _BLANK = f"[{_NOTHING}]{{0,8}}", f"[{_BLANKS}\r]{{0,16}}(?:\n[{_BLANKS}\r]{{0,16}})?"
+_INSIDE = f"(?:[^\\[\\]\uff3b\uff3d\ufe47\ufe48\ufe5d\ufe5e`<>\n]|\n(?![\t\r ]*\n)){{0,{IDS_CHARS}}}"
+_S = "[Ss\uff33\uff53]"
+_BODY = (_BLANK, _S, _BLANK, _COLON, f"(?P<ids>{_INSIDE})", _CLOSE)
 
 SHORT: Final = "".join((OPEN, *_BODY))
 """The pattern of `[S:1]`, which is plain text except where markup makes it a citation."""
@@ -36,17 +39,21 @@ SHORT: Final = "".join((OPEN, *_BODY))
 MARK: Final = f"{OPEN}(?={_GAP}(?:{OPEN}|\\Z))"
 """The pattern of a possible start of a token."""
 
-_WEIGHTLESS = re.compile(f"[{_BLANKS}]+")
-_PART = re.compile(f"([0-9]{{1,9}})(?:{_DASH}+([0-9]{{1,9}}))?")
-_COMMA = re.compile("[,\uff0c\u3001\ufe50]")
+_DASH = re.compile(
+    f"[{_BLANKS}\r\n]*[-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d]+[{_BLANKS}\r\n]*"
+)
+_SEPARATOR = re.compile("[,;&\r\n\uff0c\uff1b\u3001\ufe50\ufe54]|\\band\\b")
+_SID = f"(?:{_S}{_BLANK}{_COLON}?{_BLANK})?([0-9\uff10-\uff19]{{1,9}})"
+_PART = re.compile(f"[{_BLANKS}]*{_SID}(?:-{_SID})?[{_BLANKS}]*")
+_EMPTY = re.compile(f"[{_BLANKS}]*")
 
 
 class Form(NamedTuple):
-    """One form of a citation: whole, cut off at the end of the text, and the sids of a whole one."""
+    """One form of a citation: whole, cut off at the end of the text, and the sids of a whole one; None for no citation."""
 
     whole: re.Pattern[str]
     cut: re.Pattern[str]
-    read: Callable[[re.Match[str]], list[Range]]
+    read: Callable[[re.Match[str]], Ids | None]
 
 
 def cut_off(atoms: Sequence[str]) -> str:
@@ -78,18 +85,31 @@ def renumber_citations(text: str, numbers: Mapping[int, int]) -> str:
     return TOKEN.whole.sub(renumbered, text)
 
 
-def parse_ids(ids: str) -> list[Range]:
-    """Return the ranges inside a token; parts that are no positive number are skipped."""
+class Ids(NamedTuple):
+    """The sids inside a token, and whether there are parts that cannot be read; one without any is such a part."""
+
+    ranges: list[Range]
+    unreadable: bool
+
+
+def read_ids(ids: str) -> Ids:
+    """Return the ranges inside a token; parts that are no positive number are unreadable."""
     if ids.isdecimal() and ids.isascii() and len(ids) < 10:  # nearly every token
-        return [(int(ids), int(ids))] if int(ids) else []
-    ranges = []
-    for part in _COMMA.split(_WEIGHTLESS.sub("", ids)):
+        return Ids([(int(ids), int(ids))], unreadable=False) if int(ids) else Ids([], unreadable=True)
+    ranges: list[Range] = []
+    parts = [part for part in _SEPARATOR.split(_DASH.sub("-", ids)) if not _EMPTY.fullmatch(part)]
+    for part in parts:
         bounds = _PART.fullmatch(part)
         if bounds is not None:
             first, last = sorted((int(bounds[1]), int(bounds[2] or bounds[1])))
             if last:
                 ranges.append((max(first, 1), last))
-    return ranges
+    return Ids(ranges, unreadable=len(ranges) < max(1, len(parts)))
+
+
+def parse_ids(ids: str) -> list[Range]:
+    """Return the ranges inside a token, as far as they can be read."""
+    return read_ids(ids).ranges
 
 
 def expand(ranges: Iterable[Range], known: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -114,8 +134,8 @@ def expand(ranges: Iterable[Range], known: Sequence[int]) -> tuple[tuple[int, ..
     return tuple(found), tuple(unknown)
 
 
-def _read(token: re.Match[str]) -> list[Range]:
-    return parse_ids(token["ids"])
+def _read(token: re.Match[str]) -> Ids:
+    return read_ids(token["ids"])
 
 
 _ATOMS = (OPEN, _GAP, OPEN, *_BODY, _GAP, _CLOSE)

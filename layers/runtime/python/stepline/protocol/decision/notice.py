@@ -29,6 +29,7 @@ NOTICES: dict[str, str] = {
     "final_answer_with_tool_call": "tolerated: call_tool with a final_answer; the tool runs, the answer is dropped",
     "final_answer_with_notes": "tolerated: complete or exit with notes that are no plan marks; they are dropped",
     "suggested_followups_dropped": "tolerated: suggested_followups holds something else than texts",
+    "citation_unreadable": "tolerated: a citation in the notes or the answer is none that can be read; it is left out",
     "identity_not_first": "tolerated: action and tool_id are not written before what is long",
     "staging_invalid": "tolerated: show_artifacts or show_skills names what is none; it is left out",
     "staging_too_many": "tolerated: more than a round stages; the first ones count",
