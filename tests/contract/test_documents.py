@@ -301,7 +301,7 @@ rows = agent_io_tools.tool_call(tool_id="web_tools.web_search", params={"queries
 ADDRESSES = [row["url"] for row in rows]
 print(json.dumps({"addresses": ADDRESSES}))
 """
-CITING = "Caches help [[S:2]], they say [[S:1,2]]. `[[S:1]]` [[S:77]]\n\n| a |\n|---|\n| b [[S:1]] |\n"
+CITING = "Caches help [[S:  2]], they say  [[S:1  ,\n2]]. `[[S:1]]` [[S:77]] [[S:1 2]]\n\n| a |\n|---|\n| b [[S:1]] |\n"
 
 
 def cited(drawn, kind, **params):
@@ -320,6 +320,7 @@ def test_citations_are_footnotes_and_those_of_no_source_are_told(drawn, kind):
         text = made["read"]["text"]
         assert "[[S:77]]" not in text
         assert "[[S:2]]" not in text
+        assert "2]]" not in text
         assert "[2]" in text
     if kind in ("pdf", "docx", "html"):
         assert "Sources" in text

@@ -69,9 +69,18 @@ def draw(tool_id: str, params: Mapping[str, Any], grant: Mapping[str, Any], out:
 
 
 def _missing(sids: list[int]) -> list[dict[str, str]]:
-    shown = ", ".join(map(str, sids[:LOST_SHOWN]))
-    message = f"the pool has no source {shown}; these citations are left out"
-    return [{"code": "missing_sources", "message": message}] if sids else []
+    """Return what is said of citations that are left out: of unknown numbers, and of what is no number (0)."""
+    unknown = [str(sid) for sid in sids if sid]
+    messages = []
+    if unknown:
+        messages.append(
+            f"the pool has no source {', '.join(unknown[:LOST_SHOWN])}; these citations are left out"
+        )
+    if len(unknown) < len(sids):
+        messages.append(
+            "a citation cannot be read and is left out; write [[S:3]], or [[S:1,4-6]] for several"
+        )
+    return [{"code": "missing_sources", "message": message} for message in messages]
 
 
 def run_granted(call: str, out: str) -> None:

@@ -159,16 +159,23 @@ class Notes:
     """The footnotes of a document: each cited source has one, numbered in the order of the text."""
 
     def __init__(self, tokens: Mapping[str, list[int]], sources: Sequence[Mapping[str, Any]]) -> None:
-        self._tokens = tokens
+        self._broken = {token: " ".join(token.split()) for token in tokens if "\n" in token}
+        self._tokens = {self._broken.get(token, token): sids for token, sids in tokens.items()}
         self._known = {row["sid"]: row for row in sources}
         self._numbers: dict[int, int] = {}
-        spelled = sorted(map(re.escape, tokens), key=len, reverse=True)
+        spelled = sorted(map(re.escape, self._tokens), key=len, reverse=True)
         self._pattern = re.compile(f"({'|'.join(spelled)})") if spelled else None
 
     @property
     def sids(self) -> list[int]:
         """The cited sources, in the order of their footnotes."""
         return list(self._numbers)
+
+    def join(self, text: str) -> str:
+        """Return a text whose citations have no line breaks, which would end a piece of text."""
+        for token, joined in self._broken.items():
+            text = text.replace(token, joined)
+        return text
 
     def split(self, text: str) -> list[tuple[str, int]]:
         """Return a text as pieces, each with 0 or, for a footnote, its number."""
@@ -206,7 +213,7 @@ class Reader:
     def read(self, content: str) -> list[Block]:
         """Return the blocks of a text. Raises DocumentError `nested_too_deep`, `document_too_large`."""
         parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _PARSED_DEPTH_MAX})
-        for token in parser.enable(["table", "strikethrough"]).parse(clean(content)):
+        for token in parser.enable(["table", "strikethrough"]).parse(clean(self._notes.join(content))):
             if token.level > 3 * DEPTH_MAX or len(self._open) > DEPTH_MAX:
                 message = f"lists and quotes are nested {DEPTH_MAX} levels deep at most"
                 raise DocumentError("nested_too_deep", message)

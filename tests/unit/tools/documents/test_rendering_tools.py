@@ -67,16 +67,16 @@ def test_a_card_is_small_its_example_is_valid_and_its_content_is_streamed_behind
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_call_is_granted_its_file_and_what_it_cites(rendering, kind):
-    content = "Herons wade [[S:1]], some [[s: 2 , 3]] and others [[S:1-9]]."
+    content = "Herons wade [[S:1]], some [[s: 2 , 3]] and others [[S:1-9]], [[S:1 2]]."
     assert granted(rendering, kind, content=content) == {
         "path": f"{TURN}/outputs/a.{kind}",
-        "tokens": {"[[S:1]]": [1], "[[s: 2 , 3]]": [2, 3], "[[S:1-9]]": [1, 2, 3]},
+        "tokens": {"[[S:1]]": [1], "[[s: 2 , 3]]": [2, 3], "[[S:1-9]]": [1, 2, 3], "[[S:1 2]]": []},
         "sources": [
             {"sid": 1, "title": "Herons of the lake", "url": "https://birds.example/a"},
             {"sid": 2, "title": "javascript:alert(1)", "url": ""},
             {"sid": 3, "title": "a.png", "url": ""},
         ],
-        "missing_sources": [9],
+        "missing_sources": [9, 0],
         "internal": [],
     }
 

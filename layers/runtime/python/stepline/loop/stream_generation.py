@@ -46,7 +46,8 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.clock import Clock
 from stepline.ports.model import Completion, Content, Media, ModelRequest, ModelStream, Part
 from stepline.ports.relay import RelayStream
-from stepline.protocol.citation.citation_stream import UNREADABLE, Cited, citable, cite
+from stepline.protocol.citation.citation_stream import Cited, citable, cite
+from stepline.protocol.citation.token import UNREADABLE
 from stepline.protocol.decision.notice import make_notice
 from stepline.protocol.decision.read import Verdict, read_decision, thoughts
 from stepline.protocol.decision.round_rules import RoundRules

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from stepline.model.source import Citation, Source, web_url
 from stepline.protocol.citation.hyperlink import Place, html_links, markdown_links
 from stepline.protocol.citation.prose import ProseScanner
-from stepline.protocol.citation.token import MARK, SIDS_MAX, TOKEN, Form, Range, expand
+from stepline.protocol.citation.token import MARK, SIDS_MAX, TOKEN, UNREADABLE, Form, Range, expand
 
 CitedFormat: TypeAlias = Literal["markdown", "text", "html"]
 
@@ -222,10 +222,6 @@ def render_citations(text: str, sources: Mapping[int, Citation], format: str) ->
     """Return a whole text with citations as links."""
     stream = CitationStream(sources, format)
     return stream.feed(text) + stream.close()
-
-
-UNREADABLE: Final = 0
-"""In the place of a sid: a token could not be read. No source has this number."""
 
 
 class Cited(NamedTuple):

@@ -22,6 +22,9 @@ Range: TypeAlias = tuple[int, int]
 SIDS_MAX: Final = 500
 """The maximum number of sids in a range, and in a text without known sources: the model chooses their number."""
 
+UNREADABLE: Final = 0
+"""In the place of a sid: a token could not be read. No source has this number."""
+
 IDS_CHARS: Final = 400
 
 OPEN: Final = "[\\[\uff3b\ufe47\ufe5d]"

@@ -15,7 +15,7 @@ from stepline.errors import ToolError
 from stepline.model.path import artifact_path, physical
 from stepline.model.source import Citation, Source, web_url
 from stepline.protocol.citation.hyperlink import plain_title
-from stepline.protocol.citation.token import TOKEN, expand, parse_ids
+from stepline.protocol.citation.token import TOKEN, UNREADABLE, expand, read_ids
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
 from stepline.tools.registry import Tool, ToolFunction
 from stepline.tools.spec import ToolSpec
@@ -176,7 +176,7 @@ def _place(kind: str, params: Mapping[str, Any], context: ToolContext) -> str:
 def read_citations(text: str, pool: Mapping[int, Source]) -> tuple[dict[str, list[int]], list[int]]:
     """Return the citations of a text as they are spelled, each with its known sources, and the unknown numbers.
 
-    Raises ToolError `too_many_citations`.
+    UNREADABLE is one of those if a citation is none that can be read. Raises ToolError `too_many_citations`.
     """
     tokens: dict[str, list[int]] = {}
     missing: dict[int, None] = {}
@@ -186,9 +186,10 @@ def read_citations(text: str, pool: Mapping[int, Source]) -> tuple[dict[str, lis
             continue
         if len(tokens) >= TOKENS_MAX:
             raise ToolError(f"a text has at most {TOKENS_MAX} different citations", code="too_many_citations")
-        sids, unknown = expand(parse_ids(found["ids"]), known)
+        ids = read_ids(found["ids"])
+        sids, unknown = expand(ids.ranges, known)
         tokens[found[0]] = list(sids)
-        missing |= dict.fromkeys(unknown)
+        missing |= dict.fromkeys((*unknown, *[UNREADABLE] * ids.unreadable))
     return tokens, list(missing)
 
 
