@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.protocol.decision.json_repair import Repaired, repair
+from stepline.protocol.decision.round_rules import RoundRules
 from tests.support.generation import decided, tagged
 from tests.unit.protocol.line_count import steps_of
 from tests.unit.protocol.play import RULES, SINGLE, SIZES, cut, play
@@ -177,7 +179,7 @@ def test_twice_the_text_takes_twice_the_steps(piece: str) -> None:
         bodies = (
             head + piece * times for head in ('{"action": "exit", "a": "', "{'action': 'exit', 'a': '", "")
         )
-        return sum(steps_of(lambda body=body: repair(body)) for body in bodies)  # type: ignore[misc]
+        return sum(steps_of(lambda body=body: repair(body)) for body in bodies)
 
     assert steps(1000) <= 2.2 * steps(500) + 100
 
@@ -201,7 +203,9 @@ ANSWER = {"action": "complete", "notes": "", "final_answer": "It is \"so\". No '
     ],
     ids=["plain", "python", "comments", "words", "escape", "fence and comma"],
 )
-def test_another_notation_costs_no_round_and_is_shown_as_it_is_recorded(write, decision, rules) -> None:
+def test_another_notation_costs_no_round_and_is_shown_as_it_is_recorded(
+    write: Callable[[Any], str], decision: dict[str, Any], rules: RoundRules
+) -> None:
     played = [play(cut(tagged("thinking", "Hm.") + decided(write(decision)), size), rules) for size in SIZES]
     assert len({(str(one.verdict), str(one.texts)) for one in played}) == 1
     verdict, texts = played[0].verdict, played[0].texts

@@ -21,7 +21,7 @@ import { Trace } from "./trace.tsx";
 /** A note on one line: citations go, links become their text. */
 export function plainNote(text: string): string {
   return text
-    .replace(/\s*\[[^\]]*\]\([^)\s]*\s+"S:\d+"\)/g, "")
+    .replace(/\s*\[[^\]]*\]\([^)\s]*\s+"S:\d+"\)|\s*\\\[S:\d+\\\]/g, "")
     .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
     .replace(/[`*]/g, "")
     .trim();

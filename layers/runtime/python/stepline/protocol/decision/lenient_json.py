@@ -103,8 +103,8 @@ class LenientReader:
         self._enter("{")
         while not self._closes("{"):
             quote = QUOTES.get(self._char(self.at))
-            key = quote and quote.key.match(self.text, self.at)
-            if not quote or not key:
+            key = quote.key.match(self.text, self.at) if quote else None
+            if quote is None or key is None:
                 raise BeyondRepairError
             self.at = key.end()
             value = self._value()
@@ -215,11 +215,8 @@ class LenientReader:
     def _is_key(self, at: int, quote: Quote) -> bool:
         """Return True if a key is at `at`, in one of the quotes that are expected after a string in `quote`."""
         found = QUOTES.get(self._char(at))
-        return (
-            found in (_PLAIN, quote, self._root)
-            and found is not None
-            and bool(found.key.match(self.text, at))
-        )
+        expected = (_PLAIN, quote, self._root)
+        return found is not None and found in expected and bool(found.key.match(self.text, at))
 
     def _goes_on(self, at: int, opened: list[str], quote: Quote) -> bool:
         """Return True if the text after a comma is valid there; `opened` are the brackets around it."""
