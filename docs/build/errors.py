@@ -227,6 +227,7 @@ TOOLS = {
     "protocol_violation.plan_target_required": "the mode needs a `plan_id`",
     "protocol_violation.plan_target_missing": "no open plan has this `plan_id`",
     "protocol_violation.write_extension_mismatch": "a warning: the file was written, but the canvas cannot draw its type",
+    "citation_unreadable": "a notice: the file was written, and a citation in it that cannot be read is left out where it is shown",
     "plan_closed": "a notice: the plan is closed, as asked",
     "read_paths_missing": "a notice: some of the paths could not be read; each row of the status says why",
     "hide_nothing_named": "`react.hide` without a path",

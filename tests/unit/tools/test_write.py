@@ -6,6 +6,7 @@ import json
 import pytest
 
 from stepline.model.block import NOTE_TAGS
+from stepline.model.source import Source
 from stepline.tools.spec import render_card
 from stepline.tools.write import WRITE
 
@@ -91,6 +92,25 @@ def test_sources_that_the_text_cites_are_named(conversation):
         write(conversation, path="a.md", content="As shown [[S:3,1-2]] and [[ s : 3 ]], not [S:9].")
     )
     assert status["sources_used"] == [3, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "rows", "codes"),
+    [
+        ("a.md", "As shown [[S:1 2]].", 1, ["citation_unreadable"]),
+        ("a.html", "<p>[[S:x]]</p>", 1, ["citation_unreadable"]),
+        ("a.md", "As shown [[S:1; S:2]].", 1, []),
+        ("a.md", "As shown [[S:1 2]].", 0, []),
+        ("a.txt", "As shown [[S:1 2]].", 1, []),
+    ],
+)
+def test_a_citation_that_cannot_be_read_is_told_where_citations_are_shown(
+    conversation: ToolConversation, path: str, content: str, rows: int, codes: list[str]
+) -> None:
+    conversation.sources |= {sid: Source(sid=sid, title="T") for sid in range(1, rows + 1)}
+    output = write(conversation, path=path, content=content)
+    assert output.status == "ok"
+    assert [block.meta["code"] for block in output.blocks if block.type == "react.notice"] == codes
 
 
 def test_a_type_that_the_canvas_cannot_draw_is_written_with_a_warning(conversation):

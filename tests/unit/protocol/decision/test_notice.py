@@ -23,6 +23,7 @@ from tests.unit.protocol.decision.read_generation import (
 from tests.unit.protocol.line_count import steps_of
 
 ELSEWHERE = {
+    "citation_unreadable",
     "generation_truncated",
     "last_round_requires_answer",
     "staging_invalid",

@@ -22,7 +22,7 @@ from stepline.model.file.mime import guess_mime, is_text
 from stepline.model.path import FilePath, artifact_path, out_key, physical
 from stepline.model.source import Source
 from stepline.model.traversal import Names
-from stepline.protocol.citation.token import cited_sids
+from stepline.protocol.citation.token import cited_sids, has_unreadable
 from stepline.timeline.workspace import fold_files
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
@@ -32,6 +32,8 @@ from stepline.tools.window import count_lines
 Channel = Literal["canvas", "timeline_text", "internal"]
 Kind = Literal["display", "file"]
 
+_CITING: Final = frozenset({".md", ".markdown", ".html", ".htm"})
+"""The types of files whose citations are shown as links."""
 CANVAS_EXTENSIONS: Final = (
     *(".md", ".markdown", ".html", ".htm", ".mermaid", ".mmd"),
     *(".json", ".yaml", ".yml", ".txt", ".xml"),
@@ -128,6 +130,7 @@ def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     check_name(writing.path, context)
     written = keep_text(writing, WRITE.tool_id, context)
     blocks = [_mismatch(writing, context)] if writing.channel == "canvas" else []
+    blocks.append(_unreadable(writing, context))
     blocks += [context.result(WRITE.tool_id, written.facts), written.block]
     if writing.scratchpad:
         blocks.append(_note_block(writing, context))
@@ -216,6 +219,18 @@ def _describe(writing: Writing, body: Body, context: ToolContext) -> dict[str, A
     if sids := cited_sids(writing.text):
         meta["sources_used"] = list(sids)
     return meta
+
+
+def _unreadable(writing: Writing, context: ToolContext) -> Block | None:
+    if writing.extension not in _CITING or not context.sources.rows or not has_unreadable(writing.text):
+        return None
+    return context.notice(
+        WRITE.tool_id,
+        "citation_unreadable",
+        "The file was written. A citation in it cannot be read, and is left out where the file is shown: "
+        "write [[S:3]], or [[S:1,4-6]] for several.",
+        {"path": str(writing.path)},
+    )
 
 
 def _mismatch(writing: Writing, context: ToolContext) -> Block | None:

@@ -78,6 +78,11 @@ def cited_sids(text: str) -> tuple[int, ...]:
     return tuple(sids)
 
 
+def has_unreadable(text: str) -> bool:
+    """Return True if a text has a citation of which a part cannot be read."""
+    return any(read_ids(token["ids"]).unreadable for token in TOKEN.whole.finditer(text))
+
+
 def renumber_citations(text: str, numbers: Mapping[int, int]) -> str:
     """Return a text that cites other numbers; a token loses the sids that have none, and is left out with the last."""
 
