@@ -1,12 +1,14 @@
 /**
- * Marked's lexer with formulas and footnotes, and with bounds: a stranger chooses how deep and how long.
+ * Marked's lexer with formulas, footnotes and emphasis of our own, and with bounds: a stranger chooses how deep and how long.
  *
  * Beyond a bound text stays text. It is shown, and not understood: within 24 blockquotes of each other, within 24 spans of each
  * other, and in a paragraph of more than 16 KB or with more than 600 characters that could begin something. The lexer's time for a
  * paragraph is quadratic and worse in those, so a paragraph of `[*a[*a[*a…` would take seconds without them.
  */
 
-import { type Hooks, Lexer, type Links, type Token, type TokensList } from "marked";
+import { type Hooks, Lexer, type Links, type Token, type Tokenizer, type Tokens, type TokensList } from "marked";
+import { cutAddress } from "./address.ts";
+import { pairMarks, type Span } from "./emphasis.ts";
 import { findOpening, maskFormulas, readBlockFormula, readFormula } from "./math.ts";
 import { noteKey, readNote, readReference } from "./notes.ts";
 
@@ -65,6 +67,8 @@ export class BoundedLexer extends Lexer {
   #inlines = 0;
   /** What is taken apart within a block now. */
   #inline = "";
+  /** The emphasis of it, when it has been asked for. */
+  #spans: ReadonlyMap<number, Span> | null = null;
   readonly #notes: NoteToken[] = [];
   readonly #hooks = { emStrongMask: (masked: string) => maskFormulas(this.#inline, masked) } as Hooks;
   readonly #at: string;
@@ -84,6 +88,26 @@ export class BoundedLexer extends Lexer {
       startBlock: [findBlock],
       startInline: [findOpening],
     };
+    this.#replaceRules(this.options.tokenizer as Tokenizer);
+  }
+
+  #replaceRules(tokenizer: Tokenizer): void {
+    const url = tokenizer.url.bind(tokenizer);
+    tokenizer.url = (src) => url(cutAddress(src));
+    tokenizer.emStrong = (src, masked) => this.#takeSpan(src, masked);
+    tokenizer.del = () => undefined; // `emStrong` has had its turn
+  }
+
+  #takeSpan(src: string, masked: string): Tokens.Em | Tokens.Strong | undefined {
+    this.#spans ??= pairMarks(masked);
+    const at = masked.length - src.length;
+    const span = this.#spans.get(at);
+    if (!span) return undefined;
+    const { type, end } = span;
+    const raw = src.slice(0, end - at);
+    const width = type === "em" ? 1 : 2;
+    const text = raw.slice(width, -width);
+    return { type, raw, text, tokens: this.inlineTokens(text) } as Tokens.Em | Tokens.Strong;
   }
 
   #takeNote(src: string): NoteToken | undefined {
@@ -125,13 +149,16 @@ export class BoundedLexer extends Lexer {
       tokens.push({ type: "text", raw: src, text: src });
       return tokens;
     }
+    const [inline, spans] = [this.#inline, this.#spans];
     this.#inlines += 1;
     this.#inline = src;
+    this.#spans = null;
     this.options.hooks = findOpening(src) < 0 ? null : this.#hooks;
     try {
       return super.inlineTokens(src, tokens);
     } finally {
       this.#inlines -= 1;
+      [this.#inline, this.#spans] = [inline, spans];
     }
   }
 

@@ -5,6 +5,8 @@
  * line, one between single dollars over no line; none holds a backtick, and none is longer than 4,000 characters.
  */
 
+import { UNSPACED } from "./scripts.ts";
+
 export interface Formula {
   readonly raw: string;
   readonly tex: string;
@@ -19,13 +21,18 @@ const DELIMITERS = [
   ["\\(", "\\)", false],
   ["$", "$", false],
 ] as const;
-const BLANK_LINE = /\n[ \t]*(?:\n|$)/y;
+/** A blank line, or one that begins a block of code. */
+const BLOCK_END = /\n(?:[ \t]*(?:\n|$)| {0,3}~~~)/y;
 const LINE_END = /[ \t]*(?:\n|$)/y;
-const WORD = /[\p{L}\p{N}$]/u;
-/** An amount and a word behind it: `$5 for one, 10$ for two`. */
-const AMOUNT = /^[\d.,]+[kKmMbB%+]?\s+\p{L}{2}/u;
-/** Brackets that are escaped stand about words; about a formula, they hold a sign, a number or a letter alone. */
-const SIGNS = /[\\^_=+<>|{}\d]|^\s*\S{1,2}\s*$/;
+/** Beside a letter of a script without blanks a formula stands as it does beside a blank: `面积是$x^2$的`. */
+const WORD = new RegExp(`[\\p{N}$]|(?![${UNSPACED}])\\p{L}`, "u");
+/** An amount with words or half of a remark, without a command: `$5/month or 10$`, `$5 (5$)`. */
+const PRICE = new RegExp(`^\\d[^\\\\]*(?:[^\\p{L}\\d]\\p{L}{2}|[${UNSPACED}]|[([][^)\\]]*$)`, "u");
+/** Behind the dollar of another price: `$40; R$ 12`. */
+const AMOUNT = /^\s?\d/;
+/** Brackets that are escaped stand about words; about a formula they hold a sign or a number, or letters that are no words. */
+const SIGN = /[\\^_=+<>|{}\d]/;
+const PROSE = new RegExp(`\\p{L}{3}|\\p{L}{2}\\s|\\s\\p{L}{2}|[${UNSPACED}]`, "u");
 const BLOCK = /^ {0,3}(?=\$\$|\\\[)/;
 
 /** Return the formula that begins at a place of a text; null if none does. */
@@ -39,13 +46,14 @@ export function readFormula(text: string, at = 0, before = text.charAt(at - 1)):
   if (end < 0) return null;
   const tex = text.slice(at + open.length, end);
   if (!/[^\\\s]/.test(tex)) return null;
-  if (open === "$" ? !isBetweenDollars(tex, before, text.charAt(end + 1)) : open !== "$$" && !SIGNS.test(tex))
-    return null;
+  if (open === "$" && !isBetweenDollars(tex, before, text.slice(end + 1, end + 3))) return null;
+  if (open.startsWith("\\") && !SIGN.test(tex) && PROSE.test(tex)) return null;
   return { raw: text.slice(at, end + close.length), tex, display };
 }
 
 function isBetweenDollars(tex: string, before: string, after: string): boolean {
-  return tex.trim() === tex && !WORD.test(before) && !WORD.test(after) && !AMOUNT.test(tex);
+  if (tex.trim() !== tex || WORD.test(before) || WORD.test(after.charAt(0))) return false;
+  return !PRICE.test(tex) && !(/^\d/.test(tex) && AMOUNT.test(after));
 }
 
 /** Return the index of `close`, -1 if something else comes first. */
@@ -57,8 +65,8 @@ function findEnd(text: string, from: number, close: string): number {
     if (char === "`" || (char === "$" && close.startsWith("$"))) return -1;
     if (char === "\n") {
       if (close === "$") return -1;
-      BLANK_LINE.lastIndex = i;
-      if (BLANK_LINE.test(text)) return -1;
+      BLOCK_END.lastIndex = i;
+      if (BLOCK_END.test(text)) return -1;
     }
     if (char !== "\\") continue;
     const next = text.charAt(i + 1);

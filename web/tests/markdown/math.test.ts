@@ -17,6 +17,9 @@ describe("a formula", () => {
     ["Of $$x_1$$, then.", "block"],
     ["- Of\n  $$\n  x_1\n  $$", "block"],
     ["| a |\n|---|\n| $x_1$ |", "inline"],
+    ["面积是$x_1$的。", "inline"],
+    ["面积是\\(x_1\\)的。", "inline"],
+    ["**其中$x_1$：**为", "inline"],
   ])("is drawn: %j", (text, display) => {
     const root = draw(text);
     const math = root.querySelector("math");
@@ -31,9 +34,12 @@ describe("a formula", () => {
     "From $5-$10, or $5M–$10M.",
     "US$5, CA$6 and $7 (was $8).",
     "$5 for one, 10$ for two",
+    "It costs $24,000 and you have $40,000; R$ 12,29 to R$ 15,83.",
+    "$40 / A$ 60, or $40 (40$), $5/month or 10$.",
+    "价格$5，折后4$的，共$100（约90$）",
     "In $HOME/bin or $PATH/x, `$a` and `b$`.",
     "An \\$x\\$ that is escaped.",
-    "A \\(remark\\) and a \\[note\\].",
+    "A \\(remark\\) and a \\[note\\], \\(to me\\) and \\[注\\].",
     "$$",
     "$ x $",
     "$x\n\ny$",
@@ -43,6 +49,14 @@ describe("a formula", () => {
     const root = draw(text);
     expect(root.querySelector("math, .formula")).toBeNull();
   });
+
+  it.each(["O(n)", "f(x)", "n!", "a, b", "x - y", "p/q", "(a)"])(
+    "within brackets may have no sign of one: %s",
+    (tex) => {
+      expect(draw(`It is \\(${tex}\\).`).querySelector("math")).not.toBeNull();
+      expect(draw(`\\[${tex}\\]`).querySelector("math")).not.toBeNull();
+    },
+  );
 
   it("is text until its end has come", () => {
     const text = "The sum $$\\sum_{i=1}^n i$$ is known.";

@@ -34,6 +34,7 @@ const drawn: Rule = (element, inner) => {
 
 const expected: Rule = (element, inner) => {
   const name = LEVELS[element.nodeName] ?? element.nodeName;
+  if (name === "INPUT") return element.hasAttribute("checked") ? "☑" : "☐";
   if (name === "IMG") return element.getAttribute("alt") || "picture";
   if (name === "PRE") return outlineCode(element.textContent ?? "");
   return ["A", "DIV"].includes(name) ? inner() : wrap(name, inner());
@@ -64,6 +65,6 @@ function join(root: Node, rule: Rule): string {
   const text = Array.from(root.childNodes, (child) => visit(child, rule)).join("");
   return text
     .replace(/[ \t\n]+/g, " ")
-    .replace(/ ?(<\/?(?:P|PRE|LI|UL|OL|BLOCKQUOTE|HR|BR|H[3-6])>) ?/g, "$1")
+    .replace(/ ?(<\/?(?:P|PRE|LI|UL|OL|BLOCKQUOTE|HR|BR|H[3-6]|TABLE|THEAD|TBODY|TR|TH|TD)>) ?/g, "$1")
     .trim();
 }
