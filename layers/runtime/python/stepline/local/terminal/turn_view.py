@@ -29,6 +29,7 @@ from stepline.local.client.change import (
     Waiting,
 )
 from stepline.local.safe_text import clean, one_line
+from stepline.local.terminal.answer_parser import make_parser
 from stepline.local.terminal.render import (
     render_event,
     render_failure,
@@ -314,7 +315,10 @@ def render_typed(line: str) -> str:
 
 def _markdown(text: str) -> Markdown:
     # Without hyperlinks a link's address is printed, and not carried by an escape sequence.
-    return Markdown(clean(text), hyperlinks=False)
+    shown = Markdown("", hyperlinks=False)
+    shown.markup = clean(text)
+    shown.parsed = make_parser(enable=("strikethrough", "table")).parse(shown.markup)
+    return shown
 
 
 def _style(line: str) -> str:
