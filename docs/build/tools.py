@@ -85,7 +85,8 @@ well, and offers what its contract names. The file is opened and counted before 
 | warning | |
 |---|---|
 | `tool_call_warning.missing_sources` | the pool has no such source, or the citation cannot be read; it is left out |
-| `tool_call_warning.characters_not_in_font` | a PDF or a picture shows boxes for these letters |
+| `tool_call_warning.characters_not_in_font` | a PDF or a picture shows boxes for these letters, whose script is named |
+| `tool_call_warning.letters_not_joined` | a PDF or a picture shows these letters, whose script is named, without joining them |
 | `tool_call_warning.text_left_out` | `write_xlsx` takes tables and the headings before them only |
 | `tool_call_warning.picture_cut` | `write_png` with `fit` viewport: the rest does not fit |
 """

@@ -33,11 +33,22 @@ def draw(kind, params):
         return {"code": refused.code, "message": refused.message}
     return dict(found)
 
+def drawn(path):
+    # The letters of each line of the first page, from left to right, without blanks.
+    from pypdfium2 import PdfDocument
+    page = PdfDocument(path)[0].get_textpage()
+    lines = {}
+    for at in range(page.count_chars()):
+        letter, box = page.get_text_range(at, 1), page.get_charbox(at, loose=True)
+        if letter.strip():
+            lines.setdefault(round(box[1]), []).append((box[0], letter))
+    return ["".join(letter for _, letter in sorted(lines[low])) for low in sorted(lines, reverse=True)]
+
 def pdf(path):
     from pypdf import PdfReader
     pages = PdfReader(path).pages
     links = [note.get_object()["/A"].get("/URI", "") for page in pages for note in page.get("/Annots", ()) if "/A" in note.get_object()]
-    return {"text": " ".join(page.extract_text() for page in pages), "links": links,
+    return {"text": " ".join(page.extract_text() for page in pages), "links": links, "drawn": drawn(path),
             "pictures": sum(len(page.images) for page in pages), "wide": pages[0].mediabox.width > pages[0].mediabox.height}
 
 def docx(path):
@@ -45,7 +56,8 @@ def docx(path):
     file = docx.Document(path)
     cells = [cell.text for table in file.tables for row in table.rows for cell in row.cells]
     links = [one.target_ref for one in file.part.rels.values() if one.is_external]
-    return {"text": " ".join([*(one.text for one in file.paragraphs), *cells]), "links": links, "pictures": len(file.inline_shapes)}
+    marked = "".join(file.element.body.xml.split())
+    return {"text": " ".join([*(one.text for one in file.paragraphs), *cells]), "turned": marked.count("<w:bidi/>"), "links": links, "pictures": len(file.inline_shapes)}
 
 def pptx(path):
     import pptx
@@ -53,7 +65,8 @@ def pptx(path):
     frames = [shape.text_frame for shape in shapes if shape.has_text_frame]
     frames += [cell.text_frame for shape in shapes if shape.has_table for row in shape.table.rows for cell in row.cells]
     runs = [run for frame in frames for paragraph in frame.paragraphs for run in paragraph.runs]
-    return {"text": " ".join(run.text for run in runs), "links": [run.hyperlink.address for run in runs if run.hyperlink.address],
+    turned = [paragraph for frame in frames for paragraph in frame.paragraphs if 'rtl="1"' in paragraph._p.xml]
+    return {"text": " ".join(run.text for run in runs), "turned": len(turned), "links": [run.hyperlink.address for run in runs if run.hyperlink.address],
             "pictures": sum(shape.shape_type == 13 for shape in shapes)}
 
 def xlsx(path):
@@ -61,7 +74,7 @@ def xlsx(path):
     book = openpyxl.load_workbook(path)
     rows = {sheet.title: [[cell.value for cell in row] for row in sheet.iter_rows()] for sheet in book}
     formulas = [cell.value for sheet in book for row in sheet.iter_rows() for cell in row if cell.data_type == "f"]
-    return {"text": json.dumps(rows), "sheets": rows, "formulas": formulas, "links": [], "pictures": 0}
+    return {"text": json.dumps(rows), "turned": sum(bool(sheet.sheet_view.rightToLeft) for sheet in book), "sheets": rows, "formulas": formulas, "links": [], "pictures": 0}
 
 def png(path):
     from PIL import Image
@@ -71,7 +84,7 @@ def png(path):
 def html(path):
     import re
     text = Path(path).read_text()
-    return {"text": text, "links": re.findall('href="(http[^"]*)"', text), "pictures": text.count('src="data:image/')}
+    return {"text": text, "turned": text.count(' dir="rtl"'), "links": re.findall('href="(http[^"]*)"', text), "pictures": text.count('src="data:image/')}
 
 def read(found):
     path = os.path.join(OUTPUT_DIR, found["path"])

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from markdown_it import MarkdownIt
-
+from .parser import make_parser
 from .refusal import DocumentError
 
 if TYPE_CHECKING:
@@ -150,6 +149,28 @@ def plain(spans: Sequence[Span]) -> str:
     return "".join(f"[{span.note}]" if span.note else span.text for span in spans)
 
 
+def texts(blocks: Sequence[Block]) -> Iterator[str]:
+    """Yield every text of blocks."""
+    for block in blocks:
+        match block:
+            case Heading() | Text():
+                yield plain(block.spans)
+            case Code():
+                yield block.text
+            case Quote():
+                yield from texts(block.blocks)
+            case Items():
+                for item in block.items:
+                    yield from texts(item)
+            case Table():
+                yield from (plain(cell) for row in block.rows for cell in row)
+
+
+def head_text(table: Table) -> str:
+    """Return the head of a table, by which its columns go from right to left or not."""
+    return " ".join(map(plain, table.rows[0]))
+
+
 def source_line(source: Source) -> str:
     """Return a source in a list, without its number."""
     return f"{source.title} — {source.url}" if source.url and source.title != source.url else source.title
@@ -212,8 +233,8 @@ class Reader:
 
     def read(self, content: str) -> list[Block]:
         """Return the blocks of a text. Raises DocumentError `nested_too_deep`, `document_too_large`."""
-        parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _PARSED_DEPTH_MAX})
-        for token in parser.enable(["table", "strikethrough"]).parse(clean(self._notes.join(content))):
+        options = {"html": False, "maxNesting": _PARSED_DEPTH_MAX}
+        for token in make_parser(options, enable=("table", "strikethrough")).parse(clean(self._notes.join(content))):
             if token.level > 3 * DEPTH_MAX or len(self._open) > DEPTH_MAX:
                 message = f"lists and quotes are nested {DEPTH_MAX} levels deep at most"
                 raise DocumentError("nested_too_deep", message)

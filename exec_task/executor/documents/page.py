@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
+from .direction import runs_left
 from .markdown import (
     Block,
     Code,
@@ -19,6 +20,9 @@ from .markdown import (
     Span,
     Table,
     Text,
+    head_text,
+    plain,
+    texts,
 )
 
 _HEAD: Final = """\
@@ -32,10 +36,10 @@ _HEAD: Final = """\
 <style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }}
 table {{ border-collapse: collapse }}
-th, td {{ border: 1px solid #bbb; padding: .3rem .6rem; text-align: left; vertical-align: top }}
+th, td {{ border: 1px solid #bbb; padding: .3rem .6rem; text-align: start; vertical-align: top }}
 th {{ background: #f0f0f0 }}
 pre {{ background: #f5f5f5; padding: .8rem; overflow-x: auto }}
-blockquote {{ border-left: 3px solid #bbb; margin-left: 0; padding-left: 1rem; color: #555 }}
+blockquote {{ border-inline-start: 3px solid #bbb; margin-inline-start: 0; padding-inline-start: 1rem; color: #555 }}
 img {{ max-width: 100% }}
 </style>
 </head>
@@ -48,7 +52,7 @@ def write_html(document: Document, _params: Mapping[str, Any], _warnings: list[d
     """Return the page of a document."""
     parts = [_HEAD.format(title=escape(document.title or "Document"))]
     if document.title:
-        parts.append(f"<h1>{escape(document.title)}</h1>\n")
+        parts.append(f"<h1{_dir(document.title)}>{escape(document.title)}</h1>\n")
     parts += [_block(block, document) for block in document.blocks]
     if document.listed:
         parts.append("<section>\n<h2>Sources</h2>\n<ol>\n")
@@ -64,25 +68,31 @@ def _block(block: Block, document: Document) -> str:
     html = ""
     match block:
         case Heading():
-            html = f"<h{block.level}>{_spans(block.spans, document)}</h{block.level}>\n"
+            html = f"<h{block.level}{_dir(plain(block.spans))}>{_spans(block.spans, document)}</h{block.level}>\n"
         case Text():
-            html = f"<p>{_spans(block.spans, document)}</p>\n"
+            html = f"<p{_dir(plain(block.spans))}>{_spans(block.spans, document)}</p>\n"
         case Code():
             html = f"<pre><code>{escape(block.text)}</code></pre>\n"
         case Quote():
-            html = f"<blockquote>\n{_blocks(block.blocks, document)}</blockquote>\n"
+            html = (
+                f"<blockquote{_dir(*texts(block.blocks))}>\n{_blocks(block.blocks, document)}</blockquote>\n"
+            )
         case Items():
             tag, start = ("ol", f' start="{block.start}"') if block.ordered else ("ul", "")
             items = "".join(f"<li>{_blocks(item, document)}</li>\n" for item in block.items)
-            html = f"<{tag}{start}>\n{items}</{tag}>\n"
+            html = f"<{tag}{start}{_dir(*texts([block]))}>\n{items}</{tag}>\n"
         case Table():
-            html = f"<table>\n{_rows(block, document)}</table>\n"
+            html = f"<table{_dir(head_text(block))}>\n{_rows(block, document)}</table>\n"
         case Rule():
             html = "<hr>\n"
         case Picture():
             data = base64.b64encode(block.data).decode()
             html = f'<p><img alt="{escape(block.alt)}" src="data:{block.mime};base64,{data}"></p>\n'
     return html
+
+
+def _dir(*parts: str) -> str:
+    return ' dir="rtl"' if runs_left(" ".join(parts)) else ""
 
 
 def _blocks(blocks: Sequence[Block], document: Document) -> str:
@@ -93,7 +103,7 @@ def _rows(table: Table, document: Document) -> str:
     rows = []
     for number, row in enumerate(table.rows):
         tag = "td" if number else "th"
-        cells = "".join(f"<{tag}>{_spans(cell, document)}</{tag}>" for cell in row)
+        cells = "".join(f"<{tag}{_dir(plain(cell))}>{_spans(cell, document)}</{tag}>" for cell in row)
         rows.append(f"<tr>{cells}</tr>\n")
     return "".join(rows)
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from reportlab.lib import colors
+from reportlab.lib.enums import TA_LEFT, TA_RIGHT
 from reportlab.lib.pagesizes import A4, landscape
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.pdfbase import pdfmetrics
@@ -35,6 +39,8 @@ from reportlab.platypus import (
 )
 from reportlab.platypus.doctemplate import LayoutError
 
+from .bidi_lines import ordered, shaped, unjoined
+from .direction import has_right_to_left, runs_left
 from .markdown import (
     Block,
     Code,
@@ -48,9 +54,11 @@ from .markdown import (
     Spans,
     Table,
     Text,
+    head_text,
     led,
     plain,
     source_line,
+    texts,
 )
 from .refusal import DocumentError
 
@@ -66,6 +74,7 @@ _HEADINGS_PT: Final = (20, 16, 13.5, 12, 11, 10.5)
 _LETTER: Final = 0.602
 """The width of a letter of the code's font, in heights of it."""
 _PX_PT: Final = 0.75
+_CELL_PT: Final = 3
 _SHOWN: Final = 20
 
 
@@ -181,35 +190,42 @@ def _fonts() -> Path:
 
 
 def _warn_missing(document: Document, warnings: list[dict[str, str]]) -> None:
-    """Warn of letters that the font does not have."""
-    drawn = pdfmetrics.getFont(_FONT).face.charToGlyph
-    texts = [
+    """Warn of letters that the font does not have, and of those that it has in one form alone."""
+    shown_texts = [
         document.title,
-        *_texts(document.blocks),
+        *texts(document.blocks),
         *(map(source_line, document.sources) if document.listed else ()),
     ]
-    letters = dict.fromkeys(letter for text in texts for letter in text)
-    missing = [letter for letter in letters if ord(letter) not in drawn and not letter.isspace()]
-    if missing:
-        shown = "".join(missing[:_SHOWN])
-        message = f"{len(missing)} characters are not in the font and are drawn as boxes: {shown}"
-        warnings.append({"code": "characters_not_in_font", "message": message})
+    letters = dict.fromkeys(letter for text in shown_texts for letter in shaped(text))
+    missing = [letter for letter in letters if not letter.isspace() and not _has(_FONT, letter)]
+    apart = [letter for letter in unjoined("".join(letters)) if letter not in missing]
+    for code, found, what in (
+        ("characters_not_in_font", missing, "are not in the font and are drawn as boxes"),
+        ("letters_not_joined", apart, "have one form in the font and are drawn apart"),
+    ):
+        if found:
+            shown = "".join(found[:_SHOWN])
+            message = (
+                f"{len(found)} characters ({_scripts(found)}) {what}: {shown}; write a DOCX or HTML instead"
+            )
+            warnings.append({"code": code, "message": message})
 
 
-def _texts(blocks: Sequence[Block]) -> Iterator[str]:
-    for block in blocks:
-        match block:
-            case Heading() | Text():
-                yield plain(block.spans)
-            case Code():
-                yield block.text
-            case Quote():
-                yield from _texts(block.blocks)
-            case Items():
-                for item in block.items:
-                    yield from _texts(item)
-            case Table():
-                yield from (plain(cell) for row in block.rows for cell in row)
+def _has(font: str, text: str) -> bool:
+    drawn = pdfmetrics.getFont(font).face.charToGlyph
+    return all(ord(letter) in drawn or letter.isspace() for letter in text)
+
+
+def _scripts(letters: Sequence[str]) -> str:
+    """Return what letters belong to, by the first word of their names: `CJK, Devanagari`."""
+    words = [
+        unicodedata.name(letter, "unnamed").partition(" ")[0]
+        if unicodedata.category(letter)[0] in "LM"
+        else "symbols"
+        for letter in letters
+    ]
+    found = list(dict.fromkeys(word if word == "CJK" else word.capitalize() for word in words))
+    return ", ".join(found[:_SHOWN])
 
 
 class _Story:
@@ -222,13 +238,16 @@ class _Story:
 
     def flowables(self) -> Iterator[Any]:
         if self._document.title:
-            yield Paragraph(escape(self._document.title), _style(_HEADINGS_PT[0] + 4, after=14, bold=True))
+            yield self._paragraph(
+                (Span(self._document.title),), _style(_HEADINGS_PT[0] + 4, after=14, bold=True), self._width
+            )
         yield from self._blocks(self._document.blocks, 0)
         if self._document.listed:
             yield Paragraph("Sources", _style(_HEADINGS_PT[1], before=14, bold=True))
             for source in self._document.sources:
-                line = self._span(Span(source_line(source), link=source.url))
-                yield Paragraph(f'<a name="source{source.number}"/>[{source.number}] {line}', _style(9))
+                line = (Span(f"[{source.number}] "), Span(source_line(source), link=source.url))
+                anchor = f'<a name="source{source.number}"/>'
+                yield self._paragraph(line, _style(9), self._width, before=anchor)
 
     def _blocks(self, blocks: Sequence[Block], depth: int, *, mark: str = "") -> Iterator[Any]:
         for block, own in led(blocks, mark):
@@ -238,9 +257,12 @@ class _Story:
         match block:
             case Heading():
                 size = _HEADINGS_PT[block.level - 1]
-                yield Paragraph(self._spans(block.spans), _style(size, before=10, bold=True))
+                width = self._width - depth * _INDENT_PT
+                yield self._paragraph(block.spans, _style(size, before=10, bold=True), width)
             case Text():
-                yield Paragraph(self._spans(block.spans), _style(_SIZE_PT), bulletText=mark or None)
+                yield self._paragraph(
+                    block.spans, _style(_SIZE_PT), self._width - depth * _INDENT_PT, mark=mark
+                )
             case Code():
                 yield self._code(block, depth)
             case Quote():
@@ -261,6 +283,25 @@ class _Story:
         yield from flowables
         yield Indenter(left=-_INDENT_PT)
 
+    def _paragraph(
+        self, spans: Spans, style: ParagraphStyle, width: float, *, mark: str = "", before: str = ""
+    ) -> Any:
+        """Return a paragraph; one with letters from right to left is broken into its lines here."""
+        text = plain(spans)
+        if not has_right_to_left(text):
+            return Paragraph(before + self._spans(spans), style, bulletText=mark or None)
+        left = runs_left(text)
+        if left and mark:
+            spans, mark = (Span(f"{mark} "), *spans), ""
+        style = style.clone(style.name, alignment=TA_RIGHT if left else TA_LEFT)
+
+        def measure(span: Span) -> float:
+            return float(pdfmetrics.stringWidth(span.text, _face(_drawable(span), style), style.fontSize))
+
+        lines = ordered(spans, width - 1, measure, left=left)
+        markup = "<br/>".join(self._spans(tuple(line)) for line in lines)
+        return Paragraph(before + markup, style, bulletText=mark or None)
+
     def _code(self, block: Code, depth: int) -> Any:
         letters = max(1, int((self._width - depth * _INDENT_PT - 12) / (_CODE_PT * _LETTER)))
         lines = [
@@ -268,9 +309,15 @@ class _Story:
             for line in block.text.expandtabs(4).split("\n")
             for at in range(0, max(1, len(line)), letters)
         ]
+        if has_right_to_left(block.text):
+            lines = [
+                plain(part)
+                for line in lines
+                for part in ordered([Span(line)], inf, _no_width, left=False) or [[]]
+            ]
         style = ParagraphStyle(
             "code",
-            fontName=_MONO,
+            fontName=_MONO if _has(_MONO, "".join(lines)) else _FONT,
             fontSize=_CODE_PT,
             leading=_CODE_PT * 1.3,
             backColor=colors.whitesmoke,
@@ -282,24 +329,30 @@ class _Story:
 
     def _table(self, block: Table, depth: int) -> Any:
         width = self._width - depth * _INDENT_PT
-        columns = list(zip(*block.rows, strict=True))
+        left = runs_left(head_text(block))
+        rows = [row[::-1] for row in block.rows] if left else block.rows
+        columns = list(zip(*rows, strict=True))
         weights = [min(60, max(4, *(len(plain(cell)) for cell in column), 4)) for column in columns]
         widths = [width * weight / sum(weights) for weight in weights]
         head, body = _style(9, bold=True, after=0), _style(9, after=0)
         cells = [
-            [Paragraph(self._spans(cell), body if number else head) for cell in row]
-            for number, row in enumerate(block.rows)
+            [
+                self._paragraph(cell, body if number else head, wide - 2 * _CELL_PT)
+                for cell, wide in zip(row, widths, strict=True)
+            ]
+            for number, row in enumerate(rows)
         ]
         style = TableStyle(
             [
                 ("GRID", (0, 0), (-1, -1), 0.5, colors.lightgrey),
                 ("BACKGROUND", (0, 0), (-1, 0), colors.whitesmoke),
                 ("VALIGN", (0, 0), (-1, -1), "TOP"),
-                ("LEFTPADDING", (0, 0), (-1, -1), 3),
-                ("RIGHTPADDING", (0, 0), (-1, -1), 3),
+                ("LEFTPADDING", (0, 0), (-1, -1), _CELL_PT),
+                ("RIGHTPADDING", (0, 0), (-1, -1), _CELL_PT),
             ]
         )
-        return LongTable(cells, colWidths=widths, repeatRows=1, splitInRow=1, style=style, hAlign="LEFT")
+        align = "RIGHT" if left else "LEFT"
+        return LongTable(cells, colWidths=widths, repeatRows=1, splitInRow=1, style=style, hAlign=align)
 
     def _picture(self, block: Picture, depth: int) -> Any:
         width, height = block.width_px * _PX_PT, block.height_px * _PX_PT
@@ -314,12 +367,30 @@ class _Story:
             target = f"#source{span.note}" if self._document.listed else self._document.target(span.note)
             mark = f"[{span.note}]"
             return f"<super>{_link(mark, target)}</super>"
+        span = _drawable(span)
         text = escape(span.text).replace("\n", "<br/>")
         if span.code:
             text = f'<font face="{_MONO}">{text}</font>'
         for tag, wanted in (("b", span.bold), ("i", span.italic), ("strike", span.struck)):
             text = f"<{tag}>{text}</{tag}>" if wanted else text
         return _link(text, span.link)
+
+
+def _drawable(span: Span) -> Span:
+    """Return a span in the first of its styles that has its letters: no slanted Arabic, no Hebrew in a code's font."""
+    for one in (span, replace(span, italic=False), replace(span, italic=False, code=False)):
+        if _has(_face(one), one.text):
+            return one
+    return span
+
+
+def _face(span: Span, style: ParagraphStyle | None = None) -> str:
+    bold = span.bold or (style is not None and style.fontName.endswith("-Bold"))
+    return (_MONO if span.code else _FONT) + _FACES[bold + 2 * span.italic]
+
+
+def _no_width(_span: Span) -> float:
+    return 0.0
 
 
 def _link(text: str, target: str) -> str:

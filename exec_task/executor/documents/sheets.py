@@ -15,6 +15,7 @@ from openpyxl import Workbook
 from openpyxl.styles import Font
 from openpyxl.utils import get_column_letter
 
+from .direction import runs_left
 from .markdown import Block, Document, Heading, Items, Quote, Span, Spans, Table, plain
 from .refusal import DocumentError
 
@@ -88,6 +89,7 @@ def _sheet_name(wanted: str, taken: Sequence[str]) -> str:
 
 def _fill(sheet: Any, rows: Sequence[Sequence[Spans]]) -> None:
     widths: dict[int, int] = {}
+    sheet.sheet_view.rightToLeft = runs_left(" ".join(map(plain, rows[0])))
     for y, row in enumerate(rows, 1):
         for x, spans in enumerate(row, 1):
             text = plain(spans)[:CELL_CHARS]

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pptx import Presentation
 from pptx.util import Emu, Inches, Pt
 
+from .direction import runs_left
 from .markdown import (
     Block,
     Code,
@@ -74,6 +75,7 @@ class _Slides:
             slide = self._new(_TITLE_SLIDE)
             self._place(slide.shapes.title, _TOP, Inches(2))
             slide.shapes.title.text = self._document.title
+            _direct(slide.shapes.title.text_frame.paragraphs[0], self._document.title)
             _drop_empty(slide)
         self._add(self._document.blocks, 0)
         if self._document.listed:
@@ -159,6 +161,7 @@ class _Slides:
             self._box.height = _TOP + self._used - self._box.top
 
     def _runs(self, paragraph: Any, spans: Spans, size: int) -> None:
+        _direct(paragraph, plain(spans))
         for span in spans:
             run = paragraph.add_run()
             run.text = f"[{span.note}]" if span.note else span.text.replace("\n", "\v")
@@ -192,6 +195,8 @@ class _Slides:
     def _grid(self, rows: Sequence[Sequence[Spans]], height: int) -> None:
         slide = self._room(height)
         shape = slide.shapes.add_table(len(rows), len(rows[0]), _LEFT, _TOP + self._used, _ROOM_WIDE, height)
+        if runs_left(" ".join(map(plain, rows[0]))):
+            shape.table._tbl.tblPr.set("rtl", "1")  # noqa: SLF001 - it has no public name
         for y, row in enumerate(rows):
             for x, spans in enumerate(row):
                 self._runs(shape.table.cell(y, x).text_frame.paragraphs[0], spans, _CELL_PT)
@@ -230,6 +235,14 @@ def _divided(spans: Spans, most: int) -> list[Spans]:
 def _row_height(row: Sequence[Spans], letters: int) -> int:
     lines = max(-(-len(plain(spans)) // letters) or 1 for spans in row)
     return int(min(lines * _CELL_PT * _LINE * Pt(1) + Inches(0.1), _ROOM_HIGH))
+
+
+def _direct(paragraph: Any, text: str) -> None:
+    """Let a paragraph begin on the side where its text does."""
+    if runs_left(text):
+        properties = paragraph._p.get_or_add_pPr()  # noqa: SLF001 - it has no public name
+        properties.set("rtl", "1")
+        properties.set("algn", "r")
 
 
 def _drop_empty(slide: Any) -> None:

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import docx
+from docx.enum.table import WD_TABLE_DIRECTION
 from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import OxmlElement
 from docx.oxml.ns import qn
 from docx.shared import Emu, Pt, RGBColor
 from docx.text.run import Run
 
+from .direction import runs_left
 from .markdown import (
     Block,
     Code,
@@ -30,13 +32,35 @@ from .markdown import (
     Spans,
     Table,
     Text,
+    head_text,
     led,
+    plain,
     source_line,
 )
 
 _INDENT_PT: Final = 18
 _MONO: Final = "Courier New"
 _PX: Final = 9525  # EMU
+_BEHIND_BIDI: Final = (
+    "w:adjustRightInd",
+    "w:snapToGrid",
+    "w:spacing",
+    "w:ind",
+    "w:contextualSpacing",
+    "w:mirrorIndents",
+    "w:suppressOverlap",
+    "w:jc",
+    "w:textDirection",
+    "w:textAlignment",
+    "w:textboxTightWrap",
+    "w:outlineLvl",
+    "w:divId",
+    "w:cnfStyle",
+    "w:rPr",
+    "w:sectPr",
+    "w:pPrChange",
+)
+"""What follows the direction among the properties of a paragraph: ECMA-376, part 1, 17.3.1.26."""
 _LINK: Final = RGBColor(0x05, 0x63, 0xC1)
 
 
@@ -60,7 +84,7 @@ class _Word:
 
     def write(self) -> None:
         if self._document.title:
-            self.file.add_heading(self._document.title, 0)
+            self._spans(self.file.add_heading("", 0), (Span(self._document.title),))
         self._add(self._document.blocks, 0)
         if self._document.listed:
             self.file.add_heading("Sources", 1)
@@ -111,12 +135,17 @@ class _Word:
 
     def _table(self, block: Table) -> None:
         table = self.file.add_table(rows=0, cols=len(block.rows[0]), style="Table Grid")
+        if runs_left(head_text(block)):
+            table.table_direction = WD_TABLE_DIRECTION.RTL
         for number, row in enumerate(block.rows):
             for cell, spans in zip(table.add_row().cells, row, strict=True):
                 self._spans(cell.paragraphs[0], spans, bold=not number)
         self.file.add_paragraph()
 
     def _spans(self, paragraph: Any, spans: Spans, *, bold: bool = False) -> None:
+        if runs_left(plain(spans)):
+            properties = paragraph._p.get_or_add_pPr()  # noqa: SLF001 - the direction has no public name
+            properties.insert_element_before(OxmlElement("w:bidi"), *_BEHIND_BIDI)
         for span in spans:
             if span.note:
                 anchor = f"source{span.note}" if self._document.listed else ""
@@ -127,6 +156,8 @@ class _Word:
             run = self._run(paragraph, span.text, url=span.link)
             run.bold, run.italic = span.bold or bold or None, span.italic or None
             run.font.strike = span.struck or None
+            if runs_left(span.text):
+                run.font.rtl, run.font.cs_bold, run.font.cs_italic = True, run.bold, run.italic
             if span.code:
                 run.font.name = _MONO
 
