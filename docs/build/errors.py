@@ -17,7 +17,7 @@ CLASSES = {
 }
 
 CLIENT = {
-    "bad_json": "the message is not JSON",
+    "bad_json": "the message is not JSON, or holds half a character (an unpaired surrogate)",
     "unknown_action": "`action` is none of `send`, `event`, `approve`, `deny`, `edit`, `feedback`, `resume`, `ping`, `auth`",
     "bad_message": "a field is missing, unknown or malformed; the message names the first one",
     "message_too_large": "a message of more than 131,072 bytes of UTF-8",

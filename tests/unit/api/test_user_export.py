@@ -7,6 +7,7 @@ import pytest
 
 from stepline.api.tenancy import user_export
 from stepline.ingress.admit import Arrival, admit
+from stepline.model.batch import UNREADABLE
 from stepline.model.ids import Lane
 from tests.support.api_caller import Caller
 from tests.support.conversation import LANE, Conversation
@@ -95,3 +96,17 @@ def test_a_cursor_of_another_user_or_list_is_none(talk):
     for caller in (Caller(talk.ports, user="bob"), Caller(talk.ports, project="other")):
         answer = caller.ask("GET", "/v1/me/export", after=cursor)
         assert json.loads(answer.body)["code"] == "bad_cursor"
+
+
+def test_a_batch_that_is_nested_too_deep_hides_nothing_else(talk):
+    lane = LANE.key()
+    stored = talk.ports.log.batches[lane]
+    at = next(n for n, body in enumerate(stored) if b'"outputs/a.md"' in body)
+    deep = b'{"a":' * 3_000 + b"1" + b"}" * 3_000
+    stored[at] = stored[at].replace(b'"params":{', b'"params":{"odd":' + deep + b",", 1)
+    ada = Caller(talk.ports)
+    text = json.dumps(pages(ada))
+    assert UNREADABLE in text
+    assert all(said in text for said in ("question 0", "question 1", "question 2", "Three."))
+    events = json.dumps(ada.get(f"/v1/conversations/{LANE.conversation}/log"))
+    assert "question 2" in events

@@ -115,3 +115,25 @@ def test_a_device_that_comes_late_finds_the_request() -> None:
     assert sync.approval == conversation.state.parked
     say(conversation, "resume", "k2", after=sync.approval - 1)
     assert event_types(late) == ["approval.requested", "conv.status"]
+
+
+def deep(levels: int) -> dict[str, Any]:
+    value: Any = "x"
+    for _ in range(levels):
+        value = {"a": [value]}
+    return {"content": value}
+
+
+@pytest.mark.parametrize("params", [deep(16), deep(200), {"n": 1 << 70}])
+def test_parameters_of_an_edit_are_bounded_like_those_of_an_event(params: dict[str, Any]) -> None:
+    conversation, inbox = parked()
+    say(conversation, "edit", message_id="a1", call_id=call_of(conversation), params=params)
+    assert [(frame.code, frame.message_id) for frame in of(ErrorFrame, inbox)] == [("bad_message", "a1")]
+    assert conversation.state.parked
+
+
+def test_half_a_surrogate_is_refused_under_the_id_of_its_message() -> None:
+    conversation, inbox = parked()
+    body = '{"action":"send","conversation":"%s","message_id":"m2","text":"x\\ud83dy"}' % LANE.conversation  # noqa: UP031 - a body of braces
+    receive(conversation.ports, "k1", body)
+    assert [(frame.code, frame.message_id) for frame in of(ErrorFrame, inbox)] == [("bad_json", "m2")]

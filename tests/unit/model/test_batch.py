@@ -1,10 +1,23 @@
+import json
+
 import msgspec
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from stepline.errors import DependencyError
 from stepline.model.base import Row
-from stepline.model.batch import EMPTY, Batch, Cursor, Spill, State, decode_batch, encode_batch
+from stepline.model.batch import (
+    EMPTY,
+    UNREADABLE,
+    Batch,
+    Cursor,
+    Spill,
+    State,
+    decode_batch,
+    encode_batch,
+    without_depths,
+)
 from stepline.model.entry import Inbound
 from stepline.model.usage import Usage
 from tests.support.log_builder import LogBuilder, logs, patient
@@ -89,6 +102,53 @@ def test_the_fields_of_a_row_keep_their_places() -> None:
 def test_what_no_release_wrote_is_refused(body: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_batch(body)
+
+
+TREES = st.recursive(
+    st.text('ab[]{}\\",:', max_size=4) | st.integers() | st.none(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text('k[{"', max_size=2), inner, max_size=3)
+    ),
+)
+
+
+def nested(depth: int) -> bytes:
+    return b'{"a":[' * (depth // 2) + b'"x"' + b"]}" * (depth // 2)
+
+
+def said(payload: bytes) -> bytes:
+    """A batch whose event has this payload, between two others."""
+    entries = [
+        Inbound(
+            message_id=f"m{n}", event="form", text=f"text {n}", user="ada", at="now", payload={"p": "<p>"}
+        )
+        for n in range(3)
+    ]
+    body = encode_batch(Batch(n=1, by="b", at="now", entries=tuple(entries), state=State(owner="ada")))
+    head, _, rest = body.partition(b'"<p>"')
+    before, _, behind = rest.partition(b'"<p>"')
+    return head + b'"<p>"' + before + payload + behind
+
+
+@pytest.mark.parametrize("depth", [100, 300, 900, 3_000, 15_000])
+def test_of_a_batch_that_is_too_deep_one_piece_is_unreadable_and_the_rest_is_as_it_is(depth: int) -> None:
+    batch = decode_batch(said(b'{"deep":' + nested(depth) + b',"b":[1,"]"]}'))
+    texts = [one.text for one in batch.entries if isinstance(one, Inbound)]
+    payloads = [one.payload["p"] for one in batch.entries if isinstance(one, Inbound)]
+    assert texts == ["text 0", "text 1", "text 2"]
+    assert (payloads[0], payloads[2], payloads[1]["b"]) == ("<p>", "<p>", [1, "]"])
+    assert UNREADABLE in json.dumps(payloads[1]["deep"])
+
+
+@given(TREES)
+def test_what_is_not_too_deep_is_read_as_it_was_written(tree: object) -> None:
+    body = b'{"a":' + nested(40) + b',"tree":' + msgspec.json.encode(tree) + b"}"
+    assert without_depths(body) == body
+
+
+def test_a_batch_has_many_brackets_beside_each_other() -> None:
+    body = said(msgspec.json.encode({"rows": [[{}]] * 500}))
+    assert decode_batch(body).entries[1].payload == {"p": {"rows": [[{}]] * 500}}  # type: ignore[union-attr]
 
 
 def test_an_open_turn_goes_where_its_cursor_stands_and_an_idle_lane_nowhere() -> None:

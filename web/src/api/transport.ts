@@ -4,6 +4,7 @@
  * Nothing is sent twice, no redirect is followed, and no cookie goes along.
  */
 
+import { wellFormed } from "../client/index.ts";
 import type { Problem } from "./types.ts";
 
 const TIMEOUT_MS = 30_000;
@@ -84,7 +85,7 @@ export class ApiTransport {
     const request: RequestInit = {
       method,
       headers,
-      body: body === undefined ? null : JSON.stringify(body),
+      body: body === undefined ? null : JSON.stringify(wellFormed(body)),
       cache: "no-store",
       credentials: "omit",
       redirect: "error",

@@ -1,5 +1,17 @@
 /** Texts by character, that is by code point, as the server counts them. */
 
+/** Return a JSON value with a question mark for each half of a pair, in texts and names: as JSON it is refused. */
+export function wellFormed<T>(value: T): T {
+  return wellFormedOf(value) as T;
+}
+
+function wellFormedOf(value: unknown): unknown {
+  if (typeof value === "string") return value.replace(/\p{Surrogate}/gu, "?");
+  if (Array.isArray(value)) return value.map(wellFormedOf);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [wellFormedOf(name), wellFormedOf(one)]));
+}
+
 /** Return the number of characters of a text. */
 export function countCharacters(text: string): number {
   let count = text.length;

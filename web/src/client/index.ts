@@ -1,5 +1,6 @@
 /** The client of Stepline's websocket: a pure fold of frames, and a session that feeds it. */
 
+export { wellFormed } from "./characters.ts";
 export type { Clock, Random } from "./clock.ts";
 export { type Control, voidLanes } from "./control.ts";
 export { type Credential, readExpiry } from "./credential.ts";

@@ -7,6 +7,7 @@
  */
 
 import { Catchup } from "./catchup.ts";
+import { wellFormed } from "./characters.ts";
 import type { Clock, Random } from "./clock.ts";
 import { type Credential, Renewal } from "./credential.ts";
 import type { Effect } from "./effect.ts";
@@ -216,9 +217,8 @@ export class Session {
   }
 
   #tell(given: Said, messageId = this.#messageId()): string {
-    const text = given.text.replace(/\p{Surrogate}/gu, "?"); // half a pair is no text, and JSON of it is refused
     const bundle = this.#options.bundle ?? "";
-    const said = { ...given, text, timezone: given.timezone || this.#timezone, bundle };
+    const said = wellFormed({ ...given, timezone: given.timezone || this.#timezone, bundle });
     const noted = noteMessage(this.state, messageId, said);
     encodeRequest(sendRequest(noted, messageId), this.#options.maxBytes);
     this.state = noted;

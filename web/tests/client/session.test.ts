@@ -254,6 +254,8 @@ describe("what is said", () => {
     const page = new Page();
     page.session.say("a\udcffb🙂");
     expect(page.far.current.sent.at(-1)).toMatchObject({ text: "a?b🙂" });
+    page.session.answer("edit", "tc_000000000000", { params: { "b\ud83d": [{ c: "\udcff🙂" }], n: 1, none: null } });
+    expect(page.far.current.sent.at(-1)).toMatchObject({ params: { "b?": [{ c: "?🙂" }], n: 1, none: null } });
   });
 
   it("has an id of its own each time", () => {

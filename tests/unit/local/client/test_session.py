@@ -151,6 +151,8 @@ def test_bytes_that_are_no_text_are_replaced(gateway):
     with session(gateway) as client:
         client.say("a\udcffb")
         assert gateway.heard()["text"] == "a?b"
+        client.answer("edit", "tc_000000000000", payload={"b\ud83d": [{"c": "\udcff"}], "n": None})
+        assert gateway.heard()["params"] == {"b?": [{"c": "?"}], "n": None}
 
 
 @pytest.mark.parametrize("limit", [4, 5, 7, 1000])

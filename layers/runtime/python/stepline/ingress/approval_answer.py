@@ -18,6 +18,7 @@ from stepline.delivery.effect import project, publish
 from stepline.errors import InputError, LimitError, UnknownOutcome
 from stepline.ingress.admit import pending, see_to, settle_request
 from stepline.ingress.allow import check_stopped
+from stepline.ingress.event_validation import check_params
 from stepline.ingress.line_up import follow_queueing, line_up
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
@@ -69,12 +70,14 @@ def answer_request(
     Raises:
         NotFoundError: the conversation belongs to another user, or does not exist.
         InputError: `approval_not_pending`, nobody is asked about this call, or somebody has answered already;
-            `approval_not_editable`, a program is allowed or denied as it is; `message_id_taken`.
+            `approval_not_editable`, a program is allowed or denied as it is; `message_id_taken`; `bad_message`, its
+            parameters are no JSON, or nested deeper than those of an event.
         LimitError: the words are longer than WORDS_MAX_CHARS; `stopped`, no call may run now; `queue_full`.
         BusyError: the lane is contended; the client sends again.
     """
     if len(answer.text) > WORDS_MAX_CHARS:
         raise LimitError(f"a denial has at most {WORDS_MAX_CHARS} characters", limit=WORDS_MAX_CHARS)
+    check_params(answer.params or {})
     journal = Journal(ports, lane, "answer")
     allowed = allowance or read_allowance(ports, lane.tenant, lane.project, answer.user)
 

@@ -114,6 +114,14 @@ def _check_payload(payload: Mapping[str, Any]) -> None:
         raise InputError(f"`{CREDIT}` is a number of rounds", code="bad_event")
 
 
+def check_params(params: Mapping[str, Any]) -> None:
+    """Refuse parameters of a person that are deeper than a payload, or that JSON does not return. Raises InputError `bad_message`."""
+    try:
+        _check_json(params, PAYLOAD_MAX_DEPTH)
+    except InputError as error:
+        raise InputError(str(error).replace("a payload", "`params`", 1), code="bad_message") from error
+
+
 def _check_json(value: object, depth: int) -> None:
     """Refuse values that JSON does not return unchanged. Raises InputError `bad_event`."""
     if not isinstance(value, dict | list):

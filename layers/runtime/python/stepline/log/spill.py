@@ -11,7 +11,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from stepline.errors import DependencyError, LimitError, NotFoundError
-from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, Spill, encode_batch
+from stepline.model.batch import (
+    BATCH_MAX_BYTES,
+    DEPTH_MAX,
+    STATE_MAX_BYTES,
+    Batch,
+    Spill,
+    encode_batch,
+    without_depths,
+)
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
@@ -99,8 +107,10 @@ def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
         return batch
     tree = _tree(batch)
     for piece in batch.spilled:
+        if piece.at.count("/") >= DEPTH_MAX:
+            continue  # it was within what is unreadable
         body = fetch_body(artifacts, piece.key, piece.sha256)
-        _set(tree, piece.at, msgspec.json.decode(body) if piece.json else body.decode())
+        _set(tree, piece.at, msgspec.json.decode(without_depths(body)) if piece.json else body.decode())
     return _rebuilt(batch, tree, [])
 
 

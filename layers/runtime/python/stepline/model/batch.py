@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -14,6 +15,9 @@ from stepline.model.usage import ModelCall, Tally
 FORMAT = 1
 """The version of the format of batches and their states; a batch without a version has the first one."""
 
+DEPTH_MAX = 100
+"""How deep a batch is nested when it is read."""
+UNREADABLE = "[unreadable: nested too deep]"
 STATE_MAX_BYTES = 1_136
 BATCH_MAX_BYTES = 32 * 1024
 
@@ -149,6 +153,10 @@ EMPTY = Batch(n=0, by="", at="", entries=(), state=State())
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Batch)
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TOKEN = re.compile(_STRING.pattern + rb"|[\[\]{}]", re.DOTALL)
+_ALIKE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def encode_batch(batch: Batch) -> bytes:
@@ -156,13 +164,47 @@ def encode_batch(batch: Batch) -> bytes:
     return _ENCODER.encode(batch)
 
 
+def without_depths(body: bytes | memoryview) -> bytes:
+    """Return JSON with what is nested deeper than DEPTH_MAX as the text UNREADABLE.
+
+    Pythons differ in how deep they can go, and by how deep they are already: what one writes another may not read.
+    """
+    body = bytes(body)
+    if body.count(b"[") + body.count(b"{") <= DEPTH_MAX or _depth(body) <= DEPTH_MAX:
+        return body
+    parts, depth, done, begin = [], 0, 0, 0
+    for token in _TOKEN.finditer(body):
+        mark = token[0][:1]
+        if mark in b"[{":
+            depth += 1
+            begin = token.start() if depth == DEPTH_MAX + 1 else begin
+        elif mark in b"]}":
+            if depth == DEPTH_MAX + 1:
+                parts += [body[done:begin], msgspec.json.encode(UNREADABLE)]
+                done = token.end()
+            depth -= 1
+    return b"".join([*parts, body[done:]])
+
+
+def _depth(body: bytes) -> int:
+    """Return how deep JSON is nested, at most a step beyond DEPTH_MAX."""
+    brackets = _STRING.sub(b"", body).translate(_ALIKE, _NO_BRACKETS)
+    for depth in range(DEPTH_MAX + 1):
+        inner = brackets.replace(b"[]", b"")
+        if len(inner) == len(brackets):
+            return depth
+        brackets = inner
+    return DEPTH_MAX + 1
+
+
 def decode_batch(body: bytes | memoryview) -> Batch:
-    """Decode a batch.
+    """Decode a batch; what in it is nested deeper than DEPTH_MAX is `UNREADABLE`, and the rest as it is.
 
     Raises:
         DependencyError: `format_newer`, a later release wrote it, whose functions can read it.
         msgspec.ValidationError: the bytes are no batch.
     """
+    body = without_depths(body)
     try:
         batch = _DECODER.decode(body)
     except msgspec.ValidationError:

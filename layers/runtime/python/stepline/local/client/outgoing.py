@@ -42,6 +42,19 @@ def steering(text: str) -> Said:
     return Said(kind=STEER, text=text)
 
 
+def well_formed(value: Any) -> Any:
+    """Return a JSON value with a question mark for each half of a character, in texts and names: JSON cannot carry it."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case Mapping():
+            return {well_formed(name): well_formed(one) for name, one in value.items()}
+        case list() | tuple():
+            return [well_formed(one) for one in value]
+        case _:
+            return value
+
+
 def render_request(conversation: str, message_id: str, said: Said) -> dict[str, Any]:
     """Return the request that sends `said`."""
     request: dict[str, Any] = {"conversation": conversation, "message_id": message_id}

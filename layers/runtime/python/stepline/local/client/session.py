@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from stepline.errors import DependencyError, SteplineError
 from stepline.local.client.change import Acknowledged, Effect, PutOff, Refused, Synced
 from stepline.local.client.credential import Credential
-from stepline.local.client.outgoing import STOPPING, Said, steering
+from stepline.local.client.outgoing import STOPPING, Said, steering, well_formed
 from stepline.local.client.pace import Pace
 from stepline.local.client.reducer import BEYOND_END, EXPIRED, fold_frame, is_passing, resume_request
 from stepline.local.client.state import ClientState, forget_message, note_message, send_request
@@ -317,9 +317,9 @@ class Session:
 
     def _tell(self, said: Said, message_id: str = "") -> str:
         message_id = message_id or f"m_{secrets.token_hex(8)}"
-        # Text from an argument or a pipe that is not UTF-8 has lone surrogates, which JSON cannot carry.
-        text = said.text.encode(errors="replace").decode()
-        said = replace(said, text=text, timezone=said.timezone or self._timezone, bundle=self._bundle)
+        # An argument or a pipe that is not UTF-8 has halves of characters.
+        said = replace(said, text=well_formed(said.text), payload=well_formed(said.payload))
+        said = replace(said, timezone=said.timezone or self._timezone, bundle=self._bundle)
         noted = note_message(self.state, message_id, said)
         encode_request(send_request(noted, message_id))
         self.state = noted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -96,7 +96,10 @@ class Deny(_Closed, tag_field="action", tag="deny"):
 
 
 class Edit(_Closed, tag_field="action", tag="edit"):
-    """Let the call run with other parameters, all of which are given; it runs under an id of its own."""
+    """Let the call run with other parameters, all of which are given; it runs under an id of its own.
+
+    They are at most as deep as an event's payload.
+    """
 
     conversation: _Segment
     message_id: _Segment
@@ -174,7 +177,13 @@ def parse_message(body: str) -> Message:
     except RecursionError as error:
         raise InputError("the message is nested too deep", code="bad_json") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError("the message is not JSON", code="bad_json") from error
+        halved = isinstance(error, UnicodeDecodeError) or "surrogate" in str(error)
+        why = (
+            "a text of the message holds half a character (an unpaired surrogate)"
+            if halved
+            else "the message is not JSON"
+        )
+        raise InputError(why, code="bad_json") from error
 
 
 class Names(Value):
@@ -185,25 +194,31 @@ class Names(Value):
 
 
 def read_names(body: str) -> Names:
-    """Return the ids of a message and its conversation, even of an invalid message. Raises nothing."""
-    try:
-        found = _NAMES.decode(body)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return Names()
-    return Names(message_id=_readable(found.message_id), conversation=_readable(found.conversation))
+    """Return the ids of a message and its conversation, even of a message that is no JSON or too deep. Raises nothing."""
+    found: dict[str, str] = {}
+    depth, key, value = 0, "", ""
+    for token in _TOKEN.finditer(body):
+        mark = token[0][0]
+        if mark in "{[":
+            depth, value = depth + 1, ""
+        elif mark in "}]":
+            depth -= 1
+        elif depth == 1 and mark == '"':
+            value = token[0][1:-1]
+        elif depth == 1 and mark == ":":
+            key, value = value, ""
+        if depth < 2 and mark in ",}":
+            found[key] = value
+    return Names(message_id=_readable(found, "message_id"), conversation=_readable(found, "conversation"))
 
 
-class _Anything(Value):
-    message_id: Any = ""
-    conversation: Any = ""
-
-
-_NAMES: Final = msgspec.json.Decoder(_Anything)
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
 _NAME_MAX_CHARS: Final = 64
 
 
-def _readable(name: object) -> str:
-    return name if isinstance(name, str) and len(name) <= _NAME_MAX_CHARS else ""
+def _readable(found: Mapping[str, str], field: str) -> str:
+    name = found.get(field, "")
+    return name if len(name) <= _NAME_MAX_CHARS and name.isprintable() and "\\" not in name else ""
 
 
 _ACTIONS: Final = (
