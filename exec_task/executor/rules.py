@@ -25,13 +25,14 @@ class Check:
     """A condition on the low 32 bits of argument `arg`.
 
     A value in `one_of` passes; any other passes only if `none_of` is given and does not contain it, or if
-    `no_bits` is given and shares no bit with it.
+    `no_bits` is given and shares no bit with it. All pass where the argument `null_at` is a null pointer.
     """
 
     arg: int
     one_of: tuple[int, ...] = ()
     none_of: tuple[int, ...] = ()
     no_bits: int = 0
+    null_at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal that others read
 # of file sizes.
 _RESERVE: Final = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839, 0x401C5820, 0x40086602)
 _RLIMIT_CORE: Final = 4  # the jail's limit of 1 prevents a core dump handler from being run, and 0 would not
+_NEW_LIMIT: Final = 2
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 
 _ITSELF: Final = (0, OWN_PID)
@@ -99,7 +101,10 @@ def rules(reach: Reach, protected: frozenset[int] = frozenset()) -> dict[str, Ru
     table["clone3"] = Rule(errno.ENOSYS)  # its flags are in memory, which a filter cannot read
     for call in ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
         table[call] = _refuse_unless(_signal_check(reach, protected))
-    table["prlimit64"] = _refuse_unless(Check(0, one_of=_ITSELF), Check(1, none_of=(_RLIMIT_CORE,)))
+    # Without a new limit, its third argument, it only reads one.
+    table["prlimit64"] = _refuse_unless(
+        Check(0, one_of=_ITSELF), Check(1, none_of=(_RLIMIT_CORE,), null_at=_NEW_LIMIT)
+    )
     table["setrlimit"] = _refuse_unless(Check(0, none_of=(_RLIMIT_CORE,)))
     for call in (
         "sched_setaffinity",

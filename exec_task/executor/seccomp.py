@@ -1,6 +1,6 @@
 """The system-call filter: `rules` assembled to BPF before the fork, bound to a pid and installed after it.
 
-The filter only reads numbers and the low words of arguments, never memory, so nothing can be changed between
+The filter only reads numbers and words of arguments, never memory, so nothing can be changed between
 check and use. A number beyond the table's is answered as by a kernel that does not know it yet. Source:
 seccomp(2); docs/concepts/execution.md.
 """
@@ -140,6 +140,13 @@ def _emit_rule(out: _Assembler, rule: Rule, name: str) -> None:
     refuse = f"{name} refuses"
     for place, check in enumerate(rule.checks):
         passed = f"{name} passed {place}"
+        if check.null_at is not None:
+            given, word = f"{name} given {place}", _ARGUMENTS_AT + 8 * check.null_at
+            out.load(word)
+            out.branch(_IF_EQUAL, 0, no=given)
+            out.load(word + 4)
+            out.branch(_IF_EQUAL, 0, yes=passed)
+            out.label(given)
         out.load(_ARGUMENTS_AT + 8 * check.arg)
         for value in check.one_of:
             out.branch(_IF_EQUAL, value, yes=passed)

@@ -68,6 +68,7 @@ def main(control_fd: int, channel_fd: int) -> NoReturn:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(warden, 0)[1]) & 0xFF)
         kernel.set_pdeathsig(signal.SIGKILL)
         own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        namespaces += _hide_groups()
         readable = _settle(plan)
     except UnsupportedError as error:
         control.send(json.dumps({"unsupported": str(error)}).encode())
@@ -100,6 +101,16 @@ def _leave(plan: dict[str, Any]) -> list[str]:
     except OSError as error:
         raise UnsupportedError(NO_NAMESPACE.format(error=error)) from error
     return ["pid", "ipc", "mnt", "net", "uts", "user"]
+
+
+def _hide_groups() -> list[str]:
+    """Enter a namespace of control groups where the kernel makes one: its programs see no name of a group above."""
+    try:
+        kernel.unshare(kernel.CLONE_NEWCGROUP)
+    except OSError as error:
+        kernel.note_refusal("unshare cgroup", error)
+        return []
+    return ["cgroup"]
 
 
 def _settle(plan: dict[str, Any]) -> list[Path]:

@@ -152,6 +152,15 @@ def test_no_descriptor_is_inherited(bench):
     assert run.program_log.splitlines() == ["0 /dev/null", "1 pipe", "2 pipe", "3 socket"]
 
 
+def test_no_control_group_of_the_machine_is_named(bench):
+    run = bench.ran("print(open('/proc/self/cgroup').read())")
+    if "cgroup" not in run.isolation.namespaces:
+        pytest.skip("this kernel makes no namespace of control groups")
+    above = {line.split(":", 2)[2] for line in Path("/proc/self/cgroup").read_text().splitlines()} - {"/"}
+    assert [name for name in above if name in run.program_log] == []
+    assert run.program_log.strip()
+
+
 def test_a_run_needs_all_namespaces_and_says_so(bench):
     assert set(bench.ran("").isolation.namespaces) >= {"pid", "ipc", "mnt", "net", "uts"}
 

@@ -107,9 +107,10 @@ for limit in ((0, 1), (0, 0), (1, 1)):
         found["set"] = limit
     except ValueError:  # as Python says EPERM here
         found["refused"] = True
+found["read"] = resource.getrlimit(resource.RLIMIT_CORE)
 (found["limit"],) = [line.split()[4:6] for line in open("/proc/self/limits") if line.startswith("Max core file")]
 """)
-    assert done.found == {"refused": True, "limit": ["1", "1"]}
+    assert done.found == {"refused": True, "read": [1, 1], "limit": ["1", "1"]}
 
 
 def test_processes_are_not_limited_where_somebody_else_counts_them():

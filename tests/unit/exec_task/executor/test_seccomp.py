@@ -79,6 +79,8 @@ def expected(rule: rules.Rule | None, args, own: int) -> int:
             stand_ins = {rules.OWN_PID: own, rules.OWN_GROUP: -own}
             return {stand_ins.get(value, value) & WORD for value in listed}
 
+        if check.null_at is not None and not args[check.null_at]:
+            return True
         value = args[check.arg] & WORD
         if value in values(check.one_of):
             return True
@@ -224,9 +226,17 @@ def test_commands_on_descriptors_copy_lock_and_seal_and_nothing_else(machine):
 @pytest.mark.parametrize("machine", MACHINES)
 def test_the_limit_on_core_dumps_is_nobodys_to_change(machine):
     for call, *before in (("prlimit64", 0), ("setrlimit",)):
-        answers = {resource: ask(machine, call, *before, resource) for resource in range(16)}
+        answers = {resource: ask(machine, call, *before, resource, 0x7FFF0000) for resource in range(16)}
         assert {number for number, answer in answers.items() if answer != "allow"} == {4}
-        assert ask(machine, call, *before, 4 | 1 << 32) == "EPERM", "the kernel looks at the low word"
+        assert ask(machine, call, *before, 4 | 1 << 32, 1) == "EPERM", "the kernel looks at the low word"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_limit_of_oneself_is_read(machine):
+    assert {ask(machine, "prlimit64", pid, limit, 0) for pid in (0, OWN) for limit in range(16)} == {"allow"}
+    assert ask(machine, "prlimit64", OTHER, 4, 0) == "EPERM"
+    for pointer in (1 << 32, 1 << 63, 1, WORD, 0x7FFF00000000):
+        assert ask(machine, "prlimit64", 0, 4, pointer) == "EPERM", "half of a pointer is no null"
 
 
 @pytest.mark.parametrize("machine", MACHINES)
