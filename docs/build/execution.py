@@ -78,6 +78,7 @@ RUN = {
     "file_size_limit": "a file grew larger than one may be",
     "exec_workspace_delta_limit": "the workspace grew by more than it may, or by too many or too deep entries",
     "workspace_size_limit": "the workspace as a whole is larger than it may be, or the disk below it is full",
+    "descriptors_in_flight": "mode `process`: more than 64 descriptors were sent over sockets of the run and not received",
     "isolation_failed": "the jail did not close; nothing of the program ran",
     "unsupported_platform": "this machine cannot isolate a program this way; the message says what to do",
     "restore_failed": "a file of the workspace could not be laid out as it was stored",

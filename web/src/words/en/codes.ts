@@ -368,6 +368,7 @@ const programs: Sentences = {
   file_size_limit: "A file grew too large.",
   exec_workspace_delta_limit: "The program wrote too much.",
   workspace_size_limit: "The workspace is full.",
+  descriptors_in_flight: "The program sent too many open files between its processes.",
   isolation_failed: "The program could not be isolated and did not run.",
   unsupported_platform: "Programs can't be isolated on this machine.",
   restore_failed: "A file could not be prepared for the program.",

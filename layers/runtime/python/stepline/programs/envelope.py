@@ -51,6 +51,7 @@ _ADVICE: Final = {
     "file_size_limit": "write smaller files",
     "exec_workspace_delta_limit": "write less in one run",
     "workspace_size_limit": "delete what is not needed, or write less",
+    "descriptors_in_flight": "receive the descriptors that processes send to each other, or send fewer at once",
     "unverified": "the run may have happened; look at what there is before you ask for it again",
     "missing_output_files": _FILES,
     "artifact_validation_failed": _FILES,

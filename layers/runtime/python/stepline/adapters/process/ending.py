@@ -17,10 +17,13 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from stepline.adapters.process.family import GONE, PROC, family, pid_of
 from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
 from stepline.adapters.process.group import Base, Group
+from stepline.adapters.process.held import IN_FLIGHT_MAX, Held
 from stepline.adapters.sandbox.exit_code import (
     CANCELLED,
+    IN_FLIGHT,
     REFUSED,
     STOPPED,
     TIMED_OUT,
@@ -58,7 +61,7 @@ def attend(
     Only the program is stopped here; its descendants die with its cell. The cell is killed at once if the run
     as a whole uses more memory than one process may.
     """
-    stopped = _watch(server, memory, quota, limits, cancel)
+    stopped = _watch(server, cell, memory, quota, limits, cancel)
     if stopped == MEMORY:  # another second would allow it to take as much again
         _signal(cell.init, signal.SIGKILL)
     elif stopped:
@@ -96,7 +99,9 @@ def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> En
     return ending
 
 
-def _watch(server: ForkServer, memory: Memory, quota: Quota, limits: Limits, cancel: Cancel) -> str:
+def _watch(  # noqa: PLR0917 - all that a run may exceed
+    server: ForkServer, cell: Cell, memory: Memory, quota: Quota, limits: Limits, cancel: Cancel
+) -> str:
     """Return the code of the reason to stop the program, "" when it has ended by itself."""
     now_s = time.monotonic()
     deadline_s = now_s + limits.timeout_s
@@ -114,13 +119,19 @@ def _watch(server: ForkServer, memory: Memory, quota: Quota, limits: Limits, can
             continue
         if memory.is_exceeded():
             return MEMORY
-        if exceeded := quota.check():
+        if exceeded := _exceeded(cell, quota):
             return exceeded
         began_s, now_s = now_s, time.monotonic()
         # Checks take a fifth of the time at most, even in large workspaces.
         rest_s = max(rest_s, (now_s - began_s) * IDLE_FACTOR)
         look_s = now_s + rest_s
     return ""
+
+
+def _exceeded(cell: Cell, quota: Quota) -> str | None:
+    """Return the code of the limit that the run exceeds on disk or in its sockets, or None."""
+    held = Held((cell.init, cell.program))
+    return IN_FLIGHT if held.in_flight > IN_FLIGHT_MAX else quota.check(held.nameless)
 
 
 def _signal(program: int, number: signal.Signals) -> None:
@@ -133,8 +144,6 @@ logger = logging.getLogger(__name__)
 RESERVE_BYTES: Final = 1024 * MIB
 """Memory of the machine kept free by runs without a group; at most half of the free memory at a run's start."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
-_PROC: Final = Path("/proc")
-_GONE: Final = (FileNotFoundError, ProcessLookupError)
 
 
 class Memory(Protocol):
@@ -201,7 +210,7 @@ def _enter(base: Base, program: int, limit_bytes: int) -> Group | None:
         logger.warning("no control group for a run", extra={"reason": str(error)})
         return None
     try:
-        group.add(_pid(program))
+        group.add(pid_of(program))
     except OSError as error:
         logger.warning("no control group for a run", extra={"reason": str(error)})
         _remove(group)
@@ -231,7 +240,7 @@ def used_bytes(pidfds: Iterable[int], *, enough_bytes: int) -> int:
     Shared pages count for each process as long as the sum is at most `enough_bytes`; only beyond that the
     slower count without duplicates is made. Processes that do not report it count with their shared pages.
     """
-    pids = list(_family(pidfds))
+    pids = list(family(pidfds))
     held_bytes = {pid: _resident_bytes(pid) for pid in pids}
     total_bytes = sum(held_bytes.values())
     if total_bytes <= enough_bytes:
@@ -239,47 +248,19 @@ def used_bytes(pidfds: Iterable[int], *, enough_bytes: int) -> int:
     return sum(_proportional_bytes(pid, held_bytes[pid]) for pid in pids)
 
 
-def _family(pidfds: Iterable[int]) -> Iterator[int]:
-    """Yield the living processes among these and their descendants."""
-    found = dict.fromkeys(pid for pidfd in pidfds if (pid := _pid(pidfd)) > 0)
-    left = list(found)
-    while left:
-        pid = left.pop()
-        yield pid
-        born = [child for child in _children(pid) if child not in found]
-        found.update(dict.fromkeys(born))
-        left += born
-
-
-def _pid(pidfd: int) -> int:
-    """Return a process's id here; -1 when it is gone."""
-    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
-        if line.startswith("Pid:"):
-            return int(line.split()[1])
-    return -1
-
-
-def _children(pid: int) -> Iterator[int]:
-    try:
-        for thread in os.listdir(_PROC / str(pid) / "task"):  # noqa: PTH208 - names alone, many times a second
-            yield from map(int, (_PROC / str(pid) / "task" / thread / "children").read_text().split())
-    except _GONE:
-        return
-
-
 def _resident_bytes(pid: int) -> int:
     try:
-        return int((_PROC / str(pid) / "statm").read_text().split()[1]) * _PAGE_BYTES
-    except _GONE:
+        return int((PROC / str(pid) / "statm").read_text().split()[1]) * _PAGE_BYTES
+    except GONE:
         return 0
 
 
 def _proportional_bytes(pid: int, resident_bytes: int) -> int:
     """Return a process's memory, with each page divided among those that share it."""
     try:
-        lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+        lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
     except PermissionError:
         return resident_bytes
-    except _GONE:
+    except GONE:
         return 0
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

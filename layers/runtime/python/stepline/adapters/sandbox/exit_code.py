@@ -13,6 +13,7 @@ FULL: Final = 153
 
 CANCELLED: Final = "cancelled"
 TASK_STOPPED: Final = "task_stopped"
+IN_FLIGHT: Final = "descriptors_in_flight"
 LOST: Final = "sandbox_execution_failed"
 
 STOPPED: Final = {
@@ -21,6 +22,7 @@ STOPPED: Final = {
     "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
     "exec_workspace_delta_limit": "it wrote more than {max_delta_bytes} bytes, or too many files",
     "workspace_size_limit": "the workspace, or the disk that it is on, was full",
+    IN_FLIGHT: "too many descriptors were sent over its sockets and not received",
     CANCELLED: "the user steered",
     TASK_STOPPED: "its task was told to stop",
     LOST: "its container was lost under it, which is what happens when memory is short",

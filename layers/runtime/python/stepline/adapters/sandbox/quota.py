@@ -3,8 +3,9 @@
 A file counts with its length, so a hole counts as if it were written, or with its blocks if those are more:
 they can be allocated beyond its end. The limit on one file is about its length only, since some file systems
 allocate ahead. A file with several names counts once. The number of entries and their depth are limited too,
-since a walk must stay cheap. Files without a name are not found by a walk: where the file system below the
-folders has no size of its own, a reserve of its free space must stay untouched.
+since a walk must stay cheap. Files without a name are not found by a walk: those that a supervisor sees open are handed
+over to it, and where the file system below the folders has no size of its own, a reserve of its free space must stay
+untouched.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -58,20 +59,21 @@ class Quota:
         self, roots: Sequence[Path], limits: Limits, baseline: Manifest, *, reserve_bytes: int = 0
     ) -> None:
         self._roots = tuple(roots)
+        self._devices = {root.stat().st_dev for root in self._roots if root.exists()}
         self._reserve_bytes = reserve_bytes
         self._total_max_bytes = limits.max_workspace_bytes
         self._delta_max_bytes = baseline.total_bytes + limits.max_delta_bytes
         self._file_max_bytes = max(limits.max_file_bytes, baseline.largest_bytes)
         self._entries_max = ENTRIES_MAX + len(baseline.files)
 
-    def check(self) -> str | None:
+    def check(self, nameless: Iterable[os.stat_result] = ()) -> str | None:
         """Return the code of the limit that is exceeded now, or None.
 
-        Entries that vanish meanwhile are ignored.
+        `nameless` are files that were removed and are still held; those beside the folders count. Entries that vanish meanwhile are ignored.
         """
         if self._is_disk_full():
             return WORKSPACE
-        use = self._measure()
+        use = self._measure(nameless)
         if use.largest_bytes > self._file_max_bytes:
             return FILE
         if 0 < self._total_max_bytes < use.total_bytes:
@@ -88,8 +90,12 @@ class Quota:
                     return True
         return False
 
-    def _measure(self) -> _Use:
+    def _measure(self, nameless: Iterable[os.stat_result]) -> _Use:
         total_bytes = largest_bytes = entries = 0
+        for status in nameless:
+            if status.st_dev in self._devices:
+                total_bytes += _taken_bytes(status)
+                largest_bytes = max(largest_bytes, status.st_size)
         linked: set[tuple[int, int]] = set()
         for root in self._roots:
             with contextlib.closing(_entries(root)) as found:
