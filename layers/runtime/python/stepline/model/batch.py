@@ -153,7 +153,7 @@ EMPTY = Batch(n=0, by="", at="", entries=(), state=State())
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Batch)
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _TOKEN = re.compile(_STRING.pattern + rb"|[\[\]{}]", re.DOTALL)
 _ALIKE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

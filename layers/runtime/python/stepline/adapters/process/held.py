@@ -1,4 +1,4 @@
-"""What a run holds that no name leads to: removed files that are still open or mapped, and descriptors in flight.
+"""Holdings of a run that no name leads to: removed files that are still open or mapped, and descriptors in flight.
 
 A removed file takes its room until the last descriptor of it is closed, and a descriptor that was sent over a socket and
 not received yet is in no process's table. The kernel shows them to a supervisor with CAP_SYS_PTRACE, as root has it;
@@ -25,7 +25,7 @@ _MAPPED: Final = re.compile(r"^([0-9a-f]+-[0-9a-f]+) .* \(deleted\)$", re.MULTIL
 
 
 class Held:
-    """What processes held when they were looked at: `nameless` are the states of files, `in_flight` a number."""
+    """The holdings of processes when they were looked at: `nameless` are the states of files, `in_flight` a number."""
 
     def __init__(self, pidfds: Iterable[int]) -> None:
         """Look at these processes and their descendants."""

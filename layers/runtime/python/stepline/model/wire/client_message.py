@@ -156,6 +156,7 @@ class Watch(_Closed, tag_field="action", tag="watch"):
 Message = Send | Event | Approve | Deny | Edit | Rate | Resume | Ping | Auth | Watch
 
 _DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
+_HALF: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 
 
 def parse_message(body: str) -> Message:
@@ -177,7 +178,7 @@ def parse_message(body: str) -> Message:
     except RecursionError as error:
         raise InputError("the message is nested too deep", code="bad_json") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        halved = isinstance(error, UnicodeDecodeError) or "surrogate" in str(error)
+        halved = isinstance(error, UnicodeDecodeError) or "surrogate" in str(error) or _HALF.search(body)
         why = (
             "a text of the message holds half a character (an unpaired surrogate)"
             if halved
@@ -212,7 +213,8 @@ def read_names(body: str) -> Names:
     return Names(message_id=_readable(found, "message_id"), conversation=_readable(found, "conversation"))
 
 
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]', re.DOTALL)
+# A text that does not end is one to the end: so every quote is looked at once.
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]:,]', re.DOTALL)
 _NAME_MAX_CHARS: Final = 64
 
 
