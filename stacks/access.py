@@ -324,8 +324,9 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             UPLOAD="GetItem UpdateItem",
             CONV="Query DeleteItem",
             USER="DeleteItem",
-            # A file that is taken counts for the storage of its user.
-            ACCOUNT=_ACCOUNT,
+            # A file that is taken counts for the storage of its user, within its limit.
+            LIMITS="BatchGetItem",
+            ACCOUNT=_LIMITED,
             CHARGE=_CHARGE,
             COST="PutItem",
         ),

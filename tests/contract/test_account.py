@@ -2,7 +2,7 @@
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,6 +11,7 @@ from stepline.model.batch import Batch, State
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import NOTHING, Account, Amount, plan_charge
 from stepline.model.tenancy.limits import Limits, Scope, Used, scopes_of
+from stepline.model.tenancy.storage_hold import WantedHold, plan_hold, plan_settlement
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 MORROW = datetime(2026, 11, 27, 0, 5, tzinfo=UTC)
@@ -163,6 +164,62 @@ def test_storage_rises_and_falls_with_what_a_conversation_keeps(backend, lane, s
     charge(backend, lane, scopes, batch(2, 1, stored_bytes=500))
     charge(backend, lane, scopes, batch(3, 1, stored_bytes=0))
     assert [used.storage_bytes for used in backend.accounts.used(scopes, NEXT_MONTH)] == [0, 0, 0]
+
+
+def hold(backend, lane, scopes, name, size_bytes, *, limits, until=3_600, at=NOON):
+    """Hold storage once; return what the store said."""
+    wanted = WantedHold(upload_id=name, size_bytes=size_bytes, until_s=int(at.timestamp()) + until)
+    plan = plan_hold(backend.accounts.account(lane), wanted, scopes, limits=limits, at=at)
+    return backend.accounts.post(lane, plan.account, plan.postings)
+
+
+def settle(backend, lane, scopes, name, *, taken, at=NOON):
+    plan = plan_settlement(backend.accounts.account(lane), name, scopes, taken=taken, at=at)
+    return backend.accounts.post(lane, plan.account, plan.postings)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_storage_that_is_held_leaves_less_room_until_it_is_settled(backend, lane, scopes, place):
+    limits = [Limits(storage_bytes=100) if at == place else Limits() for at in range(3)]
+    assert hold(backend, lane, scopes, "up_1", 60, limits=limits) == "posted"
+    assert hold(backend, lane, scopes, "up_2", 41, limits=limits) == "full"
+    assert hold(backend, lane, scopes, "up_2", 40, limits=limits) == "posted"
+    assert {used.held_bytes for used in backend.accounts.used(scopes, NOON)} == {100}
+    assert settle(backend, lane, scopes, "up_1", taken=True) == "posted"
+    assert settle(backend, lane, scopes, "up_2", taken=False) == "posted"
+    assert set(backend.accounts.used(scopes, NOON)) == {Used(storage_bytes=60)}
+    assert hold(backend, lane, scopes, "up_3", 40, limits=limits) == "posted"
+
+
+def test_storage_is_never_held_twice_by_those_who_come_at_once(backend, lane, scopes):
+    limits = [Limits(), Limits(), Limits(storage_bytes=100)]
+
+    def begin(number: int) -> bool:
+        own = Lane(tenant=lane.tenant, project=lane.project, conversation=f"c-{number}")
+        while True:
+            try:
+                return hold(backend, own, scopes, "up_1", 30, limits=limits) == "posted"
+            except UnknownOutcome:
+                continue
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        assert sum(pool.map(begin, range(12))) == 3
+    assert {used.held_bytes for used in backend.accounts.used(scopes, NOON)} == {90}
+
+
+def test_a_hold_that_has_ended_counts_for_nothing_and_is_taken_back_once(backend, lane, scopes):
+    limits = [Limits(storage_bytes=100)] * 3
+    hold(backend, lane, scopes, "up_1", 60, limits=limits, until=60)
+    hold(backend, lane, scopes, "up_2", 40, limits=limits)
+    late = NOON + timedelta(minutes=2)
+    assert {used.held_bytes for used in backend.accounts.used(scopes, late)} == {40}
+    for _ in range(2):
+        backend.accounts.end_holds(scopes[1:], late)
+    assert settle(backend, lane, scopes, "up_1", taken=False, at=NOON) == "full"
+    assert hold(backend, lane, scopes, "up_3", 1, limits=limits, at=late) == "full"
+    backend.accounts.end_holds(scopes, late)
+    assert hold(backend, lane, scopes, "up_3", 60, limits=limits, at=late) == "posted"
+    assert set(backend.accounts.used(scopes, late)) == {Used(held_bytes=100)}
 
 
 def test_an_account_that_is_forgotten_has_neither_limits_nor_counters(backend, lane, scopes):

@@ -71,6 +71,7 @@ class Scene:
         """Let an admin limit what the person may do, of each kind one limit."""
         admin = Person(self._deployed, self._home, role="project_admin")
         limits = {"messages_per_minute": 100, "turns_at_once": 2, "tokens_day": 10**9, "usd_month": 10**6}
+        limits["storage_bytes"] = 10**12
         admin.ask("PUT", f"/v1/tenants/local/projects/default/users/{person.name}/limits", limits)
 
     def _write(self, talk: Talk) -> None:

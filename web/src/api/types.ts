@@ -1035,7 +1035,8 @@ export interface UsageLine {
 /**
  * The use of an account: today, this month and of its storage, and the turns that it has at once.
  *
- * `held_tokens` and `held_usd` are what the rounds that run now may use at most; the others do not count them.
+ * `held_tokens` and `held_usd` are what the rounds that run now may use at most, `held_bytes` what uploads that have begun
+ * may store; the others do not count them.
  */
 export interface Used {
   readonly tokens_day?: number;
@@ -1046,6 +1047,7 @@ export interface Used {
   readonly turns?: number;
   readonly held_tokens?: number;
   readonly held_usd?: number;
+  readonly held_bytes?: number;
 }
 
 /**

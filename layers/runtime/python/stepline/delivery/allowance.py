@@ -24,7 +24,7 @@ from stepline.model.tenancy.limits import (
 )
 
 HELD_S: Final = 60
-"""How long to wait for rounds that hold what is left of a budget."""
+"""How long to wait for rounds, or uploads, that hold what is left of a budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +64,8 @@ def find_excess(
 ) -> Excess | None:
     """Return the limit that leaves no room for this much; of several the one that lasts longest.
 
-    Nothing needs at least one token, one billionth and one byte, so that a limit which is reached is found. Raises
-    DependencyError.
+    Nothing needs at least one token, one billionth and one byte, so that a limit which is reached is found. What uploads hold
+    leaves no room for files, and ends no work. Raises DependencyError.
     """
     pairs = [(scope, limits) for scope, limits in allowance.pairs() if limits.has_budget]
     if not pairs:
@@ -82,9 +82,11 @@ def find_excess(
 def _excesses(
     scope: Scope, limits: Limits, used: Used, now: datetime, *, need: Amount, size_bytes: int
 ) -> Iterator[Excess]:
-    storage = limits.storage_bytes
+    storage, held_bytes = limits.storage_bytes, used.held_bytes if size_bytes else 0
     if storage is not None and used.storage_bytes + max(size_bytes, 1) > storage:
         yield Excess(code="limit_storage", kind=scope.kind)
+    elif storage is not None and used.storage_bytes + held_bytes + size_bytes > storage:
+        yield Excess(code="limit_storage", kind=scope.kind, window="held", retry_after_s=HELD_S)
     tokens, nanos = max(need.tokens, 1), max(need.nanos, 1)
     held_nanos = nanos_of(used.held_usd) or 0
     rows: tuple[tuple[LimitCode, Window, int | None, int, int, int], ...] = (

@@ -16,7 +16,8 @@ from stepline.log.bindings import Ports
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import NOTHING, Account, Amount, Plan, plan_charge, plan_upload
-from stepline.model.tenancy.limits import Limits, scopes_of
+from stepline.model.tenancy.limits import Limits, Scope, scopes_of
+from stepline.model.tenancy.storage_hold import WantedHold, plan_hold, plan_settlement, without_holds
 
 TRIES: Final = 16
 _PAUSE_FIRST_S: Final = 0.01
@@ -59,20 +60,54 @@ def charge_upload(ports: Ports, lane: Lane, user: str, size_bytes: int) -> None:
     _post(ports, lane, lambda account: plan_upload(account, scopes, size_bytes))
 
 
+def hold_storage(
+    ports: Ports, lane: Lane, scopes: Sequence[Scope], limits: Sequence[Limits], wanted: WantedHold
+) -> bool:
+    """Hold the bytes of an upload within the limits of each account; return False if one has no room for them.
+
+    A hold that is there lasts longer then, and one that was settled stays so. Raises DependencyError as above.
+    """
+    ports.accounts.end_holds(scopes, ports.clock.now())
+
+    def plan(account: Account) -> Plan | Charged:
+        return plan_hold(account, wanted, scopes, limits, at=ports.clock.now()) or "done"
+
+    return _post(ports, lane, plan) == "done"
+
+
+def settle_storage(ports: Ports, lane: Lane, user: str, upload_id: str, *, taken: bool) -> None:
+    """Take back what an upload held, and count its file if it was taken; once. Raises DependencyError as above."""
+    scopes = scopes_of(lane.tenant, lane.project, user)
+
+    def plan(account: Account) -> Plan | Charged:
+        return plan_settlement(account, upload_id, scopes, taken=taken, at=ports.clock.now()) or "done"
+
+    _post(ports, lane, plan)
+
+
 def _post(ports: Ports, lane: Lane, plan: Callable[[Account], Plan | Charged]) -> Charged:
-    """Post what is planned from the newest row of a conversation, again while others are first."""
+    """Post what is planned from the newest row of a conversation, again while others are first.
+
+    What takes back a hold that was taken back at its end is planned again without the holds.
+    """
+    ended = False
     for attempt in range(TRIES):
         if attempt:
             ports.clock.pause(_backoff_s(attempt))
-        made = plan(ports.accounts.account(lane))
+        account = ports.accounts.account(lane)
+        made = plan(without_holds(account) if ended else account)
         if not isinstance(made, Plan):
             return made
         try:
             posted = ports.accounts.post(lane, made.account, made.postings)
         except UnknownOutcome:
             continue
-        if posted != "moved":
-            return "done" if posted == "posted" else "full"
+        if posted == "posted":
+            return "done"
+        if posted == "full":
+            if ended or not any(posting.releases for posting in made.postings):
+                return "full"
+            ended = True
     raise DependencyError("the account is contended", code="account_contended", tries=TRIES)
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
-from stepline.delivery.allowance import Allowance, find_excess, read_allowance
+from stepline.delivery.allowance import HELD_S, Allowance, find_excess, read_allowance
+from stepline.delivery.settle_account import hold_storage
 from stepline.errors import LimitError
 from stepline.log.bindings import Ports
 from stepline.log.journal import Draft
 from stepline.model.entry import ApprovalAnswered, Inbound, Opened
 from stepline.model.ids import Lane
 from stepline.model.tenancy.limits import Excess, limit_sentence
+from stepline.model.tenancy.storage_hold import WantedHold
 from stepline.ports.channel import Principal
 from stepline.ports.log import Slot, Slots
 
@@ -48,12 +50,19 @@ def check_rate(ports: Ports, principal: Principal, *, steers: bool = False) -> A
     return allowance
 
 
-def check_storage(ports: Ports, allowance: Allowance, size_bytes: int) -> None:
-    """Refuse a file for which there is no storage, or while work is stopped. Raises LimitError, DependencyError."""
-    check_stopped(allowance)
-    excess = find_excess(ports, allowance, size_bytes=size_bytes)
-    if excess is not None and excess.code == "limit_storage":
+def claim_storage(ports: Ports, lane: Lane, allowance: Allowance, wanted: WantedHold) -> bool:
+    """Hold the storage of a file that may come; return False where no storage is limited, and nothing is held.
+
+    Raises LimitError `limit_storage`, DependencyError.
+    """
+    if all(limits.storage_bytes is None for limits in allowance.limits):
+        return False
+    if not hold_storage(ports, lane, allowance.scopes, allowance.limits, wanted):
+        excess = find_excess(ports, allowance, size_bytes=wanted.size_bytes)
+        if excess is None or excess.code != "limit_storage":  # the room has come back since
+            excess = Excess(code="limit_storage", kind="user", window="held", retry_after_s=HELD_S)
         raise refusal(excess)
+    return True
 
 
 def check_admission(ports: Ports, allowance: Allowance, draft: Draft, *, uploaded_bytes: int = 0) -> None:

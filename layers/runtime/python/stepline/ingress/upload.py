@@ -21,10 +21,11 @@ from typing import Final
 
 from msgspec.structs import asdict, replace
 
-from stepline.delivery.settle_account import charge_upload
+from stepline.delivery.allowance import read_allowance
+from stepline.delivery.settle_account import charge_upload, settle_storage
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.events.types import EventData, UploadedFile, UploadRefused, UploadTaken, make_event
-from stepline.ingress.allow import check_rate, check_storage
+from stepline.ingress.allow import check_rate, check_stopped, claim_storage
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive, check_owner
 from stepline.log.owned_tail import refuse_absent
@@ -32,8 +33,16 @@ from stepline.model.base import Value
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.file.attachment import Attachment, attachment_key, check_attachment
 from stepline.model.file.file_verdict import MALWARE, SIZE, FileLimits, FileVerdict, rejected
-from stepline.model.file.upload_slot import Upload, UploadState, check_upload_id, quarantine_key
+from stepline.model.file.upload_slot import (
+    CHECK_S,
+    LATE_S,
+    Upload,
+    UploadState,
+    check_upload_id,
+    quarantine_key,
+)
 from stepline.model.ids import Lane, make_lane, utc
+from stepline.model.tenancy.storage_hold import WantedHold
 from stepline.model.wire.event import NoticeFrame, encode_frame
 from stepline.ports.artifacts import Uploads
 from stepline.ports.channel import Principal
@@ -113,11 +122,13 @@ def start_upload(
     )
     _check_claim(file, desk.limits)
     check_owner(_tail(ports, lane), principal.user)
-    check_storage(ports, allowance, file.size_bytes)
+    check_stopped(allowance)
     upload_id, now_s = _name_upload(lane, principal.user, key), int(ports.clock.now().timestamp())
     upload = desk.uploads.get(lane, upload_id) if key else None
     if upload is None:
         upload = Upload(upload_id=upload_id, user=principal.user, file=file, until_s=now_s + SLOT_S)
+        wanted = _wanted(upload, upload.until_s + LATE_S)
+        upload = replace(upload, holds=claim_storage(ports, lane, allowance, wanted))
         desk.uploads.begin(lane, upload)
     elif upload.file != file:
         raise InputError("this key was used for another file", code="idempotency_key_reused")
@@ -178,8 +189,8 @@ def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None
 
     None for a slot that nobody asked for, or of a conversation that was deleted meanwhile.
 
-    A file that is taken counts for the storage of its user, attached or not. Done again, it ends at the first verdict. Raises
-    DependencyError.
+    A file that is taken counts for the storage of its user, attached or not; what its slot held goes back with the verdict.
+    Done again, it ends at the first verdict. Raises DependencyError.
     """
     key = quarantine_key(lane, upload_id)
     upload = desk.uploads.get(lane, upload_id)
@@ -195,8 +206,10 @@ def judge_upload(desk: UploadPorts, lane: Lane, upload_id: str) -> Upload | None
         return None
     if not upload.is_final:
         upload = desk.uploads.settle(lane, _settled(upload, _judge(desk, lane, upload, tail)))
-        if upload.state == "ready":
+        if upload.state == "ready" and not upload.holds:
             charge_upload(desk.ports, lane, upload.user, upload.file.size_bytes)
+    if upload.holds:
+        settle_storage(desk.ports, lane, upload.user, upload_id, taken=upload.state == "ready")
     desk.quarantine.remove(key)
     _tell(desk.ports, lane, upload, tail)
     return upload
@@ -206,7 +219,10 @@ def _judge(desk: UploadPorts, lane: Lane, upload: Upload, tail: Batch) -> FileVe
     """Return the verdict about the posted file, which is stored if it is taken."""
     try:
         check_owner(tail, upload.user)
-    except (NotFoundError, InputError) as error:  # it was begun meanwhile, by somebody else or by an import
+        if upload.holds:
+            _keep_hold(desk.ports, lane, upload)
+    except (NotFoundError, InputError, LimitError) as error:
+        # It was begun meanwhile, by somebody else or by an import; or the hold has ended, and the storage is full now.
         return FileVerdict(code=error.reason, message=str(error))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
@@ -215,6 +231,16 @@ def _judge(desk: UploadPorts, lane: Lane, upload: Upload, tail: Batch) -> FileVe
             body = path.read_bytes()
             desk.ports.artifacts.put(attachment_key(lane, upload.file.sha256), body, mime=upload.file.mime)
         return verdict
+
+
+def _keep_hold(ports: Ports, lane: Lane, upload: Upload) -> None:
+    """Hold the storage of a file for as long as its check may take. Raises LimitError `limit_storage`, DependencyError."""
+    allowance = read_allowance(ports, lane.tenant, lane.project, upload.user)
+    claim_storage(ports, lane, allowance, _wanted(upload, int(ports.clock.now().timestamp()) + CHECK_S))
+
+
+def _wanted(upload: Upload, until_s: int) -> WantedHold:
+    return WantedHold(upload_id=upload.upload_id, size_bytes=upload.file.size_bytes, until_s=until_s)
 
 
 def _judge_bytes(desk: UploadPorts, key: str, file: Attachment, path: Path) -> FileVerdict:

@@ -155,6 +155,8 @@ def _shown(call: Call[Any, Any], scope: Scope, limits: Limits, used: Used) -> Us
         seen["held_tokens"] = used.held_tokens
     if everything or limits.usd_day is not None or limits.usd_month is not None:
         seen["held_usd"] = used.held_usd
+    if everything or limits.storage_bytes is not None:
+        seen["held_bytes"] = used.held_bytes
     return Used(**seen, turns=turns)
 
 

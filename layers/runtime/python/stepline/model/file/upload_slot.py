@@ -22,12 +22,16 @@ _KEY: Final = re.compile(rf"{QUARANTINE}/({_NAME})/({_NAME})/({_NAME})/({UPLOAD_
 
 
 class Upload(Value):
-    """One slot. `until_s` is when posting ends, in epoch seconds. `code` and `reasons` say why a file was refused."""
+    """One slot. `until_s` is when posting ends, in epoch seconds. `code` and `reasons` say why a file was refused.
+
+    `holds` says that its bytes are held in the storage of its user.
+    """
 
     upload_id: str
     user: str
     file: Attachment
     until_s: int
+    holds: bool = False
     state: UploadState = "waiting"
     code: str = ""
     reasons: tuple[str, ...] = ()

@@ -37,11 +37,22 @@ class Amount(Value):
 NOTHING = Amount()
 
 
+class StorageHold(Value):
+    """Storage that an upload holds until a time, in epoch seconds; 0 bytes once its file was settled."""
+
+    size_bytes: int
+    until_s: int
+
+    def is_live(self, at: datetime) -> bool:
+        """Return True if it still counts."""
+        return at.timestamp() < self.until_s
+
+
 class Account(Value):
     """The charges of a conversation so far: up to batch `n`, and the hold of its running round, since `held_on` (a day).
 
-    `stored_bytes` are those of its state, `uploaded_bytes` those of the files that were uploaded for it. `version` counts the
-    changes of the row; 0 if there is none.
+    `stored_bytes` are those of its state, `uploaded_bytes` those of the files that were uploaded for it, `holds` those of
+    files that may come yet, by upload. `version` counts the changes of the row; 0 if there is none.
     """
 
     n: int = 0
@@ -50,6 +61,7 @@ class Account(Value):
     uploaded_bytes: int = 0
     hold: Amount = NOTHING
     held_on: str = ""
+    holds: Mapping[str, StorageHold] = field(default_factory=dict)
     version: int = 0
 
 
@@ -57,7 +69,10 @@ class Posting(Value):
     """A change of an account's counters in a month: amounts of the month and of days in it, by two digits.
 
     `held` is the part that running rounds hold. `most` and `most_on` are the largest values, before the change, at which it
-    may be made: of the month, and of the day with the same name. `stored_bytes` changes the storage.
+    may be made: of the month, and of the day with the same name.
+
+    `stored_bytes` changes the storage with what is held of it, `ends` the part that is held, by the second in which the holds
+    end; what is taken from one must be there. `most_stored_bytes` is the largest storage before the change.
     """
 
     scope: Scope
@@ -71,17 +86,32 @@ class Posting(Value):
     most_day_nanos: int | None = None
     day: str = ""
     stored_bytes: int = 0
+    ends: Mapping[int, int] = field(default_factory=dict)
+    most_stored_bytes: int | None = None
+
+    @property
+    def is_of_storage(self) -> bool:
+        """True if it changes the storage, and no month."""
+        return bool(self.stored_bytes or self.ends)
+
+    @property
+    def releases(self) -> bool:
+        """True if it takes back what an upload holds."""
+        return any(change < 0 for change in self.ends.values())
 
     @property
     def is_impossible(self) -> bool:
         """True if no value is small enough for the change."""
-        bounds = (self.most_tokens, self.most_nanos, self.most_day_tokens, self.most_day_nanos)
+        bounds = (
+            *(self.most_tokens, self.most_nanos, self.most_day_tokens, self.most_day_nanos),
+            self.most_stored_bytes,
+        )
         return any(most is not None and most < 0 for most in bounds)
 
     @property
     def is_empty(self) -> bool:
         """True if it changes no counter."""
-        return not (self.amount or self.held or any(self.days.values()) or self.stored_bytes)
+        return not (self.amount or self.held or any(self.days.values()) or self.is_of_storage)
 
 
 class Plan(Value):
@@ -111,6 +141,7 @@ def plan_charge(
     now = at.astimezone(UTC)
     today = f"{now:%Y-%m-%d}"
     uploaded_bytes = 0 if state.deleted else account.uploaded_bytes
+    live = {name: hold for name, hold in account.holds.items() if hold.is_live(now)}
     after = Account(
         n=batch.n,
         charged=totals,
@@ -118,15 +149,17 @@ def plan_charge(
         uploaded_bytes=uploaded_bytes,
         hold=hold,
         held_on=today if hold else "",
+        holds={} if state.deleted else live,
         version=account.version + 1,
     )
     spent = totals.plus(account.charged, -1)
+    ends = taken_back(live.values()) if state.deleted else {}
     stored_bytes = state.stored_bytes - account.stored_bytes + uploaded_bytes - account.uploaded_bytes
+    stored_bytes += sum(ends.values())
     postings: list[Posting] = []
     for scope, limit in zip(scopes, (*limits, *(Limits() for _ in scopes)), strict=False):
         postings += _postings(scope, account, today, spent=spent, hold=hold, limit=limit)
-        if stored_bytes:
-            postings.append(Posting(scope=scope, month="", stored_bytes=stored_bytes))
+        postings.append(Posting(scope=scope, month="", stored_bytes=stored_bytes, ends=ends))
     return Plan(account=after, postings=tuple(p for p in postings if not p.is_empty))
 
 
@@ -136,6 +169,15 @@ def plan_upload(account: Account, scopes: Sequence[Scope], size_bytes: int) -> P
     after = replace(account, uploaded_bytes=uploaded_bytes, version=account.version + 1)
     postings = tuple(Posting(scope=scope, month="", stored_bytes=size_bytes) for scope in scopes)
     return Plan(account=after, postings=postings)
+
+
+def taken_back(holds: Iterable[StorageHold]) -> dict[int, int]:
+    """Return the changes of what is held that take these holds back."""
+    ends: dict[int, int] = {}
+    for hold in holds:
+        if hold.size_bytes:
+            ends[hold.until_s] = ends.get(hold.until_s, 0) - hold.size_bytes
+    return ends
 
 
 def _postings(

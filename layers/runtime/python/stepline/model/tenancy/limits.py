@@ -107,7 +107,8 @@ def overlaid(defaults: Limits, given: Limits) -> Limits:
 class Used(Value):
     """The use of an account: today, this month and of its storage, and the turns that it has at once.
 
-    `held_tokens` and `held_usd` are what the rounds that run now may use at most; the others do not count them.
+    `held_tokens` and `held_usd` are what the rounds that run now may use at most, `held_bytes` what uploads that have begun
+    may store; the others do not count them.
     """
 
     tokens_day: int = 0
@@ -118,6 +119,7 @@ class Used(Value):
     turns: int = 0
     held_tokens: int = 0
     held_usd: float = 0.0
+    held_bytes: int = 0
 
 
 class Ends(Value):
@@ -148,7 +150,7 @@ def month_end(at: datetime) -> datetime:
 
 LimitCode: TypeAlias = Literal["limit_tokens", "limit_usd", "limit_storage", "limit_turns", "stopped"]
 Window: TypeAlias = Literal["", "day", "month", "held"]
-"""The time that a limit counts; `held` if rounds that run now have what is left."""
+"""The time that a limit counts; `held` if rounds that run now, or uploads, have what is left."""
 
 
 class Excess(Value):
@@ -183,6 +185,8 @@ def limit_sentence(code: str, names: str = "") -> str:
     match code:
         case "stopped":
             return "Work is stopped here by the administrators. Please ask them."
+        case "limit_storage" if window == "held":
+            return f"{whose} storage is held by files that are uploaded now. Please try again in a minute."
         case "limit_storage":
             return f"{whose} storage is full. Please delete conversations that are no longer needed."
         case "limit_turns":

@@ -55,12 +55,16 @@ class Accounts(Protocol):
         """Replace a conversation's row by `account`, its next version, and change counters by `postings`, all or nothing.
 
         `posted`: done. `moved`: the stored row is not version `account.version - 1`. `full`: a counter is larger than a
-        posting allows. Neither of these two changes anything.
+        posting allows, or holds less than it takes back. Neither of these two changes anything.
 
         Raises:
             UnknownOutcome: it may be done, or it conflicted with another posting: read the row again.
             DependencyError: nothing was done, for a temporary reason.
         """
+        ...
+
+    def end_holds(self, scopes: Sequence[Scope], at: datetime) -> None:
+        """Take back what uploads held until this time at the latest, from each of these accounts. Raises DependencyError."""
         ...
 
     def forget(self, scope: Scope) -> None:

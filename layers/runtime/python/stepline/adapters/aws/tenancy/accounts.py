@@ -1,12 +1,14 @@
 """Accounts on DynamoDB: a row of limits for each account, a row of counters for each month, and one of its storage.
 
 Counters of a month and of its days stand in one row under short names, so that it stays below a kilobyte: `t` and `n` are
-tokens and billionths of a dollar, `ht` and `hn` those that running rounds hold, `t26` and `n26` those of a day.
+tokens and billionths of a dollar, `ht` and `hn` those that running rounds hold, `t26` and `n26` those of a day. In the row of
+the storage `bytes` are those that are stored or held, and `h1790000000` are those held until this second of the epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ from stepline.adapters.aws.error import (
     map_error,
     map_fenced_error,
     mapped,
+    tolerated,
 )
 from stepline.adapters.aws.table import HEAD, Table, account_pk, charge_pk, key, limits_pk
 from stepline.errors import DependencyError, InputError
@@ -34,6 +37,8 @@ from stepline.ports.tenancy.accounts import GivenLimits, Posted
 STORED: Final = "STORED"
 READ_TRIES: Final = 5
 CONFLICT: Final = "TransactionConflict"
+ENDED_AT_ONCE: Final = 50
+"""The ends of holds that one update takes back; an expression has at most 300 operators."""
 
 
 class DynamoAccounts:
@@ -62,10 +67,10 @@ class DynamoAccounts:
 
     def used(self, scopes: Sequence[Scope], at: datetime) -> tuple[Used, ...]:
         now = at.astimezone(UTC)
-        month, day = f"{now:%Y-%m}", f"{now:%d}"
+        month = f"{now:%Y-%m}"
         found = self._rows([(account_pk(scope), sk) for scope in scopes for sk in (month, STORED)])
         return tuple(
-            _read_used(found.get((account_pk(s), month), {}), found.get((account_pk(s), STORED), {}), day)
+            _read_used(found.get((account_pk(s), month), {}), found.get((account_pk(s), STORED), {}), now)
             for s in scopes
         )
 
@@ -99,7 +104,11 @@ class DynamoAccounts:
             f"(attribute_not_exists({names[name]}) OR {names[name]} <= :m{i})"
             for i, name in enumerate(bounds)
         ]
-        sk = STORED if posting.stored_bytes else posting.month
+        for until_s, change in posting.ends.items():
+            if change < 0:
+                values[f":h{until_s}"] = {"N": str(-change)}
+                within.append(f"{names[f'h{until_s}']} >= :h{until_s}")
+        sk = STORED if posting.is_of_storage else posting.month
         return {
             "TableName": self._table.name,
             "Key": key(account_pk(posting.scope), sk),
@@ -108,6 +117,28 @@ class DynamoAccounts:
             "ExpressionAttributeValues": values,
             **({"ConditionExpression": " AND ".join(within)} if within else {}),
         }
+
+    def end_holds(self, scopes: Sequence[Scope], at: datetime) -> None:
+        for (pk, sk), row in self._rows([(account_pk(scope), STORED) for scope in scopes]).items():
+            ended = {until_s: held for until_s, held in _ends(row).items() if until_s <= at.timestamp()}
+            if ended:
+                self._take_back(key(pk, sk), dict(sorted(ended.items())[:ENDED_AT_ONCE]))
+
+    def _take_back(self, row: Item, ended: Mapping[int, int]) -> None:
+        """Take back what was held, unless somebody has done so meanwhile."""
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._table.call(
+                "update_item",
+                TableName=self._table.name,
+                Key=row,
+                UpdateExpression="ADD #bytes :all REMOVE " + ", ".join(f"h{until_s}" for until_s in ended),
+                ConditionExpression=" AND ".join(f"h{until_s} = :h{until_s}" for until_s in ended),
+                ExpressionAttributeNames={"#bytes": "bytes"},
+                ExpressionAttributeValues={
+                    ":all": {"N": str(-sum(ended.values()))},
+                    **{f":h{until_s}": {"N": str(held)} for until_s, held in ended.items()},
+                },
+            )
 
     def forget(self, scope: Scope) -> None:
         items = self._table.query(
@@ -152,17 +183,24 @@ def _read_limits(item: Item) -> GivenLimits:
     return msgspec.json.decode(item["body"]["B"], type=GivenLimits)
 
 
-def _read_used(month: Item, stored: Item, day: str) -> Used:
+def _read_used(month: Item, stored: Item, now: datetime) -> Used:
+    day, ends = f"{now:%d}", _ends(stored)
     held_tokens, held_nanos = _number(month, "ht"), _number(month, "hn")
     return Used(
         tokens_day=max(0, _number(month, f"t{day}") - held_tokens),
         tokens_month=_number(month, "t") - held_tokens,
         usd_day=max(0, _number(month, f"n{day}") - held_nanos) / NANOS,
         usd_month=(_number(month, "n") - held_nanos) / NANOS,
-        storage_bytes=_number(stored, "bytes"),
+        storage_bytes=_number(stored, "bytes") - sum(ends.values()),
         held_tokens=held_tokens,
         held_usd=held_nanos / NANOS,
+        held_bytes=sum(held for until_s, held in ends.items() if now.timestamp() < until_s),
     )
+
+
+def _ends(stored: Item) -> dict[int, int]:
+    """Return what uploads hold, by the second in which it ends."""
+    return {int(name[1:]): _number(stored, name) for name in stored if re.fullmatch(r"h\d+", name)}
 
 
 def _number(item: Item, name: str) -> int:
@@ -173,6 +211,7 @@ def _added(posting: Posting) -> Iterator[tuple[str, int]]:
     """Yield the attributes of a posting that it changes, and by how much."""
     named = {"bytes": posting.stored_bytes, "t": posting.amount.tokens, "n": posting.amount.nanos}
     named |= {"ht": posting.held.tokens, "hn": posting.held.nanos}
+    named |= {f"h{until_s}": change for until_s, change in posting.ends.items()}
     for day, amount in posting.days.items():
         named |= {f"t{day}": amount.tokens, f"n{day}": amount.nanos}
     yield from ((name, amount) for name, amount in named.items() if amount)
@@ -181,7 +220,7 @@ def _added(posting: Posting) -> Iterator[tuple[str, int]]:
 def _bounds(posting: Posting) -> Iterator[tuple[str, int]]:
     """Yield the attributes that a posting bounds, and the largest values before it."""
     day = posting.day
-    named = {"t": posting.most_tokens, "n": posting.most_nanos}
+    named = {"bytes": posting.most_stored_bytes, "t": posting.most_tokens, "n": posting.most_nanos}
     named |= {f"t{day}": posting.most_day_tokens, f"n{day}": posting.most_day_nanos}
     yield from ((name, most) for name, most in named.items() if most is not None)
 

@@ -39,19 +39,21 @@ class MemoryAccounts:
         now = at.astimezone(UTC)
         month, day = f"{now:%Y-%m}", f"{now:%d}"
         with self._lock:
-            return tuple(self._used(scope, month, day) for scope in scopes)
+            return tuple(self._used(scope, month, day, now.timestamp()) for scope in scopes)
 
-    def _used(self, scope: Scope, month: str, day: str) -> Used:
+    def _used(self, scope: Scope, month: str, day: str, now_s: float) -> Used:
         counted = self.counters.get(scope.key(), Counter())
+        ends = _ends(counted)
         held_tokens, held_nanos = counted[f"{month} held_tokens"], counted[f"{month} held_nanos"]
         return Used(
             tokens_day=max(0, counted[f"{month} {day} tokens"] - held_tokens),
             tokens_month=counted[f"{month} tokens"] - held_tokens,
             usd_day=max(0, counted[f"{month} {day} nanos"] - held_nanos) / NANOS,
             usd_month=(counted[f"{month} nanos"] - held_nanos) / NANOS,
-            storage_bytes=counted["stored_bytes"],
+            storage_bytes=counted["stored_bytes"] - sum(ends.values()),
             held_tokens=held_tokens,
             held_usd=held_nanos / NANOS,
+            held_bytes=sum(held for until_s, held in ends.items() if now_s < until_s),
         )
 
     def account(self, lane: Lane) -> Account:
@@ -76,12 +78,17 @@ class MemoryAccounts:
             (f"{month} nanos", posting.most_nanos),
             (f"{month} {day} tokens", posting.most_day_tokens),
             (f"{month} {day} nanos", posting.most_day_nanos),
+            ("stored_bytes", posting.most_stored_bytes),
         )
-        return all(most is None or counted[name] <= most for name, most in bounds)
+        return all(most is None or counted[name] <= most for name, most in bounds) and all(
+            counted[_end(until_s)] + change >= 0 for until_s, change in posting.ends.items()
+        )
 
     def _add(self, posting: Posting) -> None:
         counted, month = self.counters.setdefault(posting.scope.key(), Counter()), posting.month
         counted["stored_bytes"] += posting.stored_bytes
+        for until_s, change in posting.ends.items():
+            counted[_end(until_s)] += change
         counted[f"{month} tokens"] += posting.amount.tokens
         counted[f"{month} nanos"] += posting.amount.nanos
         counted[f"{month} held_tokens"] += posting.held.tokens
@@ -89,6 +96,15 @@ class MemoryAccounts:
         for day, amount in posting.days.items():
             counted[f"{month} {day} tokens"] += amount.tokens
             counted[f"{month} {day} nanos"] += amount.nanos
+
+    def end_holds(self, scopes: Sequence[Scope], at: datetime) -> None:
+        with self._lock:
+            for scope in scopes:
+                counted = self.counters.get(scope.key(), Counter())
+                for until_s, held in _ends(counted).items():
+                    if until_s <= at.timestamp():
+                        counted["stored_bytes"] -= held
+                        del counted[_end(until_s)]
 
     def forget(self, scope: Scope) -> None:
         with self._lock:
@@ -99,3 +115,15 @@ class MemoryAccounts:
         """Forget what was charged for a conversation; return the number of rows."""
         with self._lock:
             return int(self._accounts.pop(lane.key(), None) is not None)
+
+
+_HELD = "held until "
+
+
+def _end(until_s: int) -> str:
+    return f"{_HELD}{until_s}"
+
+
+def _ends(counted: Counter[str]) -> dict[int, int]:
+    """Return what uploads hold, by the second in which it ends."""
+    return {int(name.removeprefix(_HELD)): held for name, held in counted.items() if name.startswith(_HELD)}
