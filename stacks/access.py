@@ -210,7 +210,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     # What a user's conversations said: rows are read from their logs, packed, and read again. It posts nothing.
     "search": (
-        *_rows(LOG="Query", CONV="GetItem", COST="PutItem"),
+        *_rows(LOG="Query", CONV="GetItem", RATE="UpdateItem", COST="PutItem"),
         _right("dynamodb", "Query", "users", "USER#*"),
         *_objects(reads="att out seg mem", writes="mem", finds="mem"),
         *_RECALLS,

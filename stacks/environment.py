@@ -28,6 +28,7 @@ def ingress_environment(
         eraser_arn=eraser_arn,
         allowed_origins=origins,
         user_messages_per_minute=stage.user_messages_per_minute,
+        rates=stage.rates,
         inspect=stage.inspect,
         memory_bucket_arn=state.memory_arn,
     )

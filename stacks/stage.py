@@ -25,6 +25,7 @@ from stepline.model.tenancy.concurrency import (
     plan_socket_throttle,
 )
 from stepline.model.tenancy.limits import Limits
+from stepline.model.tenancy.request_rates import Rates
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
 from stepline.settings import TABLE, AvScan, BundleChoice, SearchProvider, Tracing
@@ -158,6 +159,7 @@ class Stage:
     limits: Mapping[str, Limits] = field(default_factory=dict)
     prices: Mapping[str, Any] = field(default_factory=dict)
     user_messages_per_minute: int = 60
+    rates: Mapping[str, Rates] = field(default_factory=dict)
     event_source_principals: tuple[str, ...] = ()
     alarms: bool = False
     alarm_topic_arn: str = ""
@@ -453,7 +455,7 @@ class Stage:
 
 def _parse(choice: Field[Any], text: str) -> Any:
     """Return the value of a choice from its text: a list is separated by commas, an object is JSON."""
-    if choice.name in ("model_roles", "bundles", "limits", "prices"):
+    if choice.name in ("model_roles", "bundles", "limits", "rates", "prices"):
         return TABLE[choice.name].parse(text)
     match choice.default:
         case bool():

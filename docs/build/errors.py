@@ -47,7 +47,7 @@ CLIENT = {
     "auth_expired": "the token behind the connection has expired; renew it by `auth`, or connect again",
     "not_found": "the conversation is somebody else's or, for `resume` and `ping`, not there",
     "resume_beyond_end": "`resume` names an event that the conversation does not have: forget what is known of it, and begin at 0",
-    "rate_limited": "the user sends more messages a minute than the deployment allows; `retry_after_s` says when to go on",
+    "rate_limited": "more messages, or requests of a kind, in this minute than the deployment allows; `retry_after_s` says when to go on",
     "limit_turns": "as many turns run at once as the user, the project or the tenant may have; `retry_after_s` says when to try again",
     "queue_full": "too many turns wait in line for a free place on the stage; `retry_after_s` says when to try again",
     "limit_tokens": "the budget of tokens of the user, the project or the tenant is used up for the day or the month; `retry_after_s` says when that ends",

@@ -4,10 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.aws.rate import KEPT_MINUTES
+from stepline.adapters.aws.rate import KEPT_MINUTES, DynamoRate
 from stepline.adapters.aws.table import rate_pk
 from stepline.errors import DependencyError
 from stepline.model.tenancy.limits import Scope, scopes_of
+from stepline.ports.rate import STEP
 
 MINUTE = 30_000_000
 
@@ -53,6 +54,32 @@ def test_a_row_outlives_its_minute_by_little_and_does_not_name_the_user(aws, sco
     row = aws.table.get(pk, str(MINUTE), consistent=True)
     assert row["expires_at"] == {"N": str((MINUTE + 1 + KEPT_MINUTES) * 60)}
     assert scope.user not in str(row)
+
+
+def test_requests_are_counted_apart_from_messages_by_their_kind_and_minute(backend, scope):
+    backend.rate.count(scope, MINUTE)
+    assert [backend.rate.tally(scope, MINUTE, "reads") for _ in range(45)] == list(range(1, 46))
+    assert backend.rate.tally(scope, MINUTE, "searches") == 1
+    assert backend.rate.tally(scope, MINUTE + 1, "reads") == 1
+    assert backend.rate.count(scope, MINUTE) == 2
+
+
+def test_a_process_writes_once_for_so_many_requests_and_misses_no_more_of_the_others(aws, scope):
+    here, there = DynamoRate(aws.table), DynamoRate(aws.table)
+    for _ in range(STEP - 1):
+        here.tally(scope, MINUTE, "reads")
+    pk = rate_pk(scope.tenant, scope.project, scope.user)
+    assert aws.table.get(pk, f"{MINUTE}#reads", consistent=True) is None
+    for _ in range(STEP):
+        there.tally(scope, MINUTE, "reads")
+    assert here.tally(scope, MINUTE, "reads") == 2 * STEP
+    assert there.tally(scope, MINUTE, "reads") == STEP + 1
+
+
+def test_requests_that_come_at_once_are_each_counted(backend, scope):
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(lambda _: backend.rate.tally(scope, MINUTE, "reads"), range(3 * STEP)))
+    assert backend.rate.tally(scope, MINUTE, "reads") == 3 * STEP + 1
 
 
 def test_a_store_that_does_not_answer_is_a_failed_dependency(aws, scope, faults):

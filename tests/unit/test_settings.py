@@ -6,6 +6,7 @@ from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.model.tenancy.limits import Limits, ScopeLimits
+from stepline.model.tenancy.request_rates import Rates
 from stepline.ports.model import DECISION_ROLE, RoleChoice
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import TABLE, BundleChoice, Settings, env
@@ -20,6 +21,7 @@ OTHER_VALUES = {
     "agent_version": ("v2", "v2"),
     "context_layout": ("journal", "journal"),
     "prices": ('{"aws": {"post": 1.5}}', {"aws": {"post": 1.5}}),
+    "rates": ('{"user": {"reads": 600}}', {"user": Rates(reads=600)}),
     "limits": ('{"user": {"usd_day": 2.5}}', {"user": Limits(usd_day=2.5)}),
     "inspect": ("none", "none"),
     "av_scan": ("clamd", "clamd"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from stepline.adapters.memory.log import MemoryLog
 from stepline.delivery import event_page
 from stepline.delivery.effect import project
 from stepline.delivery.resume import resume
@@ -224,11 +225,52 @@ def test_a_title_is_recorded_told_and_listed() -> None:
     assert conversation.timeline().title == "My own title"
 
 
-def test_the_same_title_again_adds_nothing() -> None:
-    conversation, caller = talked()
-    for _ in range(2):
-        caller.ask("PATCH", URL, {"title": "Mine"})
-    assert len(conversation.entries(Titled)) == 1
+class WatchedLog(MemoryLog):
+    """Says what is written to it; while it `loses`, it lists nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+        self.loses = False
+
+    def put(self, *given: Any, **named: Any) -> Any:
+        self.writes.append("put")
+        return super().put(*given, **named)
+
+    def project(self, listing: Listing) -> None:
+        self.writes.append("project")
+        if not self.loses:
+            super().project(listing)
+
+
+def watched() -> tuple[Conversation, WatchedLog, Caller]:
+    log = WatchedLog()
+    conversation = Conversation(answered("Hi."), log=log)
+    conversation.send()
+    conversation.run()
+    return conversation, log, Caller(conversation.ports)
+
+
+def test_the_same_title_again_writes_nothing_and_tells_nobody() -> None:
+    conversation, log, caller = watched()
+    caller.ask("PATCH", URL, {"title": "Mine"})
+    inbox = conversation.listen()
+    log.writes.clear()
+    assert caller.ask("PATCH", URL, {"title": " Mine"}).status == 204
+    assert (log.writes, event_types(inbox)) == ([], [])
+    caller.ask("PATCH", URL, {"title": "Other"})
+    assert log.writes == ["put", "project"]
+    assert len(conversation.entries(Titled)) == 2
+
+
+def test_the_same_title_again_lists_it_where_the_first_one_was_not_listed() -> None:
+    _, log, caller = watched()
+    log.loses = True
+    caller.ask("PATCH", URL, {"title": "Mine"})
+    assert caller.get(URL)["title"] != "Mine"
+    log.loses = False
+    caller.ask("PATCH", URL, {"title": "Mine"})
+    assert caller.get(URL)["title"] == "Mine"
 
 
 def test_an_error_stays_visible_when_the_conversation_is_named() -> None:

@@ -13,10 +13,14 @@ from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import codes_of, render_openapi
 from stepline.api.router import ANSWER_MAX_BYTES, Answer, Request, Router
 from stepline.errors import BusyError, ContextLimit, LimitError, NotFoundError
+from stepline.model.tenancy.request_rates import Rates, RequestRates
 from stepline.ports.channel import Principal
+from tests.support.conversation import Conversation
 
 ADA = Principal(tenant="acme", project="support", user="ada", expires_at=4_000_000_000)
-SERVICES = Services(ports=cast("Any", None), history=cast("Any", None))
+SERVICES = Services(
+    ports=Conversation(rates=RequestRates(user=Rates(reads=0, changes=0))).ports, history=cast("Any", None)
+)
 NEEDS_BODY = {"content-type": "application/json; charset=utf-8"}
 
 

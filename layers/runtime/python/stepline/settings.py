@@ -19,6 +19,7 @@ from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.model.ids import FURTHER_BUNDLE
 from stepline.model.program.execution import Placement, Scope, Strategy, Switch, WorkspaceMode
 from stepline.model.tenancy.limits import Limits
+from stepline.model.tenancy.request_rates import Rates
 from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, ContextLayout
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
@@ -218,6 +219,14 @@ class Settings(Value):
         'JSON object: the limits of every `user`, `project` and `tenant` for which an admin has set no others ([tenants](../concepts/tenants.md)), such as `{"user": {"turns_at_once": 3, "usd_day": 5}}`.',
         items=Limits,
         names=re.compile("user|project|tenant"),
+        handed_on=False,
+    )
+    rates: Mapping[str, Rates] = setting(
+        "STEPLINE_RATES",
+        {},
+        'JSON object: the `reads`, `searches`, `tickets` and `changes` that each `user`, and all users of a `tenant` together, may ask for in a minute ([tenants](../concepts/tenants.md#requests)), such as `{"user": {"reads": 600}}`. 0 is no limit; what is not given is as by default.',
+        items=Rates,
+        names=re.compile("user|tenant"),
         handed_on=False,
     )
     prices: Mapping[str, Any] = setting(

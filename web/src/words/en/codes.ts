@@ -19,7 +19,7 @@ const refusals: Sentences = {
   unauthorized: "Sign in again.",
   auth_expired: "Sign in again.",
   limit_exceeded: "The request is larger than allowed.",
-  rate_limited: "You're sending messages too quickly.",
+  rate_limited: "That's too much for one minute.",
   limit_turns: "You've reached the limit of concurrent turns.",
   queue_full: "The queue is full. Send it again in a moment.",
   limit_tokens: "The token budget is used up.",

@@ -20,6 +20,7 @@ from stepline.log.timeline_cache import History
 from stepline.model.base import Value
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane, make_lane
+from stepline.model.tenancy.request_rates import RequestKind
 from stepline.ports.channel import Inspect, Principal
 from stepline.timeline.fold import Timeline
 
@@ -124,6 +125,7 @@ class Endpoint:
     `path` is a template, `/v1/conversations/{conversation}`; one name may be `{name+}` for as many parts as there are.
     `run` returns a value of type `answer`; without one the answer is empty, or a `Redirect` if it `redirects`. `query` is read from texts, `body` from JSON
     of at most `body_bytes`.
+    It `counts` as a request of this kind; without one, as a read or a change by its method.
     What `founds` takes a new name: no other answer leads there. `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
     the docstring of `run` is the summary. `gives` are the names that its answer has values for, each by its JSON pointer: names
     in paths of other endpoints, and parameters of its own query, for the next page.
@@ -139,8 +141,14 @@ class Endpoint:
     body_bytes: int = BODY_MAX_BYTES
     redirects: bool = False
     founds: bool = False
+    counts: RequestKind | None = None
     codes: Mapping[HTTPStatus, tuple[str, ...]] = field(default_factory=dict)
     gives: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> RequestKind:
+        """The kind of its requests, which have rates."""
+        return self.counts or ("reads" if self.method == "GET" else "changes")
 
 
 OWNED: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {

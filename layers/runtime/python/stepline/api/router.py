@@ -17,6 +17,7 @@ import msgspec
 from stepline.api.endpoint import Call, Endpoint, Redirect, Services
 from stepline.api.problem import MIME, make_problem, status_of
 from stepline.errors import InputError, LimitError, NotFoundError, SteplineError
+from stepline.ingress.allow import check_request
 from stepline.log.owned_tail import conceal_deletion
 from stepline.model.ids import Lane
 from stepline.ports.channel import Principal
@@ -30,6 +31,7 @@ KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 COMMON: Final[Mapping[HTTPStatus, tuple[str, ...]]] = {
     HTTPStatus.BAD_REQUEST: ("bad_message",),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("answer_too_large",),
+    HTTPStatus.TOO_MANY_REQUESTS: ("rate_limited",),
     HTTPStatus.INTERNAL_SERVER_ERROR: ("internal",),
     HTTPStatus.SERVICE_UNAVAILABLE: ("dependency", "busy"),
 }
@@ -80,6 +82,7 @@ class Router:
         path: dict[str, str] = {}
         try:
             endpoint, path = self._find(request)
+            check_request(services.ports, principal, endpoint.kind)
             call = Call(
                 services=services,
                 principal=principal,

@@ -21,6 +21,7 @@ ENDPOINTS: Final = (
         run=make_ticket,
         answer=Grant,
         status=HTTPStatus.CREATED,
+        counts="tickets",
         codes={HTTPStatus.UNAUTHORIZED: ("auth_expired",)},
     ),
 )

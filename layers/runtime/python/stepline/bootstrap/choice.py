@@ -23,6 +23,7 @@ from stepline.log.bindings import BundleRules, Policy
 from stepline.metrics import SERVICE
 from stepline.model.tenancy.limits import Limits, ScopeLimits, overlaid
 from stepline.model.tenancy.price import read_prices
+from stepline.model.tenancy.request_rates import RequestRates
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.model import DECISION_ROLE
@@ -59,6 +60,7 @@ def policy(settings: Settings) -> Policy:
         turn_deadline_s=settings.turn_deadline_s,
         open_turns=settings.open_turns,
         limits=scope_limits(settings),
+        rates=RequestRates(**settings.rates),
         event_credit=max(0, settings.event_credit),
         finalize_rounds=settings.finalize_rounds,
         approval_wait_s=settings.approval_wait_s,

@@ -17,6 +17,7 @@ from stepline.log.journal import Draft
 from stepline.model.entry import ApprovalAnswered, Inbound, Opened
 from stepline.model.ids import Lane
 from stepline.model.tenancy.limits import Excess, limit_sentence
+from stepline.model.tenancy.request_rates import RequestKind
 from stepline.model.tenancy.storage_hold import WantedHold
 from stepline.ports.channel import Principal
 from stepline.ports.log import Slot, Slots
@@ -48,6 +49,20 @@ def check_rate(ports: Ports, principal: Principal, *, steers: bool = False) -> A
                 retry_after_s=MINUTE_S - passed_s,
             )
     return allowance
+
+
+def check_request(ports: Ports, principal: Principal, kind: RequestKind) -> None:
+    """Count a request that sends no message. Raises LimitError `rate_limited`, as above; DependencyError."""
+    minute, passed_s = divmod(int(ports.clock.now().timestamp()), MINUTE_S)
+    whose = principal.tenant, principal.project, principal.user
+    for scope, limit in ports.policy.rates.of(*whose, kind):
+        if ports.rate.tally(scope, minute, kind) > limit:
+            raise LimitError(
+                f"{'You' if scope.kind == 'user' else 'All users here together'} may ask for {limit} {kind} a minute."
+                f" Please try again in {MINUTE_S - passed_s} s.",
+                code="rate_limited",
+                retry_after_s=MINUTE_S - passed_s,
+            )
 
 
 def claim_storage(ports: Ports, lane: Lane, allowance: Allowance, wanted: WantedHold) -> bool:

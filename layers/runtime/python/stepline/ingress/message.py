@@ -20,7 +20,7 @@ from stepline.errors import (
 )
 from stepline.ingress.access import renew
 from stepline.ingress.admit import Admitted, Arrival
-from stepline.ingress.allow import check_rate
+from stepline.ingress.allow import check_rate, check_request
 from stepline.ingress.approval_answer import Answer, Settled, answer_request
 from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
@@ -68,6 +68,8 @@ def receive(ports: Ports, connection: str, body: str) -> None:
     try:
         principal = recognise(ports, connection)
         message = parse_message(body)
+        if isinstance(message, Auth | Resume | Ping | Watch):
+            check_request(ports, principal, "reads")
         if isinstance(message, Auth):
             fresh = renew(ports, connection, principal, message.ticket)
             _post(ports, connection, AuthFrame(expires_at=fresh.expires_at))

@@ -22,6 +22,8 @@ from stepline.model.ids import Lane, utc
 def rename(ports: Ports, lane: Lane, title: str, *, user: str) -> Batch:
     """Put the title, on one line; return its batch, or the one that gave this very title before.
 
+    Where the list has the title already, nothing is written.
+
     Raises:
         NotFoundError: the conversation is absent or foreign.
         InputError: `bad_title`, it is empty.
@@ -45,7 +47,12 @@ def rename(ports: Ports, lane: Lane, title: str, *, user: str) -> Batch:
             return standing
         return Draft(entries=(entry,), state=titled(tail.state, tail.n + 1))
 
-    batch = journal.commit(plan, tail=journal.tail(consistent=True))
+    newest = journal.tail(consistent=True)
+    batch = journal.commit(plan, tail=newest)
+    if batch.n <= newest.n:
+        row = ports.log.listing(lane)
+        if row is not None and row.title == entry.title and row.applied_n >= batch.n:
+            return batch
     publish(ports, lane, batch)
     project(ports, lane, batch)
     return batch

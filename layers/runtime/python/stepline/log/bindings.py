@@ -12,6 +12,7 @@ from stepline.model.file.attachment import EVENT_MAX_BYTES, TEXT_MAX_CHARS
 from stepline.model.program.execution import WorkspaceMode
 from stepline.model.tenancy.limits import ScopeLimits
 from stepline.model.tenancy.price import Prices
+from stepline.model.tenancy.request_rates import RequestRates
 from stepline.ports.artifacts import Artifacts, Uploads
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
@@ -49,6 +50,7 @@ class Policy:
     append_tries: int = 10
     started_fresh_s: float = 5.0
     limits: ScopeLimits = field(default_factory=ScopeLimits)
+    rates: RequestRates = field(default_factory=RequestRates)
     event_credit: int = 1
     finalize_rounds: int = 2
     approval_wait_s: float = 604_800.0

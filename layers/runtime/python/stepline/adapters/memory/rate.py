@@ -1,4 +1,4 @@
-"""Message counts in this process."""
+"""Counts of messages and requests in this process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from threading import Lock
 
 from stepline.model.tenancy.limits import Scope
+from stepline.model.tenancy.request_rates import RequestKind
 
 
 class MemoryRate:
@@ -14,9 +15,15 @@ class MemoryRate:
     def __init__(self) -> None:
         """Start at zero."""
         self._lock = Lock()
-        self._counts: Counter[tuple[Scope, int]] = Counter()
+        self._counts: Counter[tuple[Scope, int, str]] = Counter()
 
     def count(self, scope: Scope, minute: int) -> int:
+        return self._count(scope, minute, "")
+
+    def tally(self, scope: Scope, minute: int, kind: RequestKind) -> int:
+        return self._count(scope, minute, kind)
+
+    def _count(self, scope: Scope, minute: int, kind: str) -> int:
         with self._lock:
-            self._counts[scope, minute] += 1
-            return self._counts[scope, minute]
+            self._counts[scope, minute, kind] += 1
+            return self._counts[scope, minute, kind]

@@ -77,6 +77,7 @@ _STAGE_VARIABLES: Final = {
     "STEPLINE_APPROVAL_WAIT_S": "approval_wait_s",
     "STEPLINE_OPEN_TURNS": "open_turns",
     "STEPLINE_LIMITS": "limits",
+    "STEPLINE_RATES": "rates",
     "STEPLINE_PRICES": "prices",
     "STEPLINE_RESTORED_TABLE": "table_name",
 }
