@@ -28,6 +28,7 @@ from urllib.parse import quote
 from stepline.local.guard.own_server import IDENTITY
 from stepline.local.guard.request_filter import (
     NAMES,
+    NO_HANDSHAKE,
     NO_KEY,
     PAGES,
     Passage,
@@ -36,6 +37,7 @@ from stepline.local.guard.request_filter import (
     check,
     check_form,
     consider,
+    is_for_sockets,
 )
 from stepline.local.guard.signature import Request, Signature
 
@@ -118,6 +120,8 @@ logger = logging.getLogger("stepline.guard")
 _LOGGED_CHARS: Final = 200
 _CORS: Final = b"access-control-"
 _POLICY_VIOLATION: Final = 1008
+_PROBLEM: Final = b"application/problem+json"
+_FAILED: Final = b'{"message":"Internal Server Error"}'
 _STARTS: Final = ("http.response.start", "websocket.accept", "websocket.http.response.start")
 
 
@@ -145,15 +149,11 @@ class Gate:
         origin = "".join(request.values("origin"))
         answer = _unshared(_sharing(send, origin) if origin in self._rules.pages else send)
         found = consider(request, self._rules)
-        if isinstance(found, Signature):
-            payload = found.payload
-            if not payload:
-                body, receive = await _take_body(receive)
-                payload = hashlib.sha256(body).hexdigest()
-            found = check(found, request, self._rules, payload=payload, now_s=self._now_s()) or Passage.OPEN
-        if found is Passage.FORM:
-            body, receive = await _take_body(receive)
-            found = check_form(request, self._rules, body=body) or Passage.OPEN
+        if scope["type"] == "http" and not (isinstance(found, Signature) and not found.presigned):
+            answer = _tight_lipped(answer)
+            if found is Passage.OPEN and is_for_sockets(request, self._rules):
+                found = NO_HANDSHAKE
+        found, receive = await self._check(found, request, receive)
         lent = await asyncio.to_thread(self._lend, request) if found is Passage.TASK else None
         if found is Passage.TASK and lent is None:
             found = NO_KEY
@@ -169,6 +169,21 @@ class Gate:
         else:
             await self._app(scope, _readable(receive), answer)
 
+    async def _check(
+        self, found: Refusal | Signature | Passage, request: Request, receive: Receive
+    ) -> tuple[Refusal | Passage, Receive]:
+        """Return the handling of a request whose signature, if it has one, was checked; and its body, if that was read."""
+        if isinstance(found, Signature):
+            payload = found.payload
+            if not payload:
+                body, receive = await _take_body(receive)
+                payload = hashlib.sha256(body).hexdigest()
+            found = check(found, request, self._rules, payload=payload, now_s=self._now_s()) or Passage.OPEN
+        if found is Passage.FORM:
+            body, receive = await _take_body(receive)
+            found = check_form(request, self._rules, body=body) or Passage.OPEN
+        return found, receive
+
 
 def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
     """Return the emulator's application behind the guard, configured by the emulator's own variables."""
@@ -180,7 +195,7 @@ def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
         return secret if key_id in own else _issued_secret(key_id, account)
 
     pages = frozenset(environ.get(PAGES, "").split())
-    rules = Rules(port=int(environ["GATEWAY_PORT"]), secret_of=secret_of, pages=pages)
+    rules = Rules(port=int(environ["GATEWAY_PORT"]), secret_of=secret_of, pages=pages, is_socket=_is_socket)
     endpoint = f"http://{NAMES[0]}:{rules.port}"
     return Gate(
         app,
@@ -196,6 +211,13 @@ def _issued_secret(key_id: str, account: str) -> str | None:
     found = evaluator.resolve_credential(key_id, account)
     is_issued = getattr(found, "principal_type", "Root") != "Root"
     return found.secret_access_key if is_issued else None
+
+
+def _is_socket(api_id: str) -> bool:
+    """Return True if the emulator has an API of websockets with this id."""
+    gateway = importlib.import_module("ministack.services.apigateway")
+    owner = gateway._api_owner(api_id)  # noqa: SLF001 - the emulator's version is pinned, and it has no other way
+    return owner is not None and owner[0] == "WEBSOCKET"
 
 
 def read_request(scope: Scope) -> Request:
@@ -236,6 +258,26 @@ def _readable(receive: Receive) -> Receive:
         return {**message, "text": limit_nesting(text)} if text else message
 
     return receive_on
+
+
+def _tight_lipped(send: Send) -> Send:
+    """Return a `send` for callers without a key, which says of a failure what API Gateway says: nothing.
+
+    The emulator answers with the traceback of a function that failed. A problem of the API has words of ours.
+    """
+    is_hidden = False
+
+    async def send_on(message: Message) -> None:
+        nonlocal is_hidden
+        if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            mime = b"".join(value for name, value in message["headers"] if name.lower() == b"content-type")
+            is_hidden = not mime.startswith(_PROBLEM)
+            if is_hidden:
+                await _say(send, message["status"], _FAILED, ("content-type", "application/json"))
+        if not is_hidden:
+            await send(message)
+
+    return send_on
 
 
 def _unshared(send: Send) -> Send:

@@ -36,7 +36,7 @@ CONNECTIONS: Final = "@connections"
 PAGES: Final = "GUARD_PAGES"
 """The variable of the emulator with the origins of its pages, separated by blanks."""
 
-_API = re.compile(r"/_aws/execute-api/[A-Za-z0-9-]{1,64}/[^/]+(?:/.*)?", re.DOTALL)
+_API = re.compile(r"/_aws/execute-api/([A-Za-z0-9-]{1,64})/[^/]+(?:/.*)?", re.DOTALL)
 _POOL_FILE = re.compile(
     r"/[a-z0-9-]{1,32}_[A-Za-z0-9]{1,64}/\.well-known/(?:jwks\.json|openid-configuration)"
 )
@@ -57,11 +57,15 @@ _HOW: Final = "sign with the key in .stepline/access_key.json"
 
 @dataclass(frozen=True)
 class Rules:
-    """The served port, the allowed pages, and a function that returns a key's secret, None if unknown."""
+    """The served port, the allowed pages, and two functions.
+
+    One returns a key's secret, None if unknown; one says of a deployed API's id that it is one of websockets.
+    """
 
     port: int
     secret_of: Callable[[str], str | None]
     pages: frozenset[str] = frozenset()
+    is_socket: Callable[[str], bool] = lambda _: False
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Refusal:
 
 
 FOREIGN: Final = Refusal("ForeignOrigin", "not for web pages")
+NO_HANDSHAKE: Final = Refusal("ForbiddenException", "only websockets are opened here")
 NO_KEY: Final = Refusal("MissingAuthenticationToken", f"no key: {_HOW}")
 
 
@@ -169,6 +174,12 @@ def check_form(request: Request, rules: Rules, *, body: bytes) -> Refusal | None
     except IncompleteSignatureError:
         return Refusal("IncompleteSignature", "the form has no whole signature in front of its one file")
     return Refusal("SignatureDoesNotMatch", "the form's policy is not signed for this bucket")
+
+
+def is_for_sockets(request: Request, rules: Rules) -> bool:
+    """Return True if the address is one of an API of websockets, which takes handshakes alone."""
+    found = _API.fullmatch(request.path)
+    return found is not None and rules.is_socket(found[1])
 
 
 def is_open(request: Request) -> bool:
