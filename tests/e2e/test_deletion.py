@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 
 import pytest
 
-from stepline.local.stage.deployed import client
+from stepline.local.stage.deployed import HOME, client
 from stepline.model.wire.event import ErrorFrame, EventFrame, FeedFrame, SyncFrame, WatchingFrame
 from tests.e2e.order import terminals
 from tests.e2e.stage import a_word, is_text, read_lines, read_until
 
 pytestmark = pytest.mark.emulator
 
+FORGOTTEN_S = 60
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
 
@@ -72,6 +74,22 @@ def storage(deployed):
 @pytest.fixture
 def conversation():
     return f"e2e-erased-{a_word()}"
+
+
+def await_forgotten(word):
+    """Wait until the emulator has written its files without what was deleted."""
+    until = time.monotonic() + FORGOTTEN_S
+    folders = [HOME / "data" / name for name in ("changes", "state")]
+    while found := [path for folder in folders for path in folder.iterdir() if has_word(path, word)]:
+        assert time.monotonic() < until, found
+        time.sleep(0.5)
+
+
+def has_word(path, word):
+    try:
+        return path.is_file() and word.encode() in path.read_bytes()
+    except FileNotFoundError:  # it was written anew meanwhile
+        return True
 
 
 def status(lines):
@@ -177,5 +195,6 @@ def test_an_erased_user_has_nothing_left_and_is_told(stage, storage, conversatio
     storage.erase_wholly(conversation)
     assert [row["sk"]["S"] for row in storage.rows(conversation, word)] == ["TOMB"]
     assert storage.objects(conversation) == []
+    await_forgotten(word)
     (row,) = stage.over_http(other).get("/v1/conversations")["items"]
     assert row["conversation"] == kept

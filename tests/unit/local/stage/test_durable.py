@@ -61,6 +61,18 @@ def test_of_a_write_that_a_kill_cut_short_nothing_is_left(file, tmp_path, left):
     assert list(after.read()) == ["whole", "next"]
 
 
+def test_changes_that_are_forgotten_are_in_no_file_and_later_ones_stay(file, tmp_path):
+    file.append(["deleted words"])
+    place = file.size()
+    file.append(["later"])
+    file.forget(place)
+    file.append(["last"])
+    assert list(file.read()) == ["later", "last"]
+    assert list(ChangeFile(tmp_path / "changes/table.jsonl").read()) == ["later", "last"]
+    kept = [path.read_bytes() for path in (tmp_path / "changes").iterdir()]
+    assert not any(b"deleted" in data for data in kept)
+
+
 def test_the_last_change_of_an_item_stands_in_the_end():
     state = table({"p": {"kept": {"v": "old"}, "gone": {"v": "old"}}, "q": {"gone": {"v": "old"}}})
     changes = [

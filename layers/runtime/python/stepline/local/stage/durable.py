@@ -3,7 +3,8 @@
 The emulator writes its state to files only when it is told to stop. Here each change of a table's items and
 of an execution's status is written to a file before it is acknowledged, and applied again at the next start.
 A signal has the whole state written, for the results of a deployment: they change seldom, and `stepline up`
-waits for it.
+waits for it. So is the state of the tables some seconds after rows of a log were removed, so that what was deleted
+is in no file any more, neither in the changes nor in an older state.
 
 Standard library only. It uses names inside the emulator, whose version is pinned by `emulator.lock`: a
 missing name is an error at start. Not kept: operations that replace all items of a table at once (an import,
@@ -27,6 +28,12 @@ from typing import Any
 
 KEEP = signal.SIGUSR1
 """Tells the emulator to write its whole state, then the file `kept` beside the folder of its state."""
+
+_TEXTS = "LOG#"
+"""The beginning of the partition keys whose rows are removed only when somebody deletes what they said."""
+
+_FORGET_S = 10.0
+"""How long after such a removal the state is written: those of one deletion come one after another."""
 
 _TRIES = 20
 
@@ -62,6 +69,23 @@ class ChangeFile:
     def clear(self) -> None:
         """Delete all changes."""
         os.ftruncate(self._fd, 0)
+
+    def size(self) -> int:
+        """Return the place behind the newest change."""
+        return os.fstat(self._fd).st_size
+
+    def forget(self, before: int) -> None:
+        """Delete the changes in front of a place; those that follow stay, whenever the process is killed."""
+        with self._lock:
+            rest = self._path.read_bytes()[before:]
+            fresh = self._path.with_name(f"{self._path.name}.new")
+            fd = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            if os.write(fd, rest) != len(rest):
+                os.close(fd)
+                raise OSError(f"no room for the changes in {self._path}")
+            fresh.replace(self._path)
+            os.close(self._fd)
+            self._fd = fd
 
 
 def merge_items(state: dict[str, Any], changes: Iterable[Any]) -> bool:
@@ -119,6 +143,7 @@ def install() -> None:
 def _keep_items(file: ChangeFile) -> None:
     """Write the changes of a request before its answer. Changes DynamoDB makes by itself are written at once."""
     dynamodb: Any = importlib.import_module("ministack.services.dynamodb")
+    forget = _forgetting(dynamodb, "dynamodb", file)
     set_item, remove_item, handle = dynamodb._set_item, dynamodb._remove_item, dynamodb.handle_request
     of_request: ContextVar[list[Any] | None] = ContextVar("of_request", default=None)
 
@@ -150,10 +175,41 @@ def _keep_items(file: ChangeFile) -> None:
             of_request.reset(token)
             if changes:
                 file.append(changes)
+            if any(item is None and pk.startswith(_TEXTS) for _, pk, _, item in changes):
+                forget()
 
     dynamodb._set_item, dynamodb._remove_item = set_and_note, remove_and_note
     dynamodb.handle_request = handle_and_write
     _merge_on_load(dynamodb, "dynamodb", merge_items, file)
+
+
+def _forgetting(service: Any, name: str, file: ChangeFile) -> Callable[[], None]:
+    """Return a function that has the service's state written soon, and the changes deleted that it includes."""
+    is_due = False
+
+    def forget() -> None:
+        nonlocal is_due
+        is_due = False
+        behind = file.size()
+        if _write(name, _settled(service.get_state)()):
+            file.forget(behind)
+
+    def forget_soon() -> None:
+        nonlocal is_due
+        if not is_due:
+            is_due = True
+            asyncio.get_running_loop().call_later(_FORGET_S, forget)
+
+    return forget_soon
+
+
+def _write(name: str, state: Any) -> bool:
+    """Write a service's state; return False if that failed, which the emulator has logged then."""
+    persistence: Any = importlib.import_module("ministack.core.persistence")
+    path = Path(persistence.STATE_DIR, f"{name}.json")
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    persistence.save_state(name, state)
+    return path.exists() and path.stat().st_mtime_ns != before
 
 
 def _keep_executions(file: ChangeFile) -> None:
@@ -175,7 +231,6 @@ def _merge_on_load(service: Any, name: str, merge: Callable[..., bool], file: Ch
 
     Then start over with a state that includes them.
     """
-    persistence: Any = importlib.import_module("ministack.core.persistence")
     load = service.load_persisted_state
 
     def load_all(state: dict[str, Any]) -> None:
@@ -185,12 +240,8 @@ def _merge_on_load(service: Any, name: str, merge: Callable[..., bool], file: Ch
             # As an Exception the emulator would log it, continue without any state, and finally save that.
             raise SystemExit(f"the kept changes of {name} cannot be read: {error!r}") from error
         load(state)
-        if behind:
-            path = Path(persistence.STATE_DIR, f"{name}.json")
-            before = path.stat().st_mtime_ns
-            persistence.save_state(name, service.get_state())
-            if path.stat().st_mtime_ns == before:
-                return  # the emulator has logged it; the changes stay
+        if behind and not _write(name, service.get_state()):
+            return  # the changes stay
         file.clear()
 
     service.load_persisted_state = load_all
