@@ -8,6 +8,8 @@ import time
 
 from playwright.sync_api import expect
 
+from stepline.local.stage.issuer.owner_key import page_address
+
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -49,7 +51,8 @@ class ChatPage:
         return page
 
     def sign_in(self, path="/"):
-        """Open the page and sign in at the local issuer's form."""
+        """Open the page and sign in at the local issuer's form, with a browser that has shown the owner's key."""
+        self.context.request.get(page_address(self.stage.deployed.issuer_url), max_redirects=0)
         self.open(path)
         self.page.locator("#user").fill(self.user)
         self.page.keyboard.press("Enter")

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from websockets.sync.client import connect
 
 from stepline.local.stage.deployed import REPOSITORY
+from stepline.local.stage.issuer.owner_key import page_address
 from tests.e2e.page.chat_page import TURN_S, WAIT_S
 
 ENTER = "\ue007"
@@ -87,9 +88,9 @@ class Firefox:
             f"{turns} > {before} && /idle/.test(document.querySelector('.readout').innerText)", TURN_S
         )
 
-    def sign_in(self, url, user):
-        """Open the page and sign in at the local issuer's form."""
-        self.open(url)
+    def sign_in(self, stage, user):
+        """Open the page by the address that `stepline page` prints, and sign in at the local issuer's form."""
+        self.open(page_address(stage.issuer_url))
         self.wait_for("document.querySelector('#user') !== null")
         self.type("#user", user)
         self.press(ENTER)

@@ -24,7 +24,7 @@ def firefox(scripted, tmp_path):
     if path is None:
         pytest.skip("no Firefox on this machine (`apt-get install firefox-esr`)")
     with started(path, tmp_path) as browser:
-        browser.sign_in(scripted.deployed.page_url, scripted.user)
+        browser.sign_in(scripted.deployed, scripted.user)
         yield browser
 
 

@@ -22,8 +22,9 @@ from stepline.local.command.cli import main
 from stepline.local.command.failure import Edge
 from stepline.local.install import extra
 from stepline.local.own_name import name_user
-from stepline.local.stage import lifecycle
+from stepline.local.stage import deployed, lifecycle
 from stepline.local.stage.deployed import LocalStage
+from stepline.local.stage.issuer.owner_key import load_owner_key
 
 
 def test_the_line_editor_is_loaded_for_a_chat_on_a_terminal_alone():
@@ -272,10 +273,14 @@ def stage_with_page(monkeypatch):
         yield known
 
 
-@pytest.mark.usefixtures("stage_with_page")
-def test_the_pages_address_is_printed_and_nothing_is_opened_from_a_pipe():
-    assert CliRunner().invoke(main, ["page"]).stdout == f"{PAGE}/\n"
-    assert json.loads(CliRunner().invoke(main, ["page", "--json"]).stdout) == {"page": f"{PAGE}/"}
+def test_the_pages_address_has_the_stages_key_and_nothing_is_opened_from_a_pipe(
+    stage_with_page, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(deployed, "HOME", tmp_path)
+    address = f"{stage_with_page.issuer_url}/session/open?key={load_owner_key(tmp_path)}"
+    assert CliRunner().invoke(main, ["page"]).stdout == f"{address}\n"
+    assert json.loads(CliRunner().invoke(main, ["page", "--json"]).stdout) == {"page": address}
+    assert not (tmp_path / "open.html").exists()
 
 
 def test_the_status_names_the_pages_address_and_the_mode_of_programs(stage_with_page, monkeypatch):

@@ -38,6 +38,7 @@ class Browser:
     url: str
     cookies: dict[str, str] = field(default_factory=dict)
     verifier: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+    key: str = ""
 
     @property
     def challenge(self):
@@ -80,9 +81,14 @@ class Browser:
         kept = {name: value for name, value in {**asked, **changed}.items() if value is not None}
         return self.ask("GET", f"/session/authorize?{urlencode(kept)}", headers=headers)
 
+    def open(self, key):
+        """Follow the address that the stage's owner has."""
+        return self.ask("GET", f"/session/open?{urlencode({'key': key})}", headers=NAVIGATION)
+
     def submit(self, form, user="ann", **headers):
         own = {"Origin": self.url, "Sec-Fetch-Site": "same-origin", **headers}
-        return self.ask("POST", "/session/authorize", fields={"form": form, "user": user}, headers=own)
+        fields = {"form": form, "user": user} | ({"key": self.key} if self.key else {})
+        return self.ask("POST", "/session/authorize", fields=fields, headers=own)
 
     def sign_in(self, user="ann"):
         """Return the code of a whole sign-in."""

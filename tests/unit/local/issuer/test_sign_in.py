@@ -66,7 +66,7 @@ def test_who_has_no_token_of_the_user_signs_nobody_out(browser):
     browser.sign_in("ann")
     for token in ("", "x.y.z"):
         assert browser.ask("GET", sign_out(token), headers=NAVIGATION).status == 400
-    other = Browser(browser.url)
+    other = Browser(browser.url, key=browser.key)
     bobs = json.loads(other.exchange(other.sign_in("bob")).body)["id_token"]
     assert browser.ask("GET", sign_out(bobs), headers=NAVIGATION).status == 303
     assert "code" in browser.authorize(prompt="none").answered

@@ -36,7 +36,7 @@ class Caller:
 
     `home` stores the last conversation. `token` makes a token for each connection. `api_url` is the HTTP API's; if
     `renews`, it exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage. `bundle` is
-    the one that every message names, "" for none. `page_url` is the origin of the chat page, "" if that is not known.
+    the one that every message names, "" for none. `page_address` opens the chat page, "" if that is not known; it is secret.
     `agents` are the modules of this stage's bundles by their names, the default's by "", empty if they are not known.
     `requests` are what a new conversation offers to begin with. `options` name this caller on a command line.
     """
@@ -49,7 +49,7 @@ class Caller:
     renews: bool = True
     local: bool = False
     bundle: str = ""
-    page_url: str = ""
+    page_address: str = field(default="", repr=False)
     agents: Mapping[str, str] = field(default_factory=dict)
     requests: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -94,6 +94,7 @@ def find_caller(
         found = _find_deployed(stage, user, token=token, token_command=token_command)
         options = ("--stage", stage, *(("--token-command", token_command) if token_command else ()))
         return replace(found, bundle=bundle, options=(*options, *(("--user", user) if user else ())))
+    from stepline.local.stage.issuer.owner_key import page_address
     from stepline.local.stage.lifecycle import mint
 
     local, name = find_stage(), name_user(user)
@@ -105,7 +106,7 @@ def find_caller(
         api_url=local.api_url,
         local=True,
         bundle=bundle,
-        page_url=local.page_url,
+        page_address=page_address(local.issuer_url) if local.page_url else "",
         agents={"": local.bundle, **local.bundles},
         requests=() if bundle else local.requests,
         options=("--user", user) if user else (),

@@ -7,7 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from html import escape
+from pathlib import Path
 from typing import Final
+
+from stepline.local.stage.deployed import write_private
 
 _DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY")
 _ELSEWHERE: Final = ("CI", "SSH_CONNECTION")
@@ -25,8 +29,7 @@ def find_opener(variables: Mapping[str, str], *, platform: str, on_terminal: boo
 
 def open_address(url: str) -> bool:
     """Open an address in the browser if there is a desktop; return False without one. Nobody waits for the browser."""
-    here = os.environ  # noqa: TID251 - the desktop's variables, no settings of ours
-    opener = find_opener(here, platform=sys.platform, on_terminal=sys.stdout.isatty())
+    opener = _find_opener()
     if not opener:
         return False
     subprocess.Popen(
@@ -37,3 +40,18 @@ def open_address(url: str) -> bool:
         start_new_session=True,
     )
     return True
+
+
+def open_secret(address: str, folder: Path) -> bool:
+    """Open an address that has a secret, by a file in `folder` that leads there: every user sees a command's arguments."""
+    if not _find_opener():
+        return False
+    leads = f"0; url={escape(address)}"
+    page = f'<!doctype html>\n<meta charset="utf-8">\n<meta http-equiv="refresh" content="{leads}">\n'
+    write_private(folder / "open.html", page.encode())
+    return open_address((folder / "open.html").absolute().as_uri())
+
+
+def _find_opener() -> str:
+    here = os.environ  # noqa: TID251 - the desktop's variables, no settings of ours
+    return find_opener(here, platform=sys.platform, on_terminal=sys.stdout.isatty())

@@ -142,18 +142,21 @@ def status(as_json: bool) -> None:
 @main.command()
 @json_option
 def page(as_json: bool) -> None:
-    """Print the address of the chat page, and open it.
+    """Print the address that opens the chat page, and open it.
 
-    It is opened on a desktop, but not from a pipe, in CI, or over SSH.
+    The address has the key of the stage, without which nobody signs in there: show it to nobody else. It is opened on a
+    desktop, but not from a pipe, in CI, or over SSH.
     """
     from stepline.local.caller import find_stage
-    from stepline.local.desktop import open_address
+    from stepline.local.desktop import open_secret
+    from stepline.local.stage.deployed import HOME
+    from stepline.local.stage.issuer.owner_key import page_address
     from stepline.local.terminal.json_lines import render_json
 
-    address = f"{find_stage().page_url}/"
+    address = page_address(find_stage().issuer_url, HOME)
     click.echo(render_json({"page": address}) if as_json else address)
     if not as_json:
-        open_address(address)
+        open_secret(address, HOME)
 
 
 @main.command()
@@ -228,12 +231,12 @@ def chat(
         conversation = conversation or new_conversation()
     elif conversation:
         check_exists(caller, conversation)
-    if caller.page_url and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
-        from stepline.local.desktop import open_address
+    if caller.page_address and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
+        from stepline.local.desktop import open_secret
 
-        progress(f"the chat page is at {caller.page_url}/")
+        progress(f"the chat page is at {caller.page_address}")
         if opens:
-            open_address(f"{caller.page_url}/")
+            open_secret(caller.page_address, caller.home)
     sys.exit(run_chat(caller, conversation, as_json=as_json))
 
 

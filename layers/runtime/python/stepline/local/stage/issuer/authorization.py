@@ -95,10 +95,19 @@ class SignIns:
     def __init__(self, clock: Clock = time.monotonic) -> None:
         """Remember nothing yet."""
         self.forms: Shelf[Authorization] = Shelf(FORM_S, clock)
+        self._owners: Shelf[bool] = Shelf(SESSION_S, clock)
         self._sessions: Shelf[Session] = Shelf(SESSION_S, clock)
         self._codes: Shelf[tuple[Authorization, Grant]] = Shelf(CODE_S, clock)
         self._spent: Shelf[str] = Shelf(SESSION_S, clock)  # the session that a used code was given for
         self._refreshes: Shelf[Grant] = Shelf(SESSION_S, clock)
+
+    def admit_owner(self) -> str:
+        """Return the random name of a browser that has shown the owner's key."""
+        return self._owners.put(True)
+
+    def is_owner(self, name: str) -> bool:
+        """Return True for the name of such a browser, for half a day."""
+        return self._owners.get(name) is True
 
     def begin(self, user: str) -> str:
         """Begin a session; return its name."""

@@ -6,6 +6,7 @@ one that embeds or fetches them, and take a form only from themselves.
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from stepline.local.stage.issuer.authorization import (
     RefusedGrantError,
     SignIns,
 )
+from stepline.local.stage.issuer.owner_key import OPEN, load_owner_key
 from stepline.local.stage.issuer.sign_in_page import render_form, render_policy, render_refusal
 from stepline.local.stage.issuer.signing import (
     AUDIENCE,
@@ -62,6 +64,7 @@ class Site:
     name: str
     home: Path
     sign_ins: SignIns = field(default_factory=SignIns)
+    key: str = field(default="", repr=False)
 
     @property
     def callback(self) -> str:
@@ -75,6 +78,11 @@ class Site:
     def cookie(self) -> str:
         """The name of the cookie of sessions: cookies do not know ports, and a machine may have several issuers."""
         return f"stepline_{urlsplit(self.url).port}"
+
+    @property
+    def owner_cookie(self) -> str:
+        """The name of the cookie of a browser that has shown the owner's key."""
+        return f"{self.cookie}_owner"
 
 
 class IssuerHandler(BaseHTTPRequestHandler):
@@ -94,7 +102,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
                 self._say(HTTPStatus.OK, own_identity().encode(), {"Content-Type": "text/plain"})
             case _ if path in (DISCOVERY, KEYS):
                 self._give_document(path)
-            case _ if path not in (AUTHORIZE, END_SESSION):
+            case _ if path not in (AUTHORIZE, END_SESSION, OPEN):
                 self._say_json(HTTPStatus.NOT_FOUND, {"error": "not_found"})
             case _ if (asked := _read_fields(query)) is None:
                 self._refuse(HTTPStatus.BAD_REQUEST, "Not understood", "The address names something twice.")
@@ -102,6 +110,8 @@ class IssuerHandler(BaseHTTPRequestHandler):
                 self._refuse(HTTPStatus.FORBIDDEN, "Not here", "This page is shown by itself only.")
             case _ if path == AUTHORIZE:
                 self._authorize(asked)
+            case _ if path == OPEN:
+                self._open(asked)
             case _:
                 self._end_session(asked)
 
@@ -144,6 +154,16 @@ class IssuerHandler(BaseHTTPRequestHandler):
         body = discovery(self.site.url) if path == DISCOVERY else key_set(load_key(self.site.home))
         self._say_json(HTTPStatus.OK, body)
 
+    def _open(self, asked: Mapping[str, str]) -> None:
+        """Let this browser sign in: it came by the address that has the owner's key."""
+        site = self.site
+        if not site.page or not self._is_key(asked.get("key", "")):
+            words = "`stepline page` prints the address that opens this stage."
+            self._refuse(HTTPStatus.FORBIDDEN, "This is not the stage's address", words)
+            return
+        cookie = self._cookie(site.owner_cookie, site.sign_ins.admit_owner(), SESSION_S)
+        self._redirect(f"{site.page}/", cookie)
+
     def _authorize(self, asked: Mapping[str, str]) -> None:
         """Answer a sign-in's first request: by a code for the session that there is, or by the form."""
         site = self.site
@@ -169,7 +189,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         elif prompt == "none":
             self._lead({"error": "login_required", "state": wanted.state})
         else:
-            self._say_html(HTTPStatus.OK, render_form(site.sign_ins.forms.put(wanted), site.name))
+            self._ask_name(wanted)
 
     def _sign_in(self, fields: Mapping[str, str]) -> None:
         """Take the form: begin a session and lead back with a code."""
@@ -179,20 +199,34 @@ class IssuerHandler(BaseHTTPRequestHandler):
             words = "It was sent before, or it was open for too long. Open the chat page again."
             self._refuse(HTTPStatus.BAD_REQUEST, "This form is not valid any more", words)
             return
-        if not is_user(user):
-            form = render_form(
-                site.sign_ins.forms.put(wanted),
-                site.name,
-                wrong="A name has letters, digits and signs of ASCII.",
+        if not (self._is_owner() or self._is_key(fields.get("key", ""))):
+            self._ask_name(
+                wanted, wrong="This is not the stage's key: `stepline page` prints an address with it."
             )
-            self._say_html(HTTPStatus.OK, form)
+            return
+        if not is_user(user):
+            self._ask_name(wanted, wrong="A name has letters, digits and signs of ASCII.")
             return
         site.sign_ins.end(self._session())
         session = site.sign_ins.begin(user)
         self._lead(
             {"code": site.sign_ins.grant_code(wanted, session), "state": wanted.state},
-            cookie=self._cookie(session, SESSION_S),
+            cookie=self._cookie(site.cookie, session, SESSION_S),
         )
+
+    def _ask_name(self, wanted: Authorization, *, wrong: str = "") -> None:
+        """Show the form, which asks for the key where this browser has not shown it."""
+        site = self.site
+        form = render_form(
+            site.sign_ins.forms.put(wanted), site.name, asks_key=not self._is_owner(), wrong=wrong
+        )
+        self._say_html(HTTPStatus.OK, form)
+
+    def _is_owner(self) -> bool:
+        return self.site.sign_ins.is_owner(self._read_cookie(self.site.owner_cookie))
+
+    def _is_key(self, text: str) -> bool:
+        return bool(self.site.key) and hmac.compare_digest(text.encode(), self.site.key.encode())
 
     def _end_session(self, asked: Mapping[str, str]) -> None:
         """End the session of the user whom the token names: another site has no token, and signs nobody out."""
@@ -206,7 +240,7 @@ class IssuerHandler(BaseHTTPRequestHandler):
         ours = site.sign_ins.user_of(session) in (user, "")
         if ours:
             site.sign_ins.end(session)
-        gone = self._cookie("", 0) if ours else ""
+        gone = self._cookie(site.cookie, "", 0) if ours else ""
         if site.page and asked.get("post_logout_redirect_uri") == site.signed_out:
             state = {"state": asked["state"]} if asked.get("state") else {}
             self._redirect(f"{site.signed_out}{'?' if state else ''}{urlencode(state)}", gone)
@@ -254,14 +288,17 @@ class IssuerHandler(BaseHTTPRequestHandler):
 
     def _session(self) -> str:
         """Return the name of the browser's session, "" without one."""
+        return self._read_cookie(self.site.cookie)
+
+    def _read_cookie(self, name: str) -> str:
         try:
-            found = SimpleCookie(self.headers.get("cookie", "")).get(self.site.cookie)
+            found = SimpleCookie(self.headers.get("cookie", "")).get(name)
         except CookieError:
             return ""
         return found.value if found else ""
 
-    def _cookie(self, session: str, ttl_s: int) -> str:
-        return f"{self.site.cookie}={session}; Path={SESSION}; Max-Age={ttl_s}; HttpOnly; SameSite=Lax"
+    def _cookie(self, name: str, value: str, ttl_s: int) -> str:
+        return f"{name}={value}; Path={SESSION}; Max-Age={ttl_s}; HttpOnly; SameSite=Lax"
 
     def _read_form(self) -> dict[str, str] | None:
         """Return the fields of a posted form, None if it is none, or too long."""
@@ -319,7 +356,9 @@ def make_server(
 
     server = OwnServer((LOOPBACK, port), Handler)
     url = f"http://{LOOPBACK}:{server.server_address[1]}"
-    Handler.site = Site(url=url, page=page, name=name, home=home, sign_ins=sign_ins or SignIns())
+    Handler.site = Site(
+        url=url, page=page, name=name, home=home, sign_ins=sign_ins or SignIns(), key=load_owner_key(home)
+    )
     load_key(home)
     return server
 

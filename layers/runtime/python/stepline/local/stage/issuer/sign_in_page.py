@@ -21,6 +21,9 @@ button { background: #0b6e74; border-color: #0b6e74; color: #fff; min-height: 44
 input:focus-visible, button:focus-visible { outline: 2px solid #0b8f97; outline-offset: 2px; }
 .wrong { color: light-dark(#a3222c, #ff9aa0); opacity: 1; }
 """
+_KEY_FIELD: Final = """<label for="key">Key, of the address that `stepline page` prints</label>
+<input id="key" name="key" type="password" maxlength="128" required autocomplete="off">
+"""
 _DIGEST: Final = b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 
 
@@ -32,18 +35,18 @@ def render_policy(page: str) -> str:
     )
 
 
-def render_form(form: str, name: str, *, wrong: str = "") -> str:
-    """Return the form. `form` is its secret value, `name` the one that stands in the field."""
+def render_form(form: str, name: str, *, asks_key: bool, wrong: str = "") -> str:
+    """Return the form. `form` is its secret value, `name` the one in the field; it `asks_key` of a browser without it."""
     note = f'<p class="wrong" role="alert">{escape(wrong)}</p>' if wrong else ""
     return _render(
         "Sign in to Stepline",
         f"""<h1>Sign in to Stepline</h1>
-<p>This is a development stage on this machine: any name will do, and there is no password. Nobody else can reach it.</p>
+<p>This is a development stage on this machine: any name will do. Its key is for its owner alone.</p>
 {note}<form method="post" action="{AUTHORIZE}">
 <input type="hidden" name="form" value="{escape(form)}">
 <label for="user">Name</label>
 <input id="user" name="user" value="{escape(name)}" maxlength="64" required autofocus autocomplete="username" spellcheck="false">
-<button>Sign in</button>
+{_KEY_FIELD if asks_key else ""}<button>Sign in</button>
 </form>""",
     )
 
