@@ -89,7 +89,7 @@ TAKEN = {
 
 @pytest.mark.parametrize(("data", "mime"), TAKEN.values(), ids=TAKEN)
 def test_it_is_taken(judge, data: bytes, mime: str) -> None:
-    assert judge(data, mime) == FileVerdict()
+    assert judge(data, mime).accepted
 
 
 def macro(part: str = "word/vbaProject.bin") -> bytes:
@@ -293,11 +293,83 @@ def test_a_name_of_another_type_is_refused(judge) -> None:
         ("a.md", "", "text/markdown"),
         ("a.md", "application/octet-stream", "text/markdown"),
         ("a.md", "Text/Plain; charset=utf-8", "text/plain"),
-        ("a", "", "application/octet-stream"),
+        ("a", "", "text/plain"),
+        ("Dockerfile", "application/x-docker", "text/plain"),
+        ("a.zig", "video/x-nobody", "text/x-source"),
+        ("index.ts", "video/mp2t", "text/x-typescript"),
+        ("index.mts", "model/vnd.mts", "text/x-typescript"),
+        ("a.csv", "application/vnd.ms-excel", "text/csv"),
+        ("a.php", "application/x-httpd-php", "text/x-php"),
+        ("a.rs", "application/rls-services+xml", "application/rls-services+xml"),
+        ("a.jpg", "image/pjpeg", JPEG),
+        ("a.docx", "application/zip", DOCX),
+        ("a.mp4", "", "video/mp4"),
+        ("a", "application/zip", "application/zip"),
     ],
 )
-def test_a_type_that_is_not_stated_is_that_of_the_name(filename: str, mime: str, agreed: str) -> None:
+def test_a_type_that_is_not_stated_or_not_taken_is_that_of_the_name_or_a_texts(
+    filename: str, mime: str, agreed: str
+) -> None:
     assert agreed_mime(filename, mime) == agreed
+
+
+SOURCES = [
+    "py",
+    "rs",
+    "php",
+    "rb",
+    "kt",
+    "swift",
+    "lua",
+    "cs",
+    "pl",
+    "ts",
+    "mts",
+    "tsx",
+    "go",
+    "java",
+    "c",
+    "hpp",
+    "sh",
+    "ps1",
+    "yaml",
+    "ipynb",
+    "eml",
+    "srt",
+    "vtt",
+    "zig",
+    "mod",
+    "unknown",
+]
+STATED = [
+    "",
+    "text/plain",
+    "application/octet-stream",
+    "video/mp2t",
+    "application/x-anything",
+    "message/rfc822",
+]
+
+
+@pytest.mark.parametrize("stated", STATED)
+@pytest.mark.parametrize("ending", SOURCES)
+def test_source_code_is_text_whatever_its_type_is_said_to_be(judge, ending: str, stated: str) -> None:
+    name = f"main.{ending}"
+    assert judge("print('größer')\n".encode(), agreed_mime(name, stated), name).accepted
+    assert not judge(b"\x7fELF\x02\x01" + bytes(60), agreed_mime(name, stated), name).accepted
+
+
+ACTING = [
+    "a.exe", "a.EXE", "a.hta", "a.bat", "a.cmd", "a.scf", "a.lnk", "a.url", "a.desktop", "a.vbs", "a.reg", "a.webloc",
+    "a.library-ms", "a.txt.lnk", "a.bat.", "a.hta . ", "a.txt:b.hta", "a.hta::$DATA",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stated", ["", "text/plain", PNG, "application/octet-stream"])
+@pytest.mark.parametrize("name", ACTING)
+def test_what_a_desktop_acts_on_is_refused_by_its_name(judge, name: str, stated: str) -> None:
+    data = picture() if stated == PNG else b"[InternetShortcut]\n"
+    assert judge(data, agreed_mime(name, stated), name).reasons == ("type_not_allowed",)
 
 
 SAMPLES = [data for data, *_ in [*TAKEN.values(), *REFUSED.values()] if len(data) < 100_000]

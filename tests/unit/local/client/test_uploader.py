@@ -101,9 +101,9 @@ def test_text_under_a_name_that_says_nothing_is_text(client, name):
 
 
 def test_bytes_under_a_name_that_says_nothing_are_not_taken(client):
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(InputError) as caught:
         client.uploader.upload("notes", b"\xff\x00")
-    assert caught.value.reason == "type_not_allowed"
+    assert caught.value.reason == "preflight_rejected"
 
 
 def test_a_text_of_the_longest_length_is_sent_and_a_longer_one_goes_as_a_file(client):

@@ -18,6 +18,7 @@ from stepline.api.files import find_file, link_to
 from stepline.errors import NotFoundError, PathError
 from stepline.log.spill import fetch_body
 from stepline.model.base import Value
+from stepline.model.file.charset import decode_whole
 from stepline.model.file.mime import is_text
 from stepline.model.file.resource_name import NAME_MAX_CHARS, ResourceName, parse_resource_name
 from stepline.model.path import FilePath, from_physical
@@ -70,7 +71,7 @@ def read_resource(call: Call[Nothing, NamedResource]) -> Resource:
     return Resource(
         rn=call.body.rn,
         content_type="file",
-        content=body.decode("utf-8", "replace"),
+        content=decode_whole(body, file.body.mime),
         metadata=ResourceFacts(
             uri=f"{address_of(name)}/download",
             filename=file.filename,

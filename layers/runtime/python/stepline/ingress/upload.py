@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from stepline.delivery.allowance import read_allowance
 from stepline.delivery.settle_account import charge_upload, settle_storage
@@ -32,6 +32,7 @@ from stepline.log.owned_tail import refuse_absent
 from stepline.model.base import Value
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.file.attachment import Attachment, attachment_key, check_attachment
+from stepline.model.file.charset import with_charset
 from stepline.model.file.file_verdict import MALWARE, SIZE, FileLimits, FileVerdict, rejected
 from stepline.model.file.upload_slot import (
     CHECK_S,
@@ -130,7 +131,7 @@ def start_upload(
         wanted = _wanted(upload, upload.until_s + LATE_S)
         upload = replace(upload, holds=claim_storage(ports, lane, allowance, wanted))
         desk.uploads.begin(lane, upload)
-    elif upload.file != file:
+    elif replace(upload.file, mime=upload.file.mime.partition(";")[0]) != file:
         raise InputError("this key was used for another file", code="idempotency_key_reused")
     left_s = upload.until_s - now_s
     if left_s <= 0:
@@ -264,7 +265,10 @@ def _judge_bytes(desk: UploadPorts, key: str, file: Attachment, path: Path) -> F
 
 def _settled(upload: Upload, verdict: FileVerdict) -> Upload:
     state: UploadState = "ready" if verdict.accepted else "refused"
-    return replace(upload, state=state, **asdict(verdict))
+    file = replace(upload.file, mime=with_charset(upload.file.mime, verdict.charset))
+    return replace(
+        upload, state=state, file=file, code=verdict.code, reasons=verdict.reasons, message=verdict.message
+    )
 
 
 def _tell(ports: Ports, lane: Lane, upload: Upload, tail: Batch) -> None:

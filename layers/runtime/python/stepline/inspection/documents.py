@@ -12,6 +12,7 @@ from stepline.log.spill import fetch_body
 from stepline.model.base import Row
 from stepline.model.batch import Batch
 from stepline.model.block import Block
+from stepline.model.file.charset import decode_whole
 from stepline.model.file.mime import is_text
 from stepline.ports.artifacts import Artifacts
 from stepline.timeline.export import Export, export_conversation
@@ -86,7 +87,7 @@ def show_blocks(blocks: Iterable[Block], artifacts: Artifacts) -> BlocksView:
 def _shown(block: Block, artifacts: Artifacts) -> BlockView:
     body, text = block.body, block.text
     if body is not None and is_text(body.mime) and body.size_bytes <= TEXT_MAX_BYTES:
-        text = fetch_body(artifacts, body.key, body.sha256).decode("utf-8", "replace")
+        text = decode_whole(fetch_body(artifacts, body.key, body.sha256), body.mime)
     return BlockView(
         type=block.type,
         path=block.path,

@@ -16,7 +16,19 @@ from typing import Final
 
 from stepline.model.file.file_verdict import EMPTY, SIZE, TAKEN, FileLimits, FileVerdict, rejected
 from stepline.model.file.magic_bytes import HEAD_BYTES, MISMATCH, find_mismatch
-from stepline.model.file.mime import DOCX, PDF, PICTURES, PPTX, UNKNOWN, XLSX, guess_mime, is_text
+from stepline.model.file.mime import (
+    DOCX,
+    PDF,
+    PICTURES,
+    PLAIN,
+    PPTX,
+    UNKNOWN,
+    XLSX,
+    ends_acting,
+    guess_mime,
+    is_binary,
+    is_text,
+)
 from stepline.preflight.judge_office import judge_office
 from stepline.preflight.judge_pdf import judge_pdf
 from stepline.preflight.judge_picture import judge_picture
@@ -32,13 +44,26 @@ _PDF_HEAD: Final = re.compile(rb"%PDF-[0-9]")
 
 
 def agreed_mime(filename: str, mime: str) -> str:
-    """Return the type of a file as it is stated, in lower case and without parameters; by its name if none is stated."""
-    kind = mime.partition(";")[0].strip().lower()
-    return guess_mime(filename) if kind in ("", UNKNOWN) else kind
+    """Return the type of a file: as it is stated, in lower case and without parameters, if files of that type are taken.
+
+    Otherwise the name says it, since browsers and systems call TypeScript a film and a CSV a spreadsheet; a name that
+    says nothing, and a type that nobody knows, are a text's, if the bytes are.
+    """
+    kind, named = mime.partition(";")[0].strip().lower(), guess_mime(filename)
+    if _is_taken(kind):
+        return kind
+    if named != UNKNOWN:
+        return named
+    return kind if is_binary(kind) else PLAIN
 
 
 def judge_claim(filename: str, mime: str, size_bytes: int, limits: FileLimits) -> FileVerdict:
     """Judge what is said about a file, before there are bytes. Pure."""
+    if ending := ends_acting(filename):
+        return rejected(
+            "type_not_allowed",
+            f"a desktop would act on a file named .{ending}; rename it to .txt to send its text",
+        )
     if not _is_taken(mime):
         return rejected("type_not_allowed", f"files of the type {mime[:80]} are not taken")
     named = guess_mime(filename)

@@ -1,40 +1,38 @@
-"""Text from outside: any encoding that people's programs write, and nothing in it that only machines read."""
+"""Text from outside: in an encoding that can be told, and nothing in it that only machines read."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from stepline.model.file.file_verdict import TAKEN, FileVerdict, rejected
+from stepline.model.file.charset import UTF_8, marked_codec, read_as
+from stepline.model.file.file_verdict import FileVerdict, rejected
+from stepline.preflight.detect_charset import detect_charset
 
 TEXT_MAX_BYTES: Final = 10 * 1024 * 1024
 _CONTROL: Final = re.compile(r"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 """Control characters but tabs, ends of lines and pages, and the escape of a terminal's colours."""
-_MARKED: Final = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-FOREIGN_MAX: Final = 0.3
-"""The largest share of bytes beyond ASCII in a text of one byte a character: more of them are no writing."""
+_BINARY: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 
 
 def judge_text(data: bytes) -> FileVerdict:
-    """Judge bytes of any type of text. Pure."""
+    """Judge bytes of any type of text; a verdict that takes them records their encoding. Pure."""
     if len(data) > TEXT_MAX_BYTES:
         return rejected("text_too_large", f"a text has at most {TEXT_MAX_BYTES} bytes")
-    text = _decode(data)
-    if text is None:
-        return rejected("text_undecodable", "its bytes are no text in UTF-8, UTF-16 or one byte a character")
-    if found := _CONTROL.search(text):
-        return rejected("text_binary", f"it has the control character U+{ord(found[0]):04X}")
-    return TAKEN
-
-
-def _decode(data: bytes) -> str | None:
-    try:
-        return data.decode(_MARKED.get(data[:2], "utf-8"))
-    except UnicodeDecodeError:
-        pass
-    if data[:2] in _MARKED or len(data.translate(None, _ASCII)) > len(data) * FOREIGN_MAX:
-        return None
-    return data.decode("latin-1")
-
-
-_ASCII: Final = bytes(range(0x80))
+    charset = detect_charset(data)
+    if charset is None:
+        if found := _BINARY.search(data):
+            return rejected(
+                "text_binary", f"it has the control character U+{found[0][0]:04X}, which no text has"
+            )
+        return rejected(
+            "text_undecodable",
+            "its encoding cannot be told: UTF-8, UTF-16 and UTF-32 are read always, Windows, ISO 8859, KOI8, Shift_JIS, "
+            "EUC, GB 18030 and Big5 where there is enough text; save it as UTF-8",
+        )
+    text = data.decode(marked_codec(data) or read_as(charset or UTF_8))
+    if control := _CONTROL.search(text):
+        return rejected(
+            "text_binary", f"it has the control character U+{ord(control[0]):04X}, which no text has"
+        )
+    return FileVerdict(charset=charset)

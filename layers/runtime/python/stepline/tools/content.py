@@ -17,6 +17,7 @@ import msgspec
 
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Block, Body
+from stepline.model.file.charset import WINDOWS, charset_of
 from stepline.model.file.magic_bytes import HEAD_BYTES
 from stepline.model.file.mime import is_text
 from stepline.model.path import (
@@ -169,10 +170,13 @@ class Content:
 
     @property
     def _encodings(self) -> tuple[str, ...]:
-        """The encodings that are tried: texts from outside are also in one byte a character, as their judge takes them."""
+        """The encodings that are tried: of a text from outside the one that its judge recorded."""
         if self.body is not None and not is_text(self.body.mime):
             return ()
-        return ("utf-8", "latin-1") if self.block.type == ATTACHMENT else ("utf-8",)
+        if self.body is None or self.block.type != ATTACHMENT:
+            return ("utf-8",)
+        recorded = charset_of(self.body.mime)
+        return (recorded,) if recorded else ("utf-8-sig", WINDOWS)
 
     def _decoded(self, take: Callable[[Iterator[str]], Made]) -> Made | None:
         """Return what is made of the text's pieces; None for bytes that are no text."""

@@ -11,11 +11,13 @@ import msgspec
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Body
 from stepline.model.decision import Action
+from stepline.model.file.charset import UTF_8, charset_of
 from stepline.ports.artifacts import Artifacts
 from stepline.protocol.decision.call_check import new_name
 from stepline.protocol.decision.reference import binds, replace_references
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.spec import Effect, ToolSpec
+from stepline.tools.window import decode_pieces
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
 TaskFunction: TypeAlias = Callable[[str, ToolContext], ToolOutput]
@@ -120,7 +122,7 @@ def _text_of(path: str, body: Body | None, artifacts: Artifacts) -> str:
     if body is None:
         raise ToolError(f"{path[:200]} was not bound when the call was decided", code="ref_not_bound")
     try:
-        return artifacts.get(body.key).decode()
+        return "".join(decode_pieces([artifacts.get(body.key)], charset_of(body.mime) or UTF_8))
     except NotFoundError as error:
         raise ToolError(f"the bytes of {path[:200]} are gone from the store", code="body_missing") from error
     except UnicodeDecodeError as error:

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec.structs import replace
 
 from stepline.model.base import Value
+from stepline.model.file.charset import MARK_BYTES, marked_codec, read_as
 
 LineNumbers: TypeAlias = Literal["lines", "sparsed", "disabled"]
 
@@ -160,16 +161,16 @@ def find_part(pieces: Iterable[str], span: Span, *, max_chars: int) -> Found:
 
 
 def decode_pieces(pieces: Iterable[bytes], encoding: str = "utf-8") -> Iterator[str]:
-    """Decode bytes that come in pieces; UTF-16 says itself what it is.
+    """Decode bytes that come in pieces; UTF-16 and UTF-32 with a mark say themselves what they are.
 
     Raises UnicodeDecodeError if they are no text in the encoding.
     """
     rest = iter(pieces)
-    first = next(rest, b"")
-    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"
-    decode = codecs.getincrementaldecoder(encoding)().decode
-    yield decode(first)
+    head = next(rest, b"")
+    while len(head) < MARK_BYTES and (more := next(rest, b"")):
+        head += more
+    decode = codecs.getincrementaldecoder(marked_codec(head) or read_as(encoding))().decode
+    yield decode(head)
     for piece in rest:
         yield decode(piece)
     yield decode(b"", True)

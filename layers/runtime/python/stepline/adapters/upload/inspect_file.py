@@ -15,8 +15,8 @@ from typing import Final
 CPU_S: Final = 20
 MEMORY_BYTES: Final = 800 * 1024 * 1024
 """Address space: 170 MB for the largest picture, twice the largest text, and the interpreter with its libraries."""
-CODECS: Final = ("ascii", "cp437", "latin-1", "utf-8", "utf-16")
-"""Of texts, and of the names in an archive."""
+FURTHER_CODECS: Final = ("ascii", "cp437", "latin-1", "utf-8-sig", "utf-16", "utf-32")
+"""Beside those of texts: of marked texts, and of the names in an archive."""
 
 
 def main() -> None:
@@ -30,14 +30,16 @@ def main() -> None:
     ):
         resource.setrlimit(limit, (value, value))
     import msgspec  # noqa: PLC0415 - its place is an argument
-    from PIL import Image, ImageOps  # noqa: F401, PLC0415 - as above; nothing can be imported later
+    from PIL import Image, ImageCms, ImageOps  # noqa: F401, PLC0415 - as above; nothing can be imported later
+    from resiliparse.parse import encoding  # noqa: F401, PLC0415 - as above
 
     from stepline.adapters.upload.claim import Claim  # noqa: PLC0415 - as above
+    from stepline.model.file.charset import CODECS  # noqa: PLC0415 - as above
     from stepline.preflight.judge_file import judge_file  # noqa: PLC0415 - as above
 
     Image.init()
-    for name in CODECS:
-        codecs.lookup(name)
+    for name in (*FURTHER_CODECS, *CODECS.values()):
+        codecs.decode(b"\xa4\xa4", name, "replace")  # which loads the tables, too
     claim = msgspec.json.decode(sys.argv[2], type=Claim)
     close_off()
     verdict = judge_file(sys.stdin.fileno(), filename=claim.filename, mime=claim.mime, limits=claim.limits)

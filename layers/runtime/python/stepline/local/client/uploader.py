@@ -15,7 +15,6 @@ from stepline.errors import DependencyError, InputError, LimitError
 from stepline.ingress.upload import UploadRequest
 from stepline.model.base import Value
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, TEXT_MAX_CHARS
-from stepline.model.file.mime import UNKNOWN, guess_mime
 
 if TYPE_CHECKING:
     from stepline.local.client.http_api import HttpApi
@@ -81,11 +80,8 @@ class Uploader:
         """
         name = name.encode(errors="replace").decode()
         asked = UploadRequest(
-            filename=name,
-            size_bytes=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
-            mime=_state_mime(name, data),
-        )
+            filename=name, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest()
+        )  # without a type: the name says it, and the judge looks at the bytes
         self._tell(f"{name}: uploading {len(data):,} bytes")
         grant = self._api.begin_upload(self._conversation, asked)
         self._api.post_form(grant.url, grant.fields, data)
@@ -103,14 +99,3 @@ class Uploader:
             if self._clock.monotonic_s() >= until_s:
                 raise DependencyError(f"{name} is not judged yet; try again later", code="upload_pending")
             self._clock.pause(next(pauses, POLLS_S[-1]))
-
-
-def _state_mime(name: str, data: bytes) -> str:
-    """Return the type of a file by its name; text where the name says nothing and the bytes are text."""
-    if (mime := guess_mime(name)) != UNKNOWN:
-        return mime
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return UNKNOWN
-    return "text/plain"

@@ -29,6 +29,7 @@ from stepline.model.file.attachment import (
     Attachment,
     check_attachment,
 )
+from stepline.model.file.charset import charset_of, with_charset
 from stepline.model.wire.live_event import FOLLOWUP, KIND, PROMPT, REACTIVE_KINDS, STEER, STOP
 from stepline.rendering.inbound import ATTACHMENT, EVENT_TYPES
 
@@ -135,7 +136,7 @@ def _attachment(facts: Block, file: Block, findings: Findings) -> Attachment | N
     told = facts.meta.get("name") or digest.get("filename") or digest.get("name")
     filename = name_of(told, findings, most=NAME_CHARS) or file.path.rpartition("/")[2][:NAME_CHARS] or "file"
     filename = filename.encode()[:FILENAME_MAX_BYTES].decode(errors="ignore")
-    mime = file.body.mime.partition(";")[0].strip()
+    mime = with_charset(file.body.mime.partition(";")[0].strip(), charset_of(file.body.mime))
     attachment = Attachment(
         filename=filename, mime=mime, size_bytes=count_of(file.body.size_bytes), sha256=file.body.sha256
     )

@@ -7,6 +7,7 @@ from typing import Final
 
 from stepline.errors import InputError
 from stepline.model.base import Value
+from stepline.model.file.charset import charset_of, with_charset
 from stepline.model.ids import Lane
 
 ATTACHMENTS_MAX: Final = 20
@@ -27,7 +28,10 @@ FILENAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 class Attachment(Value):
-    """A reference to bytes stored before the event was sent; `sha256` is 64 hex digits in lower case."""
+    """A reference to bytes stored before the event was sent; `sha256` is 64 hex digits in lower case.
+
+    The type of a text that is not UTF-8 has the parameter `charset`, as its judge found it.
+    """
 
     filename: str
     mime: str
@@ -41,8 +45,11 @@ def check_attachment(attachment: Attachment) -> None:
         raise _bad("its name has no characters, or some that nobody could see")
     if len(attachment.filename.encode()) > FILENAME_MAX_BYTES:
         raise _bad(f"its name has more than {FILENAME_MAX_BYTES} bytes")
-    if not MIME.fullmatch(attachment.mime):
-        raise _bad("its type is not like text/plain, in lower case and without parameters")
+    kind, _, parameters = attachment.mime.partition(";")
+    if not MIME.fullmatch(kind) or attachment.mime != with_charset(kind, charset_of(f";{parameters}")):
+        raise _bad(
+            "its type is not like text/plain, in lower case, with no parameter but a charset that is read"
+        )
     if not 0 <= attachment.size_bytes <= ATTACHMENT_MAX_BYTES:
         raise _bad(f"it has at most {ATTACHMENT_MAX_BYTES} bytes")
     if not SHA256.fullmatch(attachment.sha256):

@@ -27,12 +27,14 @@ class FileLimits(Value):
 class FileVerdict(Value):
     """A file is taken if `code` is empty. `reasons` are stable codes of the rules that refuse it, the first one first.
 
-    `message` is a sentence for people about the first reason.
+    `message` is a sentence for people about the first reason. `charset` is the encoding of a text that is taken; "" for
+    UTF-8, and for one that begins with a mark of its encoding.
     """
 
     code: str = ""
     reasons: tuple[str, ...] = ()
     message: str = ""
+    charset: str = ""
 
     @property
     def accepted(self) -> bool:

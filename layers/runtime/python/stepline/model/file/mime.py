@@ -6,6 +6,7 @@ import posixpath
 from typing import Final
 
 UNKNOWN: Final = "application/octet-stream"
+PLAIN: Final = "text/plain"
 
 _OOXML: Final = "application/vnd.openxmlformats-officedocument"
 
@@ -16,7 +17,9 @@ PDF: Final = "application/pdf"
 
 _BY_MIME: Final = {
     # texts
-    "text/plain": "txt text log rst tex bib ini cfg conf properties diff patch",
+    PLAIN: (
+        "txt text log rst tex sty bib ini cfg conf env properties diff patch adoc asciidoc org po pot srt vtt sub lock mod sum"
+    ),
     "text/markdown": "md markdown",
     "text/vnd.mermaid": "mmd mermaid",
     "text/html": "html htm",
@@ -26,18 +29,33 @@ _BY_MIME: Final = {
     "text/calendar": "ics",
     "text/vcard": "vcf",
     "text/javascript": "js mjs cjs",
-    "text/x-typescript": "ts tsx jsx",
-    "text/x-python": "py pyi",
-    "text/x-shellscript": "sh bash",
-    "text/x-c": "c h cc cpp hpp",
+    "text/x-typescript": "ts tsx jsx mts cts",
+    "text/x-python": "py pyi pyw",
+    "text/x-shellscript": "sh bash zsh fish ksh",
+    "text/x-powershell": "ps1 psm1 psd1",
+    "text/x-c": "c h cc cpp cxx hpp hh hxx m mm cu cuh",
     "text/x-java": "java",
     "text/x-go": "go",
     "text/x-rust": "rs",
-    "text/x-r": "r",
+    "text/x-r": "r rmd",
+    "text/x-ruby": "rb rake gemspec",
+    "text/x-php": "php phtml",
+    "text/x-perl": "pl pm",
+    "text/x-kotlin": "kt kts",
+    "text/x-swift": "swift",
+    "text/x-scala": "scala sc",
+    "text/x-lua": "lua",
+    "text/x-csharp": "cs csx",
+    "text/x-source": (
+        "as asm awk clj cljs cls cmake coffee cr d dart dot el elm erl es ex exs f f90 for fs fsx gd glsl gradle graphql groovy gv "
+        "hcl hs hx inc jl less lisp lsp mk ml mli nim nix pas proto pug sass scm scss sol st styl sv svelte tcl tf thrift v "
+        "vb vhdl vue wat wgsl zig"
+    ),
     "text/xml": "xsd xsl xslt",
     "application/json": "json ipynb geojson webmanifest",
     "application/x-ndjson": "jsonl ndjson",
     "application/yaml": "yaml yml",
+    "message/rfc822": "eml",
     "application/toml": "toml",
     "application/xml": "xml",
     "application/sql": "sql",
@@ -85,6 +103,14 @@ _BY_MIME: Final = {
     "font/ttf": "ttf",
     "font/otf": "otf",
 }
+_ACTING: Final = (
+    "ade adp app appimage application appref-ms bat chm cmd com command cpl crx desktop diagcab dll dmg dqy exe gadget hlp hta "
+    "inetloc inf ins iqy iso isp jar jnlp job jse lib library-ms lnk mde msc msi msix msp mst ocx oqy pif pkg rdp reg rpm scf "
+    "scpt scr sct search-ms searchconnector-ms service settingcontent-ms shb shs slk sys terminal theme themepack url vbe vbs "
+    "vhd vhdx webloc website wll workflow ws wsc wsf wsh xll xpi"
+)
+ACTING: Final = frozenset(_ACTING.split())
+"""Endings of files that run or follow something when a desktop opens them, whatever their bytes are."""
 PICTURES: Final = frozenset({"image/png", "image/jpeg", "image/webp", "image/gif"})
 """The pictures that a model takes."""
 
@@ -104,6 +130,7 @@ _TEXT_MIMES: Final = frozenset(
         "application/javascript",
         "application/toml",
         "application/sql",
+        "message/rfc822",
     }
 )
 
@@ -111,6 +138,23 @@ _TEXT_MIMES: Final = frozenset(
 def guess_mime(path: str) -> str:
     """Return the MIME type for a file name; `application/octet-stream` if unknown."""
     return _BY_EXTENSION.get(posixpath.splitext(path)[1].lower(), UNKNOWN)
+
+
+def ends_acting(path: str) -> str:
+    """Return the ending of a name that a desktop would act on; "" for any other name.
+
+    Windows leaves dots and blanks at the end out, and takes what is behind a colon for a stream.
+    """
+    for name in path.lower().split(":"):
+        ending = posixpath.splitext(name.rstrip(" ."))[1].removeprefix(".")
+        if ending in ACTING:
+            return ending
+    return ""
+
+
+def is_binary(mime: str) -> bool:
+    """Return True for a type with an ending of its own that is no text."""
+    return mime in _BY_MIME and not is_text(mime)
 
 
 def is_media(mime: str) -> bool:

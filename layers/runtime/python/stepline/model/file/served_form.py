@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import quote
 
 from stepline.model.base import Value
+from stepline.model.file.charset import charset_of, with_charset
 from stepline.model.file.mime import DOCX, PDF, PICTURES, PPTX, UNKNOWN, XLSX
 
 Disposition: TypeAlias = Literal["preview", "download"]
@@ -48,6 +49,8 @@ def serve_as(mime: str, filename: str, wanted: Disposition) -> ServedForm:
     kind = mime.partition(";")[0].strip().lower()
     how = "inline" if wanted == "preview" and kind in SHOWN else "attachment"
     sent = SHOWN.get(kind, kind if kind in SAVED else UNKNOWN)
+    if sent == PLAIN and (charset := charset_of(mime)):
+        sent = with_charset("text/plain", charset)
     return ServedForm(mime=sent, disposition=f"{how}; {_names(filename)}")
 
 
