@@ -90,6 +90,15 @@ def test_a_request_names_its_host_and_nothing_about_who_asks(server):
         ("application/json", b'{"a": [1, 2]}', '{"a": [1, 2]}'),
         ("application/ld+json", b"[]", "[]"),
         ("application/atom+xml", b"<feed><title>t</title></feed>", "<feed><title>t</title></feed>"),
+        ("application/x-ndjson", b"{}\n[]\n", "{}\n[]\n"),
+        ("application/jsonl", b"{}\n[]\n", "{}\n[]\n"),
+        ("text/plain; charset=idna", "caf\u00e9".encode(), "caf\u00e9"),
+        ("application/json; charset=undefined", b"[]", "[]"),
+        (
+            "text/xml",
+            '<?xml version="1.0" encoding="UTF-16"?><a/>'.encode("utf-16"),
+            '<?xml version="1.0" encoding="UTF-16"?><a/>',
+        ),
     ],
 )
 def test_text_json_and_xml_are_read_as_they_are(server, mime, body, text):
@@ -244,6 +253,23 @@ def test_a_server_that_is_silent_is_left(server):
 )
 def test_what_is_no_text_is_refused_whatever_it_says_it_is(server, mime, body):
     assert code(fetcher(server), server.says("/a", body, mime)) == "type_refused"
+
+
+def test_json_that_is_too_deep_is_refused(server):
+    assert code(fetcher(server), server.says("/a", b"[" * 5_000, "application/json")) == "page_unreadable"
+
+
+def test_a_title_with_half_a_character_costs_no_page(server):
+    url = server.says("/a", "<title>&#xD800;a</title><p>&#xDFFF; some text", "text/html")
+    assert "some text" in fetcher(server).fetch(url).text
+
+
+@pytest.mark.parametrize(
+    "mime",
+    ["text/plain; charset*=idna'x'%FF%00", 'text/plain; charset="\\"', "text/plain; charset=" + "x" * 5_000],
+)
+def test_a_header_that_nobody_writes_costs_no_page(server, mime):
+    assert fetcher(server).fetch(server.says("/a", "some text", mime)).text == "some text"
 
 
 def test_a_page_without_a_word_has_no_content(server):

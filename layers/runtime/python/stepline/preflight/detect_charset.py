@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
-from stepline.model.file.charset import CODECS, UTF_8, WINDOWS, marked_codec
+from stepline.model.file.charset import ALIASES, CODECS, UTF_8, WINDOWS, marked_codec
 
 MOSTLY: Final = 0.75
 """The share of letters that are of one language, in a text with some names from elsewhere."""
@@ -36,6 +36,8 @@ _HEAD_BYTES: Final = 1_024
 _ABSENT: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 """Bytes that a text has in UTF-16 and UTF-32 alone."""
 _CONTROL: Final = re.compile(_ABSENT.pattern.decode())
+_SEQUENCE: Final = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
+SEQUENCES: Final = 3
 _JIS: Final = re.compile(rb"\x1b\$[@B]")
 _TOKENS: Final = re.compile(rb"[^\n\r]*[\x80-\xff][^\n\r]*")
 _DECLARED: Final = (
@@ -152,9 +154,11 @@ def detect_charset(data: bytes, *, declared: str = "") -> str | None:
         return "" if _decodes(data, codec) else None
     if _JIS.search(data) and _decodes(data, CODECS["iso-2022-jp"]):
         return "iso-2022-jp"
-    for label in (find_label(declared), *map(find_label, _declarations(data))):
-        if label and label not in _WIDE and _decodes(data, CODECS[label]):
-            return "" if label == UTF_8 else label
+    for label in map(find_label, (declared, *find_declarations(data))):
+        if label == UTF_8 or label in _WIDE or not label:
+            continue
+        if _decodes(data, CODECS[label]) and not _is_plainly_utf8(data):
+            return label
     if _ABSENT.search(data):
         return _wide(data)
     if _decodes(data, "utf-8"):
@@ -167,18 +171,27 @@ def detect_charset(data: bytes, *, declared: str = "") -> str | None:
 
 def find_label(name: str) -> str:
     """Return the encoding that the web means by a name; "" for a name that it does not know, as of a codec of Python."""
-    if not name:
+    name = name.strip().lower()
+    if name in ALIASES:
+        return WINDOWS
+    if not name or not name.isascii():
         return ""
     from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415 - few texts need it
 
-    codec = map_encoding_to_html5(name.strip().lower(), fallback_utf8=False)
+    codec = map_encoding_to_html5(name, fallback_utf8=False)
     return _NAMED.get(codecs.lookup(codec).name, "") if codec else ""
 
 
-def _declarations(data: bytes) -> Iterator[str]:
+def find_declarations(data: bytes) -> Iterator[str]:
+    """Yield the names of encodings that an XML declaration and a page's head have."""
     for pattern in _DECLARED:
         if found := pattern.search(data[:_HEAD_BYTES]):
             yield found[1].decode("ascii", "replace")
+
+
+def _is_plainly_utf8(data: bytes) -> bool:
+    """Return True for so much UTF-8 that it is none by accident: servers and editors often declare what they do not write."""
+    return len(_SEQUENCE.findall(data, 0, SAMPLE_BYTES)) >= SEQUENCES and _decodes(data, "utf-8")
 
 
 def _decodes(data: bytes, codec: str) -> bool:

@@ -9,6 +9,7 @@ Source: RFC 9110, "Redirection 3xx" and "Content-Encoding"; docs/concepts/source
 from __future__ import annotations
 
 import http.client
+import logging
 import socket
 import ssl
 import time
@@ -23,10 +24,13 @@ from urllib.parse import urljoin
 
 from stepline.adapters.http_pool import make_trust
 from stepline.adapters.web.address_guard import UNREACHABLE, Address, AddressGuard, Target
-from stepline.adapters.web.readable import HTML, TYPE_REFUSED, Body, read_page
-from stepline.errors import ToolError
+from stepline.adapters.web.readable import HTML, TYPE_REFUSED, UNREADABLE, Body, read_page
+from stepline.errors import DependencyError, ToolError
 from stepline.model.base import Value
+from stepline.model.file.mime import is_text
 from stepline.ports.search import Page
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT: Final = "timeout"
 MALFORMED: Final = "answer_malformed"
@@ -39,11 +43,14 @@ AGENT: Final = "stepline"
 
 _WHOLE: Final = ("application/json", "application/xml")
 """Types that mean nothing if their end is missing, with every `+json` and `+xml`."""
+LINES: Final = frozenset(
+    f"application/{name}" for name in ("ndjson", "jsonl", "x-jsonl", "jsonlines", "x-jsonlines", "json-lines")
+)
+"""JSON, one value a line, beside `application/x-ndjson`."""
 _ACCEPTED: Final = (
     "text/html, application/xhtml+xml, text/plain, text/*;q=0.9, application/json, application/xml;q=0.8"
 )
 _DECODED: Final = frozenset({"gzip", "x-gzip", "deflate"})
-_BINARY: Final = bytes(set(range(32)) - set(b"\t\n\f\r\x1b"))
 _MAGIC: Final = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"\x1f\x8b")
 
 
@@ -130,6 +137,15 @@ class PageFetcher:
         return self.trust()
 
     def fetch(self, url: str) -> Page:
+        try:
+            return self._fetch(url)
+        except (ToolError, DependencyError):
+            raise
+        except Exception as error:  # whatever a page made go wrong: it must cost this page and nothing else
+            logger.exception("page not read")
+            raise ToolError("the page cannot be read", code=UNREADABLE) from error
+
+    def _fetch(self, url: str) -> Page:
         deadline = Deadline(self.limits, self.clock)
         target = self.guard.read(url)
         asked = target.url
@@ -187,7 +203,7 @@ class PageFetcher:
         """Read the content of an answer up to the limit. Raises ToolError; what `_mapped` maps."""
         mime, charset = _type_of(response.headers)
         whole = mime in _WHOLE or mime.endswith(("+json", "+xml"))
-        if not (mime.startswith("text/") or mime in HTML or whole):
+        if not (is_text(mime) or mime in LINES or mime in HTML or whole):
             raise ToolError(
                 f"the page is {mime or 'of no stated type'}; text, HTML, JSON and XML are read",
                 code=TYPE_REFUSED,
@@ -204,7 +220,7 @@ class PageFetcher:
                 break
         if cut and whole and mime not in HTML:
             raise ToolError(f"the page has more than {limit} bytes", code=TOO_LARGE)
-        if data.startswith(_MAGIC) or bytes(data[:1024]).translate(None, _BINARY) != data[:1024]:
+        if data.startswith(_MAGIC):
             raise ToolError(f"the page says that it is {mime}, and is not", code=TYPE_REFUSED)
         return Body(bytes(data[:limit]), mime, charset, cut)
 

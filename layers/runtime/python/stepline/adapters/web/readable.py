@@ -1,4 +1,4 @@
-"""The readable text of an answer: HTML by an extractor in a process of its own, everything else as it is.
+"""The readable text of an answer, decoded, and extracted from HTML, in a process of its own.
 
 Source: resiliparse.chatnoir.eu, "HTML2Text".
 """
@@ -6,6 +6,7 @@ Source: resiliparse.chatnoir.eu, "HTML2Text".
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from stepline.adapters.web.html_reader import TEXT_CHARS
+from stepline.adapters.web.page_reader import TEXT_CHARS
 from stepline.adapters.web.stated_time import read_time
 from stepline.errors import ToolError
 from stepline.model.base import Value
@@ -23,12 +24,20 @@ from stepline.ports.search import Page
 TYPE_REFUSED: Final = "type_refused"
 NO_TEXT: Final = "insufficient_content"
 UNREADABLE: Final = "page_unreadable"
+UNKNOWN_ENCODING: Final = "encoding_unknown"
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 READ_S: Final = 10.0
 """For the process that reads a page; of CPU time it has half as much."""
 
-_PROGRAM: Final = Path(__file__).with_name("html_reader.py")
+_PROGRAM: Final = Path(__file__).with_name("page_reader.py")
+WORD_CHARS: Final = 80
+_PACKAGES: Final = ("stepline", "resiliparse")
+_UNREADABLE: Final = "the page cannot be read within its limits"
+_REFUSALS: Final = {
+    TYPE_REFUSED: "the page says that it is {}, and is not",
+    UNKNOWN_ENCODING: "the page's encoding cannot be told: it states none that is of the web, and its bytes are no UTF-8",
+}
 _KEPT: Final = ("LD_LIBRARY_PATH",)
 """The part of the environment that an interpreter needs to start."""
 
@@ -43,15 +52,20 @@ class Body(NamedTuple):
 
 
 class _Read(Value):
+    """What the process found, or the code why it found nothing."""
+
     title: str = ""
     text: str = ""
     author: str = ""
     published: str = ""
+    refused: str = ""
 
 
 def read_page(body: Body, *, url: str, final_url: str) -> Page:
-    """Return a page. Raises ToolError `type_refused`, `insufficient_content`, `page_unreadable`."""
-    found = _read_html(body) if body.mime in HTML else _Read(text=_read_text(body))
+    """Return a page. Raises ToolError `type_refused`, `insufficient_content`, `page_unreadable`, `encoding_unknown`."""
+    found = _read(body)
+    if found.refused:
+        raise ToolError(_REFUSALS.get(found.refused, _UNREADABLE).format(body.mime), code=found.refused)
     if not found.text.strip():
         raise ToolError("the page has no text", code=NO_TEXT)
     return Page(
@@ -66,25 +80,13 @@ def read_page(body: Body, *, url: str, final_url: str) -> Page:
     )
 
 
-def _read_text(body: Body) -> str:
-    try:
-        text = body.data.decode(body.charset or "utf-8-sig", "replace")
-    except LookupError:
-        text = body.data.decode("utf-8-sig", "replace")
-    if body.mime == "application/json" or body.mime.endswith("+json"):
-        try:
-            msgspec.json.decode(text)
-        except msgspec.DecodeError as error:
-            raise ToolError(f"the page says that it is {body.mime}, and is not", code=TYPE_REFUSED) from error
-    return text
-
-
-def _read_html(body: Body) -> _Read:
+def _read(body: Body) -> _Read:
     """Return the text that the reader's process finds in a page. Raises ToolError `page_unreadable`."""
-    command = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), _library(), body.charset]
+    about = {"html": body.mime in HTML, "mime": body.mime[:WORD_CHARS], "charset": body.charset[:WORD_CHARS]}
+    command = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), _folders(), json.dumps(about)]
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}  # noqa: TID251 - no setting: see _KEPT
     try:
-        done = subprocess.run(  # noqa: S603 - our own program; of the page it is given the bytes and a word
+        done = subprocess.run(  # noqa: S603 - our own program; of the page it is given the bytes and two words
             command,
             input=body.data,
             stdout=subprocess.PIPE,
@@ -95,12 +97,13 @@ def _read_html(body: Body) -> _Read:
         )
         return msgspec.json.decode(done.stdout, type=_Read)
     except (subprocess.SubprocessError, msgspec.DecodeError) as error:
-        raise ToolError("the page cannot be read within its limits", code=UNREADABLE) from error
+        raise ToolError(_UNREADABLE, code=UNREADABLE) from error
 
 
-def _library() -> str:
-    """Return the folder in which the extractor is installed. Raises ToolError `page_unreadable`."""
-    found = importlib.util.find_spec("resiliparse")
-    if found is None or found.origin is None:
+def _folders() -> str:
+    """Return the folders from which the program imports. Raises ToolError `page_unreadable`."""
+    found = [importlib.util.find_spec(name) for name in _PACKAGES]
+    places = [str(Path(spec.origin).parents[1]) for spec in found if spec and spec.origin]
+    if len(places) < len(_PACKAGES):
         raise ToolError("no extractor is installed here", code=UNREADABLE)
-    return str(Path(found.origin).parents[1])
+    return ":".join(dict.fromkeys(places))

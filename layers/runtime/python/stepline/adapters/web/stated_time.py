@@ -11,6 +11,6 @@ def read_time(text: str | None) -> str:
     for read in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             return read((text or "").strip()).isoformat()
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, TypeError, IndexError):  # as mails' dates raise them
             continue
     return ""

@@ -40,8 +40,8 @@ CODECS: Final[Mapping[str, str]] = {
     "euc-kr": "cp949",
 }
 """Each encoding that a record may name, and the codec that reads it. No other codec ever reads a foreign text."""
-_READ_AS: Final = {"latin-1": "cp1252", "latin1": "cp1252", "iso-8859-1": "cp1252", "us-ascii": "cp1252"}
-"""Names that the web reads as the page of Windows which contains them."""
+ALIASES: Final = frozenset({"latin-1", "latin1", "iso-8859-1", "us-ascii"})
+"""Names that the web reads as Windows-1252, which contains them."""
 _MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -73,7 +73,7 @@ def marked_codec(head: bytes) -> str:
 
 def read_as(name: str) -> str:
     """Return the codec that reads what is in an encoding of this name. Raises LookupError for no encoding of text."""
-    return CODECS.get(name) or _READ_AS.get(name) or codecs.lookup(name).name
+    return CODECS[WINDOWS] if name in ALIASES else CODECS.get(name) or codecs.lookup(name).name
 
 
 def decode_whole(data: bytes, mime: str) -> str:
