@@ -251,6 +251,11 @@ REFUSED = {
         "polyglot",
     ),
     "a text that is a PDF": (b"\n" + pdf(), "text/plain", "polyglot"),
+    "a page behind a JPEG": (picture(JPEG) + b"<html><script>alert(1)</script>", JPEG, "polyglot"),
+    "a page in a JPEG's comment": (picture(JPEG, comment=b"<SCRIPT src=//e.org>"), JPEG, "polyglot"),
+    "a script of a server in a GIF": (picture(GIF, comment=b"<?php system($_GET[1]); ?>"), GIF, "polyglot"),
+    "a picture of curves in a JPEG": (picture(JPEG, comment=b"<svg onload=alert(1)>"), JPEG, "polyglot"),
+    "an application of HTML in a JPEG": (picture(JPEG) + b"<hta:application id=a>", JPEG, "polyglot"),
     # texts
     "a text of more than 10 MiB": (b"a" * (10 * MIB + 1), "text/plain", "text_too_large"),
     "a text with zeros": (b"a\0b", "text/plain", "text_binary"),

@@ -10,7 +10,7 @@ from stepline.context.media import newest_media
 from stepline.context.rules import ContextRules
 from stepline.model.source import Source
 from stepline.tools.context import ReadCaps, ToolOutput
-from tests.support.files import FORMATS, GIF, PDF, PNG, WEBP, bomb, film, noise, pdf, picture
+from tests.support.files import GIF, JPEG, PDF, PNG, WEBP, bomb, film, noise, pdf, picture
 from tests.unit.tools.conftest import TURN, ToolConversation, read_status
 
 MIB = 1024 * 1024
@@ -33,8 +33,8 @@ def sent(conversation: ToolConversation, output: ToolOutput) -> list[bytes]:
     return [conversation.artifacts.get(block.body.key) for block in output.blocks if block.body]
 
 
-@pytest.mark.parametrize("mime", FORMATS)
-def test_a_picture_is_attached_as_it_is_and_the_row_has_its_size(
+@pytest.mark.parametrize("mime", [PNG, JPEG, WEBP])
+def test_a_plain_picture_is_attached_as_it_is_and_the_row_has_its_size(
     conversation: ToolConversation, mime: str
 ) -> None:
     data = picture(mime)
@@ -45,6 +45,18 @@ def test_a_picture_is_attached_as_it_is_and_the_row_has_its_size(
     assert sent(conversation, output) == [data]
     assert "status" not in row
     assert (row["image_view"], row["visible_tokens"]) == ({"original": size, "visible": size}, 6)
+
+
+def test_a_picture_with_facts_is_attached_without_them_and_nothing_is_missing(
+    conversation: ToolConversation,
+) -> None:
+    data = picture(JPEG, comment=b"at home")
+    output = read(conversation, kept(conversation, "a.jpg", data, JPEG))
+    (row,) = rows(output)
+    (made,) = sent(conversation, output)
+    assert b"at home" not in made
+    assert "status" not in row
+    assert row["image_view"]["visible"] == {"bytes": len(made), "width": 64, "height": 48}
 
 
 def test_a_pdf_is_attached_as_it_is_and_the_row_has_its_pages(conversation: ToolConversation) -> None:

@@ -26,8 +26,8 @@ def refused(data: bytes, mime: str, *, max_bytes: int = MIB) -> str:
     return error.value.reason
 
 
-@pytest.mark.parametrize("mime", FORMATS)
-def test_a_picture_within_the_limits_is_sent_as_it_is(mime: str) -> None:
+@pytest.mark.parametrize("mime", [PNG, JPEG, WEBP])
+def test_a_plain_picture_within_the_limits_is_sent_as_it_is(mime: str) -> None:
     data = picture(mime)
     fitted = fit_picture(data, mime, max_bytes=MIB)
     assert (fitted.data, fitted.mime, fitted.width, fitted.height) == (data, mime, 64, 48)

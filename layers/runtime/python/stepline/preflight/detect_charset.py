@@ -122,7 +122,7 @@ _WIDE: Final = ("utf-16le", "utf-16be", "utf-32le", "utf-32be")
 _OBSCURE: Final = frozenset({"windows-1257", "iso-8859-13"})
 """With the rivals: what a text of the West is not taken for when the detector says it is one."""
 _NAMED: Final = {
-    **{codecs.lookup(codec).name: label for label, codec in reversed(CODECS.items())},
+    **{codecs.lookup(codec).name: label for label, codec in reversed(list(CODECS.items()))},
     **dict.fromkeys(("ascii", "iso8859-1"), WINDOWS),
     "iso8859-9": "windows-1254",
     **dict.fromkeys(("iso8859-11", "tis-620"), "windows-874"),
@@ -278,7 +278,7 @@ def _is_rival(label: str) -> bool:
 def _detect(data: bytes) -> str:
     from resiliparse.parse.encoding import detect_encoding  # noqa: PLC0415 - few texts need it
 
-    found = detect_encoding(_sample(data), html5_compatible=False) or ""
+    found: str = detect_encoding(_sample(data), html5_compatible=False) or ""
     try:
         return _NAMED.get(codecs.lookup(found).name, "")
     except LookupError:

@@ -6,6 +6,7 @@ Source: www.w3.org/TR/png-3, "Datastream structure"; developers.google.com/speed
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Final
 
@@ -14,6 +15,11 @@ from stepline.model.file.file_verdict import TAKEN, FileVerdict, rejected
 from stepline.tools.read.picture import fit_picture
 
 TRAILING: Final = "trailing_data"
+POLYGLOT: Final = "polyglot"
+_PAGE: Final = re.compile(
+    rb"<(?:html|head|body|script|iframe|svg|\?php|!doctype\s+html|hta:application)[\s>/]", re.IGNORECASE
+)
+"""What a browser or a server runs if it takes the file for a page; in bytes of pixels it occurs once in a million pictures."""
 _PNG_HEAD: Final = 8
 _PNG_CHUNK: Final = 12
 _GIF_HEAD: Final = 13
@@ -31,6 +37,8 @@ def judge_picture(data: bytes, mime: str, *, max_bytes: int) -> FileVerdict:
         return rejected("image_unreadable", "it does not end like a picture of this type")
     if end < len(data):
         return rejected(TRAILING, "something stands behind the end of the picture")
+    if _PAGE.search(data):
+        return rejected(POLYGLOT, "it is a page as well: it has parts of HTML or a script")
     return TAKEN
 
 

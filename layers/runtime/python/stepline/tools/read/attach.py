@@ -71,13 +71,14 @@ def attached_by(view: View, content: Content) -> Attached:
 def _show_picture(data: bytes, content: Content, context: ToolContext) -> View:
     # A provider's limit counts base64, which takes four bytes for three.
     picture = fit_picture(data, content.mime, max_bytes=context.caps.max_image_bytes * 3 // 4)
-    extent, scaled = f"{picture.width}x{picture.height}", picture.data is not data
+    extent, scaled = f"{picture.width}x{picture.height}", picture.scaled
     about: dict[str, Any] = {"tokens": picture.tokens, "extent": extent}
     row: dict[str, Any] = {"visible_tokens": picture.tokens, "image_view": _image_view(picture, len(data))}
     if scaled:
         about |= {"original": "{}x{}".format(*picture.original), "animated": picture.animated}
         row["status"] = DOWNSCALED
-    body = _body(picture.data, picture.mime, content, context if scaled or content.conversation else None)
+    own = picture.data is data and not content.conversation
+    body = _body(picture.data, picture.mime, content, None if own else context)
     return View(row=row, body=body, whole=not scaled, meta={"media": about})
 
 
