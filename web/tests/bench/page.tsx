@@ -48,7 +48,7 @@ const page = new Page(
         requestAnimationFrame(draw);
       },
       timezone: "",
-      measure: async () => ({ sha256: "", mime: "" }),
+      measure: async () => "",
       post: async () => undefined,
     },
     history: { address: () => address, push: () => undefined, replace: () => undefined, back: () => undefined },

@@ -1,20 +1,22 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { ApiError, type UploadStatus } from "../../src/api/index.ts";
+import { ApiError, type UploadRequest, type UploadStatus } from "../../src/api/index.ts";
 import { Attachments, MAX_BYTES, type Ports, refusedOf } from "../../src/ui/attachments/attachments.ts";
 import { ScriptedClock, settle } from "./scripted.ts";
 
 let clock: ScriptedClock;
 let verdicts: Map<string, UploadStatus[]>;
 let begun: string[];
+let asked: UploadRequest[];
 let posts: { name: string; progress: (part: number) => void; done: () => void; fail: (error: Error) => void }[];
 let refusals: ApiError[];
 
 function ports(): Ports {
   return {
     clock,
-    measure: async (file) => ({ sha256: await file.text(), mime: "" }),
+    measure: (file) => file.text(),
     begin: async (request) => {
       begun.push(request.filename);
+      asked.push(request);
       const refusal = refusals.shift();
       if (refusal) throw refusal;
       return { upload: `up_${request.filename}`, url: "https://bucket", fields: {}, expires_in_s: 600 };
@@ -50,7 +52,7 @@ async function judge(at: number, verdict: UploadStatus): Promise<void> {
 beforeEach(() => {
   clock = new ScriptedClock();
   verdicts = new Map();
-  [begun, posts, refusals] = [[], [], []];
+  [begun, asked, posts, refusals] = [[], [], [], []];
 });
 
 describe("a file", () => {
@@ -68,6 +70,16 @@ describe("a file", () => {
     await judge(0, { state: "ready" });
     expect(attachments.items[0]).toMatchObject({ state: "ready", upload: "up_a.csv" });
   });
+
+  it.each(["", "video/mp2t", "application/vnd.ms-excel"])(
+    "is named without the type %j that a browser guesses",
+    async (type) => {
+      const attachments = new Attachments(ports());
+      attachments.add([new File(["let a;"], "index.ts", { type })]);
+      await settle();
+      expect(asked).toEqual([{ filename: "index.ts", size_bytes: 6, sha256: "let a;" }]);
+    },
+  );
 
   it("is refused with the reasons of the verdict, and the others go on", async () => {
     const attachments = new Attachments(ports());

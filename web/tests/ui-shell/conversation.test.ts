@@ -31,7 +31,7 @@ function services(): Services {
       }),
       getUpload: async () => ({ state: "ready" }),
     },
-    measure: async () => ({ sha256: "", mime: "" }),
+    measure: async () => "",
     post: async () => undefined,
     unreadN: () => 0,
     said: () => undefined,

@@ -79,7 +79,7 @@ function opened(address = "/", role = "user", inspect = "owner"): { page: Page; 
         credential: { expiresAtS: () => Number.POSITIVE_INFINITY, ticket: async () => "t" },
         frame: (run) => frames.push(run),
         timezone: "",
-        measure: async () => ({ sha256: "", mime: "" }),
+        measure: async () => "",
         post: async () => undefined,
       },
       history: history.parts,

@@ -25,7 +25,7 @@ import {
 import { emptyThread, foldEffects, prependPage, type Thread } from "../../thread/index.ts";
 import type { Message } from "../../thread/thread.ts";
 import type { Trouble } from "../acts.ts";
-import { Attachments, type Measured, type TakenFile } from "../attachments/attachments.ts";
+import { Attachments, type TakenFile } from "../attachments/attachments.ts";
 import { ComposerModel } from "../composer/composer_model.ts";
 import { lengthOf } from "../composer/rules.ts";
 import { LIMIT_CODES } from "../limits/limit_codes.ts";
@@ -96,7 +96,7 @@ export interface Services {
   readonly clock: Clock;
   readonly frame: Frame;
   readonly timezone: string;
-  measure(file: File): Promise<Measured>;
+  measure(file: File): Promise<string>;
   post(grant: UploadGrant, file: File, signal: AbortSignal, progress: (part: number) => void): Promise<void>;
   /** Return the first batch of a conversation that the user has not read, 0 for none. */
   unreadN(conversation: string): number;
