@@ -19,7 +19,7 @@ from stepline.ingress.upload import (
     read_upload,
     start_upload,
 )
-from stepline.model.file.attachment import attachment_key
+from stepline.model.file.attachment import attachment_key, check_attachment
 from stepline.model.file.upload_slot import CHECK_S, LATE_S, quarantine_key, read_quarantine_key
 from stepline.model.wire.event import NoticeFrame
 from stepline.ports.channel import Principal
@@ -91,6 +91,26 @@ def test_a_file_that_is_taken_is_stored_under_its_hash_and_leaves_quarantine(des
     assert desk.artifacts.get(attachment_key(LANE, asked().sha256)) == TEXT
     assert desk.artifacts.mimes[attachment_key(LANE, asked().sha256)] == "text/csv"
     assert desk.quarantine.objects == {}
+
+
+def test_the_encoding_of_a_text_is_recorded_with_its_type_and_its_bytes_stay(desk: Desk):
+    data = "Preço;Notiz\r\n12,50 €;„gut“ ok…\r\n".encode("cp1252")
+    upload = desk.post(data)
+    assert desk.judge(upload).file.mime == "text/csv; charset=windows-1252"
+    file = desk.read(upload).file
+    assert file.mime == "text/csv; charset=windows-1252"
+    check_attachment(file)
+    assert desk.artifacts.get(attachment_key(LANE, file.sha256)) == data
+
+
+def test_the_key_of_a_slot_is_that_of_its_file_after_its_encoding_was_found(desk: Desk):
+    data = "für Größe".encode("cp1252")
+    grants = []
+    for _ in range(2):
+        grants.append(start_upload(desk.ports, ME, LANE.conversation, asked(data), key="k").upload)
+        desk.quarantine.objects[quarantine_key(LANE, grants[-1])] = data
+        desk.judge(grants[-1])
+    assert grants[0] == grants[1]
 
 
 def test_the_owner_who_listens_is_told_what_to_attach(desk: Desk):

@@ -72,9 +72,12 @@ def test_a_picture_and_a_pdf_are_in_the_request_behind_their_read_byte_for_byte(
     assert told.ports.artifacts.get(file.body.key) == data
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
-def test_a_text_is_read_as_a_text_in_every_encoding_that_is_taken(encoding: str):
-    result = Told(("a.csv", SAID.encode(encoding), "text/csv")).read("a.csv")
+@pytest.mark.parametrize(
+    ("encoding", "recorded"),
+    [("utf-8", ""), ("utf-16", ""), ("latin-1", ""), ("cp1257", "; charset=windows-1257")],
+)
+def test_a_text_is_read_as_a_text_in_every_encoding_that_is_taken(encoding: str, recorded: str):
+    result = Told(("a.csv", SAID.encode(encoding), f"text/csv{recorded}")).read("a.csv")
     assert result.blocks[-1].text == SAID
 
 

@@ -44,6 +44,12 @@ def test_a_picture_is_shown_as_what_it_is(mime: str) -> None:
     assert serve_as(mime, "a", "download").disposition.startswith("attachment;")
 
 
+def test_a_text_is_shown_in_the_encoding_that_its_judge_found() -> None:
+    assert show("text/csv; charset=windows-1251") == ("text/plain; charset=windows-1251", "inline")
+    assert show("text/csv; charset=utf-7") == (PLAIN, "inline")
+    assert show("text/html; charset=windows-1251") == (UNKNOWN, "attachment")
+
+
 @pytest.mark.parametrize(
     "mime", ["text/plain", "text/markdown", "text/csv", "application/json", "text/plain; x=y"]
 )

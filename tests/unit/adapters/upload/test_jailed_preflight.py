@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import ImageCms
 
 from stepline.adapters.memory.upload.preflight import MemoryPreflight
 from stepline.adapters.upload import inspect_file, preflight
@@ -16,6 +17,20 @@ from stepline.model.file.mime import DOCX
 from tests.support.files import GIF, JPEG, PDF, PNG, WEBP, bomb, film, noise, pdf, picture
 from tests.support.office import document
 
+WRITTEN = [
+    ("cp1251", "Съешь же ещё этих мягких французских булок, да выпей чаю."),
+    ("koi8-r", "Съешь же ещё этих мягких французских булок, да выпей чаю."),
+    ("cp1252", "Die Größe der Stücke wächst jährlich; für die Übergabe: „gut“."),
+    ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy."),
+    ("shift_jis", "今日は天気がいいので、友達と一緒に公園へ行きました。"),
+    ("euc-jp", "今日は天気がいいので、友達と一緒に公園へ行きました。"),
+    ("iso-2022-jp", "今日は天気がいいので、友達と一緒に公園へ行きました。"),
+    ("gb18030", "今天的天气非常好, 我们打算去公园散步。请把这个文件保存到您的电脑上。"),
+    ("big5", "今天的天氣非常好, 我們打算去公園散步。請把這個檔案儲存到您的電腦上。"),
+    ("euc-kr", "오늘은 날씨가 매우 좋아서 우리는 공원에 산책하러 갑니다."),
+    ("utf-16-le", "Größe und Stück"),
+    ("utf-32", "Größe und Stück"),
+]
 FILES = [
     ("a.png", PNG, picture()),
     ("a.png", PNG, noise(PNG, (1200, 1200))),
@@ -29,6 +44,15 @@ FILES = [
     ("ä.txt", "text/plain", b"hi"),
     ("a.txt", "text/plain", "hi".encode("utf-16")),
     ("a.txt", "text/plain", "für".encode("latin-1") + b"." * 20),
+    ("a.xml", "application/xml", '<?xml version="1.0" encoding="x-sjis"?><a>今日は</a>'.encode("shift_jis")),
+    *(("a.txt", "text/plain", text.encode(codec)) for codec, text in WRITTEN),
+    ("a.txt", "text/plain", bytes(range(128, 256))),
+    ("a.jpg", JPEG, picture(JPEG, mode="CMYK", color=(0, 90, 200, 30))),
+    (
+        "a.png",
+        PNG,
+        picture(PNG, icc_profile=ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()),
+    ),
 ]
 
 

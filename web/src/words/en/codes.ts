@@ -340,6 +340,7 @@ const outside: Sentences = {
   answer_malformed: "The site's response could not be read.",
   insufficient_content: "The page has no text.",
   page_unreadable: "The page's text could not be extracted.",
+  encoding_unknown: "The page's encoding could not be recognized.",
   mcp_unavailable: "Tools of other servers aren't available here.",
   mcp_not_installed: "Tools of other servers aren't installed here.",
   mcp_stdio_refused: "This server can only be used on a local machine.",

@@ -52,7 +52,7 @@ class Body(NamedTuple):
 
 
 class _Read(Value):
-    """What the process found, or the code why it found nothing."""
+    """The findings of the process, or the code why there are none."""
 
     title: str = ""
     text: str = ""
