@@ -121,6 +121,7 @@ UPLOADS = {
     "ooxml_macros": "a document with macros",
     "ooxml_embedded_object": "a document with a file, an object or a control in it",
     "ooxml_external": "a document that fetches something from outside; links to follow by hand are no such thing",
+    "ooxml_active_content": "a document that starts something when it is opened: a field or a formula of DDE, a program of the web, a ribbon that calls macros",
     "ooxml_document_type": "a document whose XML declares a document type",
 }
 OF_IMPORTS = (

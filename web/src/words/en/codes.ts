@@ -119,6 +119,7 @@ const uploads: Sentences = {
   ooxml_macros: "The document contains macros.",
   ooxml_embedded_object: "The document contains another file or a control.",
   ooxml_external: "The document loads external content.",
+  ooxml_active_content: "The document starts something when it is opened.",
   ooxml_document_type: "The document declares a document type of its own.",
 };
 

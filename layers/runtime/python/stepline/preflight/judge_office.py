@@ -1,31 +1,37 @@
-"""Office documents from outside, by their structure: parts, the types that they state, and their relations.
+"""Documents of Office from outside, by their structure: parts, the types that they state, and their relations.
 
 The archive is first inflated and counted as every archive is: of what is read here sizes and checksums hold, each
-byte belongs to one member, and nothing stands beside them.
-Source: ECMA-376-2, "Open Packaging Conventions".
+byte belongs to one member, and nothing stands beside them. Then every part that is XML is read
+(`judge_markup`), whatever it is called. Source: ECMA-376-2, "Open Packaging Conventions".
 """
 
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import zipfile
-from collections.abc import Iterator
+from collections import defaultdict
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 from xml.parsers import expat
 
 from stepline.model.file.file_verdict import REJECTED, TAKEN, FileVerdict, rejected
 from stepline.model.file.mime import DOCX, PPTX, XLSX
+from stepline.preflight.judge_markup import judge_markup
+from stepline.preflight.link_target import is_remote, leads_outside
+from stepline.preflight.objection import ACTIVE, DOCTYPE, EXTERNAL, MACROS, OBJECT, Objection
 from stepline.programs.archive.contents import PROBLEMS_MAX
 from stepline.programs.archive.member import CHUNK_BYTES, ArchiveLimits, ArchiveProblem, Budget, Unfit
-from stepline.programs.archive.zip import BROKEN, BoundedFile, inspect_zip
+from stepline.programs.archive.zip import BROKEN, inspect_zip, open_bounded
 
 MIB: Final = 1024 * 1024
 LIMITS: Final = ArchiveLimits(
-    max_entries=2_000, max_inflated_bytes=120 * MIB, max_ratio=200, ratio_from_bytes=0
+    max_entries=2_000, max_inflated_bytes=120 * MIB, max_ratio=200, ratio_from_bytes=16 * MIB
 )
+PART_RATIO_FROM_BYTES: Final = MIB
+"""A smaller part may pack as well as it likes: a blank picture does."""
 TYPES_PART: Final = "[Content_Types].xml"
 STRUCTURE_MAX_BYTES: Final = 4 * MIB
 """The largest part that says what others are."""
@@ -44,137 +50,204 @@ _LINK_PART: Final = re.compile(r"(?:^|/)externallinks/")
 _NESTED_PART: Final = re.compile(r"\.(?:zip|jar|war|apk|7z|rar|tar|gz|tgz|bz2|xz|docm|xlsm|pptm)$")
 _NESTED_HEAD: Final = re.compile(rb"PK\x03\x04|\x1f\x8b\x08|7z\xbc\xaf|Rar!\x1a\x07|BZh[1-9]|\xfd7zXZ\x00")
 _PROGRAM_HEAD: Final = re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1|MZ|\x7fELF|%PDF-")
-_FOLLOWED: Final = re.compile(r"(?:https?|mailto):|#", re.IGNORECASE)
-"""Targets outside that a reader of the document may follow by hand: those of its hyperlinks."""
+_ACTIVE_PART: Final = re.compile(r"(?:^|/)webextensions/")
+_ACTIVE_TYPE: Final = re.compile(r"webextension")
+_CHART_TYPE: Final = re.compile(r"drawingml\.chart\+xml$|ms-office\.chartex\+xml$")
+_MARKUP_HEAD: Final = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*<")
+_MARKUP_PART: Final = re.compile(r"\.(?:xml|rels|vml)$")
+_MARKUP_TYPE: Final = re.compile(r"[+/]xml$|vmldrawing$")
+_DRAWING: Final = re.compile(r"\.svgz?$")
+"""Pictures that are XML: what reads a document reads nothing else for them."""
+_OWN_DATA: Final = re.compile(r"customxml/item[0-9]*\.xml$")
+_KINDS: Final = {
+    **dict.fromkeys(("vbaproject", "wordvbadata", "xlmacrosheet", "xlintlmacrosheet"), MACROS),
+    **dict.fromkeys(("keymapcustomizations", "attachedtoolbars", "dialogsheet"), MACROS),
+    **dict.fromkeys(("oleobject", "package", "control", "activexcontrolbinary", "afchunk"), OBJECT),
+    **dict.fromkeys(("externallink", "externallinkpath", "xlpathmissing", "subdocument"), EXTERNAL),
+    **dict.fromkeys(("webextension", "webextensiontaskpanes"), ACTIVE),
+}
+"""Relations that are refused wherever they lead, by the last word of their type."""
 
 
-class _Unfit(Exception):  # noqa: N818 - no error: it ends one look and never leaves this module
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.verdict = rejected(reason, message)
+class _Types:
+    """What a document's list says of its parts."""
+
+    def __init__(self, elements: list[dict[str, str]]) -> None:
+        self._by_name: dict[str, str] = {}
+        self._by_ending: dict[str, str] = {}
+        self.stated = set[str]()
+        for element in elements:
+            stated = element.get("ContentType", "").strip().lower()
+            self.stated.add(stated)
+            self._by_name[element.get("PartName", "").strip().lower().lstrip("/")] = stated
+            self._by_ending[element.get("Extension", "").strip().lower()] = stated
+
+    def of(self, name: str) -> str:
+        return self._by_name.get(name) or self._by_ending.get(name.rpartition(".")[2], "")
 
 
-def judge_office(path: Path | int, mime: str) -> FileVerdict:
-    """Judge a document of the type `mime` at a path, or behind an open descriptor. Pure but for reading it."""
-    if problems := _inspect(path):
+class _Relations:
+    """What the relations of a document say: the links of each part, and the workbooks of its charts."""
+
+    def __init__(self) -> None:
+        self.links: defaultdict[str, set[str]] = defaultdict(set)
+        """Ids of relations that a reader follows by hand, by the name of the part that has them."""
+        self.workbooks = set[str]()
+
+
+def judge_office(source: Path | int | bytes, mime: str, *, is_within: bool = False) -> FileVerdict:
+    """Judge a document of the type `mime`: a path, an open descriptor, or bytes. Pure but for reading it.
+
+    `is_within`: it is part of another document, and no chart of its own may have a workbook.
+    """
+    if problems := _inspect(source):
         codes = tuple(dict.fromkeys(problem.code for problem in problems))
         first = problems[0]
         where = f" ({first.member})" if first.member else ""
         return FileVerdict(code=REJECTED, reasons=codes, message=f"{first.message}{where}")
     try:
-        with BoundedFile(path, STRUCTURE_MAX_BYTES) as file, zipfile.ZipFile(file) as book:
-            _judge_members(book)
-            kind = _judge_types(book)
-            for info in book.infolist():
-                _judge_part(book, info)
-    except _Unfit as unfit:
-        return unfit.verdict
-    except (*BROKEN, expat.ExpatError, RuntimeError) as error:
+        with open_bounded(source, STRUCTURE_MAX_BYTES) as file, zipfile.ZipFile(file) as book:
+            kind = _judge_document(book, is_within=is_within)
+    except Objection as objection:
+        return objection.verdict
+    except (*BROKEN, expat.ExpatError, RuntimeError, LookupError, MemoryError) as error:
         return rejected("ooxml_unreadable", f"it cannot be read as a document: {type(error).__name__}")
     if kind != mime:
         return rejected("content_type_mismatch", f"its type is {mime}, and it is a document of another one")
     return TAKEN
 
 
-def _inspect(path: Path | int) -> list[ArchiveProblem]:
+def _inspect(source: Path | int | bytes) -> list[ArchiveProblem]:
     """Return the problems of the document as an archive, the first of them."""
-    budget = Budget(LIMITS, os.stat(path).st_size)  # noqa: PTH116 - it may be a descriptor
+    size_bytes = len(source) if isinstance(source, bytes) else os.stat(source).st_size  # noqa: PTH116 - or a descriptor
+    budget = Budget(LIMITS, size_bytes)
     try:
-        return list(islice(inspect_zip(path, budget, LIMITS), PROBLEMS_MAX))
+        return list(islice(inspect_zip(source, budget, LIMITS), PROBLEMS_MAX))
     except Unfit as unfit:
         return [unfit.problem]
 
 
-def _judge_members(book: zipfile.ZipFile) -> None:
+def _judge_document(book: zipfile.ZipFile, *, is_within: bool) -> str:
+    """Return the type of a document. Raises Objection."""
     if book.comment:
-        raise _Unfit("trailing_data", "something stands behind the end of the document")
+        raise Objection("trailing_data", "something stands behind the end of the document")
+    types, kind = _judge_types(book)
+    relations = _judge_relations(book, types)
+    workbooks = set[str]() if is_within else relations.workbooks
+    for info in book.infolist():
+        _judge_member(info, workbooks)
     for info in book.infolist():
         name = info.filename.lower()
-        if info.file_size > info.compress_size * LIMITS.max_ratio:
-            raise _Unfit(
-                "archive_ratio_too_high", f"a part grows to more than {LIMITS.max_ratio} times its size"
-            )
-        if _MACRO_PART.search(name):
-            raise _Unfit("ooxml_macros", "it has macros")
-        if _OBJECT_PART.search(name):
-            raise _Unfit("ooxml_embedded_object", "another file or a control is in it")
-        if _LINK_PART.search(name):
-            raise _Unfit("ooxml_external", "it takes values from another document")
-        if _NESTED_PART.search(name):
-            raise _Unfit("archive_nested", "another archive is in it")
+        if name in workbooks:
+            _judge_workbook(_read(book, info.filename))
+        else:
+            _judge_part(book, info, types.of(name), relations.links[name])
+    return kind
 
 
-def _judge_types(book: zipfile.ZipFile) -> str:
-    """Return the type of the document that its list of types states."""
+def _judge_member(info: zipfile.ZipInfo, workbooks: set[str]) -> None:
+    name = info.filename.lower()
+    if info.file_size > max(PART_RATIO_FROM_BYTES, info.compress_size * LIMITS.max_ratio):
+        raise Objection(
+            "archive_ratio_too_high", f"a part grows to more than {LIMITS.max_ratio} times its size"
+        )
+    if _MACRO_PART.search(name):
+        raise Objection(*MACROS)
+    if _OBJECT_PART.search(name) and name not in workbooks:
+        raise Objection(*OBJECT)
+    if _LINK_PART.search(name):
+        raise Objection(EXTERNAL[0], "it takes values from another document")
+    if _ACTIVE_PART.search(name):
+        raise Objection(*ACTIVE)
+    if _NESTED_PART.search(name):
+        raise Objection("archive_nested", "another archive is in it")
+
+
+def _judge_types(book: zipfile.ZipFile) -> tuple[_Types, str]:
+    """Return the types that a document states of its parts, and its own."""
     if TYPES_PART not in book.namelist():
-        raise _Unfit("archive_not_allowed", "archives are not taken, only documents of Office")
-    found = {item.get("ContentType", "").strip().lower() for item in _elements(_read(book, TYPES_PART))}
-    for stated in found:
+        raise Objection("archive_not_allowed", "archives are not taken, only documents of Office")
+    types = _Types(_elements(_read(book, TYPES_PART)))
+    for stated in types.stated:
         if _MACRO_TYPE.search(stated):
-            raise _Unfit("ooxml_macros", "it has macros")
+            raise Objection(*MACROS)
         if _OBJECT_TYPE.search(stated):
-            raise _Unfit("ooxml_embedded_object", "another file or a control is in it")
-    kinds = {kind for stated, kind in _MAIN.items() if stated in found}
+            raise Objection(*OBJECT)
+        if _ACTIVE_TYPE.search(stated):
+            raise Objection(*ACTIVE)
+    kinds = {kind for stated, kind in _MAIN.items() if stated in types.stated}
     if len(kinds) != 1:
-        raise _Unfit("ooxml_unreadable", "it states no type of a document, or several")
-    return kinds.pop()
+        raise Objection("ooxml_unreadable", "it states no type of a document, or several")
+    return types, kinds.pop()
 
 
-def _judge_part(book: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+def _judge_relations(book: zipfile.ZipFile, types: _Types) -> _Relations:
+    found = _Relations()
+    for name in book.namelist():
+        if not name.lower().endswith(".rels"):
+            continue
+        folder, _, own = name.lower().rpartition("/")
+        part = posixpath.join(posixpath.dirname(folder), own.removesuffix(".rels"))
+        for relation in _elements(_read(book, name)):
+            kind = relation.get("Type", "").strip().rstrip("/").rpartition("/")[2].lower()
+            target = relation.get("Target", "").strip()
+            outside = relation.get("TargetMode", "").strip().lower() == "external" or leads_outside(target)
+            if outside and kind == "hyperlink":
+                found.links[part].add(relation.get("Id", ""))
+            elif not outside and kind == "package" and _CHART_TYPE.search(types.of(part)):
+                found.workbooks.add(posixpath.normpath(posixpath.join("/", folder, "..", target.lower()))[1:])
+            else:
+                _judge_relation(kind, target, is_outside=outside)
+    return found
+
+
+def _judge_relation(kind: str, target: str, *, is_outside: bool) -> None:
+    if refused := _KINDS.get(kind):
+        raise Objection(*refused)
+    if is_outside and (kind != "attachedtemplate" or is_remote(target)):
+        raise Objection(*EXTERNAL)
+
+
+def _judge_workbook(data: bytes) -> None:
+    """Judge the workbook with the numbers of a chart, as one that comes alone."""
+    verdict = judge_office(data, XLSX, is_within=True)
+    if not verdict.accepted:
+        raise Objection(verdict.reasons[0], f"the workbook of a chart in it is refused: {verdict.message}")
+
+
+def _judge_part(book: zipfile.ZipFile, info: zipfile.ZipInfo, stated: str, links: set[str]) -> None:
     name = info.filename.lower()
     with book.open(info) as part:
         head = part.read(CHUNK_BYTES)
-        if _NESTED_HEAD.match(head):
-            raise _Unfit("archive_nested", "another archive is in it")
-        if _PROGRAM_HEAD.match(head):
-            raise _Unfit("ooxml_embedded_object", "another file or a control is in it")
-        if name.endswith((".xml", ".rels", ".vml")) and _declares(head, part):
-            raise _Unfit("ooxml_document_type", "its XML declares a document type")
-    if name.endswith(".rels"):
-        for relation in _elements(_read(book, info.filename)):
-            _judge_relation(relation)
-
-
-def _declares(head: bytes, part: IO[bytes]) -> bool:
-    """Return True if a part declares a document type, in whatever encoding; what it is read in overlaps."""
-    kept = b""
-    while head:
-        kept += head.replace(b"\0", b"")
-        if b"<!DOCTYPE" in kept or b"<!ENTITY" in kept:
-            return True
-        kept, head = kept[-16:], part.read(CHUNK_BYTES)
-    return False
-
-
-def _judge_relation(relation: dict[str, str]) -> None:
-    kind = relation.get("Type", "").rpartition("/")[2].lower()
-    target = relation.get("Target", "").strip()
-    if kind in ("vbaproject", "wordvbadata", "xlmacrosheet", "keymapcustomizations"):
-        raise _Unfit("ooxml_macros", "it has macros")
-    if kind in ("oleobject", "package", "control", "activexcontrolbinary"):
-        raise _Unfit("ooxml_embedded_object", "another file or a control is in it")
-    outside = relation.get("TargetMode", "").lower() == "external" or "://" in target
-    if outside and not (kind == "hyperlink" and _FOLLOWED.match(target)):
-        raise _Unfit("ooxml_external", "it fetches something from outside when it is opened")
+    if _NESTED_HEAD.match(head):
+        raise Objection("archive_nested", "another archive is in it")
+    if _PROGRAM_HEAD.match(head):
+        raise Objection(*OBJECT)
+    if _DRAWING.search(name) or not head:
+        return
+    if _MARKUP_PART.search(name) or _MARKUP_TYPE.search(stated) or _MARKUP_HEAD.match(head):
+        is_data = _OWN_DATA.fullmatch(name) is not None and stated == "application/xml"
+        with book.open(info) as part:
+            judge_markup(part, links, is_data=is_data)
 
 
 def _read(book: zipfile.ZipFile, name: str) -> bytes:
     with book.open(name) as part:
         data = part.read(STRUCTURE_MAX_BYTES + 1)
     if len(data) > STRUCTURE_MAX_BYTES:
-        raise _Unfit("ooxml_unreadable", "a part that says what others are is too large")
+        raise Objection("ooxml_unreadable", "a part that says what others are is too large")
     return data
 
 
-def _elements(data: bytes) -> Iterator[dict[str, str]]:
+def _elements(data: bytes) -> list[dict[str, str]]:
     """Return the attributes of every element."""
     found: list[dict[str, str]] = []
 
     def refuse(*_: Any) -> None:
-        raise _Unfit("ooxml_document_type", "its XML declares a document type")
+        raise Objection(*DOCTYPE)
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = lambda _tag, attributes: found.append(attributes)
     parser.StartDoctypeDeclHandler = refuse
     parser.Parse(data, True)
-    return iter(found)
+    return found

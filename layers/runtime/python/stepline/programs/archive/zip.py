@@ -79,9 +79,31 @@ class BoundedFile(io.FileIO):
         return super().read(self._piece_max_bytes if size is None or size < 0 else size) or b""
 
 
-def inspect_zip(path: Path | int, budget: Budget, limits: ArchiveLimits) -> Iterator[ArchiveProblem]:
+class _BoundedBytes(io.BytesIO):
+    """A zip file in memory with bounded reads."""
+
+    def __init__(self, data: bytes, piece_max_bytes: int) -> None:
+        super().__init__(data)
+        self._piece_max_bytes = piece_max_bytes
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > self._piece_max_bytes:
+            raise zipfile.BadZipFile("the directory is too large")
+        return super().read(size)
+
+
+def open_bounded(source: Path | int | bytes, piece_max_bytes: int) -> BoundedFile | _BoundedBytes:
+    """Open a path, an open descriptor, or bytes."""
+    if isinstance(source, bytes):
+        return _BoundedBytes(source, piece_max_bytes)
+    return BoundedFile(source, piece_max_bytes)
+
+
+def inspect_zip(
+    source: Path | int | bytes, budget: Budget, limits: ArchiveLimits
+) -> Iterator[ArchiveProblem]:
     """Yield the problem of each member that has one. Raises Unfit, OSError."""
-    with BoundedFile(path, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * CHUNK_BYTES)) as file:
+    with open_bounded(source, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * CHUNK_BYTES)) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 members, directory = archive.infolist(), archive.start_dir
@@ -119,7 +141,7 @@ def _untiled(member: str = "") -> Unfit:
     return unreadable("there is something before, between or behind its members, or they overlap", member)
 
 
-def _check_end(file: io.FileIO, directory: int, members: int) -> None:
+def _check_end(file: BoundedFile | _BoundedBytes, directory: int, members: int) -> None:
     """Check that the file ends with a directory of all members and a matching end record.
 
     Raises Unfit, struct.error.
@@ -152,7 +174,7 @@ def _check_end(file: io.FileIO, directory: int, members: int) -> None:
         raise unreadable("its directory is not where or what its end states")
 
 
-def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> int:
+def _inflate(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo, budget: Budget) -> int:
     """Inflate one member without keeping it; return where it ends. Raises the errors of `BROKEN`, Unfit."""
     name = member.orig_filename
     file.seek(member.header_offset)
@@ -212,7 +234,7 @@ def _judge_spelling(member: zipfile.ZipInfo) -> ArchiveProblem | None:
     )
 
 
-def _descriptor_bytes(file: io.FileIO, member: zipfile.ZipInfo) -> int:
+def _descriptor_bytes(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo) -> int:
     """Return the length of the data descriptor behind a member. Raises Unfit."""
     at = file.tell()
     found = file.read(max(form.size for form, _ in _DESCRIPTORS))
@@ -224,7 +246,7 @@ def _descriptor_bytes(file: io.FileIO, member: zipfile.ZipInfo) -> int:
     raise unreadable("directory and member state different sizes", member.orig_filename)
 
 
-def _chunks(file: io.FileIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
+def _chunks(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo) -> Iterator[bytes]:
     """Yield a member's content, at most `CHUNK_BYTES` at a time."""
     if member.compress_type == zipfile.ZIP_STORED:
         yield from _packed(file, member)
@@ -240,7 +262,7 @@ def _chunks(file: io.FileIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
         raise unreadable("it is longer or shorter than it states", member.orig_filename)
 
 
-def _packed(file: io.FileIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
+def _packed(file: BoundedFile | _BoundedBytes, member: zipfile.ZipInfo) -> Iterator[bytes]:
     left = member.compress_size
     while left > 0:
         chunk = file.read(min(left, CHUNK_BYTES))

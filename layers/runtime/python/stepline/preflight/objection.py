@@ -1,0 +1,21 @@
+"""The first rule that refuses a file from outside, raised where it is found."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepline.model.file.file_verdict import rejected
+
+MACROS: Final = ("ooxml_macros", "it has macros")
+OBJECT: Final = ("ooxml_embedded_object", "another file or a control is in it")
+EXTERNAL: Final = ("ooxml_external", "it fetches something from outside when it is opened")
+ACTIVE: Final = ("ooxml_active_content", "it starts something when it is opened")
+DOCTYPE: Final = ("ooxml_document_type", "its XML declares a document type")
+
+
+class Objection(Exception):  # noqa: N818 - no error: it ends one look and never leaves the judges
+    """One rule's refusal: a stable code, and a sentence for people."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.verdict = rejected(reason, message)
