@@ -80,7 +80,7 @@ LOCAL = (
     "Firm.dotx",
     "file:///C:/Templates/Firm.dotx",
     r"C:\Templates\My Firm.dotm",
-    "/home/a/b.dotx",
+    "/srv/a/b.dotx",
     "file:b.dotx",
 )
 REMOTE = (

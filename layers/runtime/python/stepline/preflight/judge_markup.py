@@ -57,8 +57,10 @@ _AUTO_NAME: Final = re.compile(r"(?:_xlnm\.)?auto_(?:open|close|activate|deactiv
 _TRUE: Final = ("1", "true", "on", "t")
 
 _FIELD_NAME: Final = re.compile(r'[\s"]*(\w*)(\0?)')
-_QUOTED: Final = re.compile(r"""\[(?:'.|[^\[\]'])*\]|"(?:[^"]|"")*"|'(?:[^']|'')*'""", re.DOTALL)
-"""What is not read as a formula: names in brackets, where an apostrophe escapes one character, texts, names of sheets."""
+_QUOTED: Final = re.compile(
+    r"""\[(?:'(?:.|\Z)|[^\[\]'])*+(\]?)|"(?:[^"]|"")*+("?)|'(?:[^']|'')*+('?)""", re.DOTALL
+)
+"""What is no call in a formula: names in brackets, where an apostrophe escapes one character, texts, names of sheets."""
 _CALLS: Final = re.compile(
     r"(?<![\w.])(?:_xl[a-z]*\.)*(?:(webservice|image)|dde|rtd|call|register(?:\.id)?|exec|sql\.request)\s*\(",
     re.IGNORECASE,
@@ -89,7 +91,7 @@ def judge_field(code: str) -> None:
 
 def judge_formula(formula: str) -> None:
     """Judge a formula of a sheet. Raises Objection."""
-    bare = _QUOTED.sub("q", formula)
+    bare = _QUOTED.sub(lambda found: "q" if any(found.groups()) else found[0], formula)
     if found := _CALLS.search(bare):
         raise Objection(
             (EXTERNAL if found[1] else ACTIVE)[0], "a formula in it asks another service or program"

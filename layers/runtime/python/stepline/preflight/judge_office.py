@@ -70,7 +70,7 @@ _KINDS: Final = {
 
 
 class _Types:
-    """What a document's list says of its parts."""
+    """The types of a document's parts, as its list states them."""
 
     def __init__(self, elements: list[dict[str, str]]) -> None:
         self._by_name: dict[str, str] = {}
@@ -87,7 +87,7 @@ class _Types:
 
 
 class _Relations:
-    """What the relations of a document say: the links of each part, and the workbooks of its charts."""
+    """The links of each part, and the workbooks of charts, as the relations of a document name them."""
 
     def __init__(self) -> None:
         self.links: defaultdict[str, set[str]] = defaultdict(set)
