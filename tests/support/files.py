@@ -12,6 +12,7 @@ from PIL import Image
 
 from stepline.model.block import Body, Produced
 from stepline.ports.model import Media
+from tests.support.pdf_forms import HEAD, packed, plain
 
 PNG, JPEG, WEBP, GIF, PDF = "image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"
 FORMATS = {PNG: "PNG", JPEG: "JPEG", WEBP: "WEBP", GIF: "GIF"}
@@ -69,21 +70,22 @@ def bomb(width: int = 40_000, height: int = 40_000) -> bytes:
     return whole[:16] + header + zlib.crc32(b"IHDR" + header).to_bytes(4) + whole[33:]
 
 
-def pdf(pages: int = 1, *, packed: bool = False, encrypted: bool = False) -> bytes:
-    """Return a PDF of empty pages; `packed`: its pages are described in an object stream."""
-    kids = " ".join(f"{n + 3} 0 R" for n in range(pages))
-    objects = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {pages} >>"]
-    leaves = ["<< /Type /Page /Parent 2 0 R /MediaBox [0 0 72 72] >>"] * pages
-    out = b"%PDF-1.7\n"
-    for number, text in enumerate(objects + ([] if packed else leaves), 1):
-        out += f"{number} 0 obj\n{text}\nendobj\n".encode()
-    if packed:
-        body = zlib.compress("\n".join(leaves).encode())
-        head = f"<< /Type /ObjStm /N {pages} /First 0 /Filter /FlateDecode /Length {len(body)} >>"
-        out += f"99 0 obj\n{head}\nstream\n".encode() + body + b"\nendstream\nendobj\n"
-    locked = " /Encrypt 5 0 R" if encrypted else ""
-    out += b"%" + b"-" * 500 + b"\n"  # a program's PDF that is shorter counts as broken
-    return out + f"trailer\n<< /Root 1 0 R{locked} >>\nstartxref\n9\n%%EOF\n".encode()
+def pdf(pages: int = 1, *, is_packed: bool = False, encrypted: bool = False) -> bytes:
+    """Return a PDF of empty pages; `is_packed`: its objects are in an object stream."""
+    kids = " ".join(f"{n + 30} 0 R" for n in range(pages))
+    leaves = {n + 30: "<< /Type /Page /Parent 2 0 R /MediaBox [ 0 0 72 72 ] >>" for n in range(pages)}
+    objects = {
+        1: "<< /Type /Catalog /Pages 2 0 R >>",
+        2: f"<< /Type /Pages /Kids [ {kids} ] /Count {pages} >>",
+        **leaves,
+    }
+    start = HEAD + b"%" + b"-" * 500 + b"\n"  # a program's PDF that is shorter counts as broken
+    if is_packed:
+        return packed(objects, start=start)
+    if encrypted:
+        keys = f"/O <{'00' * 32}> /U <{'00' * 32}>"
+        objects[5] = f"<< /Filter /Standard /V 1 /R 2 /P -4 {keys} >>"
+    return plain(objects, start=start, trailer="/Encrypt 5 0 R /ID [ <00> <00> ]" if encrypted else "")
 
 
 FILES = (media("fi:turn_1.outputs/a.png", picture(), PNG), media("fi:turn_1.outputs/a.pdf", pdf(), PDF))

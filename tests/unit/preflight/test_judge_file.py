@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from stepline.model.file.mime import DOCX, PPTX, XLSX
 from stepline.preflight.judge_file import agreed_mime, judge_claim, judge_file
 from tests.support.files import GIF, JPEG, PDF, PNG, WEBP, bomb, film, pdf, picture
 from tests.support.office import archive, document, relations, types
+from tests.support.pdf_forms import catalog, plain, stream
 
 MIB = 1024 * 1024
 LIMITS = FileLimits()
@@ -42,9 +44,12 @@ def judge(tmp_path: Path):
     return run
 
 
-def with_text(text: bytes, data: bytes | None = None) -> bytes:
-    """Return a PDF with more objects before its end."""
-    return (data or pdf()).replace(b"trailer\n", text + b"\ntrailer\n")
+DEFLATED = "/Filter /FlateDecode"
+
+
+def with_objects(text: str, count: int) -> bytes:
+    """Return a PDF with more objects."""
+    return plain({**catalog(), **dict.fromkeys(range(30, 30 + count), text)})
 
 
 TAKEN = {
@@ -55,9 +60,9 @@ TAKEN = {
     "WebP": (picture(WEBP), WEBP),
     "JPEG with a camera's preview behind it": (picture(JPEG) + picture(JPEG, (8, 8)), JPEG),
     "PDF": (pdf(), PDF),
-    "PDF of packed objects": (pdf(3, packed=True), PDF),
+    "PDF of packed objects": (pdf(3, is_packed=True), PDF),
     "PDF of 500 pages": (pdf(500), PDF),
-    "PDF of 500 packed pages": (pdf(500, packed=True), PDF),
+    "PDF of 500 packed pages": (pdf(500, is_packed=True), PDF),
     "DOCX": (document(DOCX), DOCX),
     "PPTX": (document(PPTX), PPTX),
     "XLSX": (document(XLSX), XLSX),
@@ -208,25 +213,29 @@ REFUSED = {
     # PDFs
     "an encrypted PDF": (pdf(encrypted=True), PDF, "pdf_encrypted"),
     "a PDF of 501 pages": (pdf(501), PDF, "pdf_too_many_pages"),
-    "a PDF of 501 packed pages": (pdf(501, packed=True), PDF, "pdf_too_many_pages"),
+    "a PDF of 501 packed pages": (pdf(501, is_packed=True), PDF, "pdf_too_many_pages"),
     "a PDF of no pages": (pdf(0), PDF, "pdf_unreadable"),
     "a PDF that breaks off": (pdf()[:-40], PDF, "pdf_unreadable"),
-    "a PDF changed six times": (with_text(b"startxref\n" * 5), PDF, "pdf_too_many_updates"),
-    "a PDF of 100,001 objects": (with_text(b"1 0 obj\nendobj\n" * 100_001), PDF, "pdf_too_many_objects"),
-    "a PDF of 2,001 packed streams": (with_text(b"/ObjStm " * 2_001), PDF, "pdf_too_many_object_streams"),
-    "a PDF that says it is large": (with_text(b"<< /Length 104857601 >>"), PDF, "pdf_too_large"),
-    "a PDF with a script": (with_text(b"<< /S /JavaScript /JS (app.alert) >>"), PDF, "pdf_active_content"),
-    "a PDF that starts a program": (with_text(b"<< /S /Launch /F (cmd) >>"), PDF, "pdf_active_content"),
-    "a PDF with a script under another spelling": (
-        with_text(b"<< /S /J#61vaScript >>"),
+    "a PDF of 100,001 objects": (with_objects("(a)", 100_001), PDF, "pdf_too_many_objects"),
+    "a PDF of 2,001 packed streams": (
+        with_objects("<< /Type /ObjStm /N 0 /First 0 /Length 0 >>\nstream\n\nendstream", 2_001),
         PDF,
-        "pdf_obfuscated",
+        "pdf_too_many_object_streams",
     ),
-    "a PDF with a file": (with_text(b"<< /Type /EmbeddedFile >>"), PDF, "pdf_embedded_file"),
-    "a PDF whose objects are packed in another way": (
-        with_text(b"9 0 obj << /Type /ObjStm /Filter /LZWDecode >>\nstream\nabc\nendstream"),
+    "a PDF whose packed objects grow": (
+        with_objects(stream(f"/Type /ObjStm /N 0 /First 0 {DEFLATED}", zlib.compress(bytes(33 * MIB))), 1),
         PDF,
-        "pdf_unreadable",
+        "pdf_too_large",
+    ),
+    "a PDF with a script": (
+        with_objects("<< /S /JavaScript /JS (app.alert) >>", 1),
+        PDF,
+        "pdf_active_content",
+    ),
+    "a PDF with a file": (
+        with_objects("<< /Type /EmbeddedFile /Length 0 >>\nstream\n\nendstream", 1),
+        PDF,
+        "pdf_embedded_file",
     ),
     "a page behind a PDF": (pdf() + b"<script>" + b" " * 2000, PDF, "trailing_data"),
     # pictures

@@ -38,7 +38,7 @@ FILES = [
     ("a.gif", GIF, film(GIF)),
     ("a.webp", WEBP, picture(WEBP)),
     ("a.png", PNG, bomb()),
-    ("a.pdf", PDF, pdf(501, packed=True)),
+    ("a.pdf", PDF, pdf(501, is_packed=True)),
     ("a.docx", DOCX, document()),
     ("a.docx", DOCX, document(parts={"word/vbaProject.bin": "x"})),
     ("ä.txt", "text/plain", b"hi"),

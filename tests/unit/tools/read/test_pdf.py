@@ -23,7 +23,7 @@ def refused(data: bytes) -> str:
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("pages", [1, 7])
 def test_pages_are_counted_wherever_they_are_described(pages: int, packed: bool) -> None:
-    assert count_pages(pdf(pages, packed=packed)) == pages
+    assert count_pages(pdf(pages, is_packed=packed)) == pages
 
 
 def test_an_encrypted_file_is_refused() -> None:
@@ -48,7 +48,7 @@ def test_a_stream_that_unpacks_to_very_much_is_read_up_to_the_limit(monkeypatch:
 
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_damaged_bytes_have_pages_or_an_error_with_a_code(junk: bytes, at: int) -> None:
-    data = pdf(2, packed=True)
+    data = pdf(2, is_packed=True)
     code = ""
     try:
         count_pages(data[:at] + junk + data[at + len(junk) :])

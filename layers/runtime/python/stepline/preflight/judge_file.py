@@ -30,7 +30,6 @@ from stepline.model.file.mime import (
     is_text,
 )
 from stepline.preflight.judge_office import judge_office
-from stepline.preflight.judge_pdf import judge_pdf
 from stepline.preflight.judge_picture import judge_picture
 from stepline.preflight.judge_text import judge_text
 from stepline.programs.archive.zip import BoundedFile
@@ -94,6 +93,8 @@ def judge_file(file: Path | int, *, filename: str, mime: str, limits: FileLimits
     if mime != PDF and _PDF_HEAD.search(data[:_PDF_READERS_LOOK_BYTES]) and b"startxref" in data:
         return rejected(POLYGLOT, "it is a PDF as well")
     if mime == PDF:
+        from stepline.preflight.judge_pdf import judge_pdf  # noqa: PLC0415 - heavy, and claims are judged without it
+
         verdict = judge_pdf(data)
     elif mime in PICTURES:
         verdict = judge_picture(data, mime, max_bytes=limits.picture_max_bytes)

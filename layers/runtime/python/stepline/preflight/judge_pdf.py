@@ -1,93 +1,206 @@
-"""PDFs from outside: read in passes over their bytes, as docs/adr/0010-pictures.md decides, and never parsed.
+"""PDFs from outside: opened by qpdf, as readers open them, and judged object by object.
 
-Names are looked for in the whole file and in its unpacked object streams, wherever they stand: what a parser would
-skip there is refused rather than missed. Source: ISO 32000-2, 7.3.5 "Name objects", 12.6.4 "Action types".
+A file whose tables of objects are damaged is read by looking for objects, as readers do then. An undamaged one is read
+that way as well, for what its tables leave out or two of them say differently.
+Source: ISO 32000-2, 7.5 "File structure"; docs/adr/0003-dependencies.md.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import contextmanager, suppress
 from typing import Final
 
-from stepline.errors import ToolError
-from stepline.model.file.file_verdict import TAKEN, FileVerdict, rejected
-from stepline.tools.read.pdf import UNPACKED_BYTES, count_pages, object_streams
+import pikepdf
 
-UPDATES_MAX: Final = 5
+from stepline.model.file.file_verdict import TAKEN, FileVerdict, rejected
+from stepline.model.file.magic_bytes import find_mismatch
+from stepline.preflight.objection import Objection
+from stepline.preflight.pdf_objects import judge_objects
+
 OBJECTS_MAX: Final = 100_000
 OBJECT_STREAMS_MAX: Final = 2_000
 PAGES_MAX: Final = 500
-DECLARED_MAX_BYTES: Final = 100 * 1024 * 1024
+UNPACKED_MAX_BYTES: Final = 32 * 1024 * 1024
+"""Maximum bytes of the objects that are packed in streams."""
 TAIL_MAX_BYTES: Final = 1024
 """Bytes behind the last end mark: some programs add ends of lines there."""
 
-_OBJECT: Final = re.compile(rb"[0-9] obj(?![A-Za-z])")
-_LENGTH: Final = re.compile(rb"/Length\s{0,8}([0-9]{1,19})(?![0-9]|\s{1,8}[0-9]{1,10}\s{1,8}R)")
-_PACKED: Final = re.compile(rb"/Type\s{0,8}/ObjStm(?![A-Za-z])")
-_ACTIVE: Final = re.compile(rb"/(?:JavaScript|Launch|RichMedia)(?![A-Za-z])")
-_EMBEDDED: Final = re.compile(rb"/EmbeddedFiles?(?![A-Za-z])")
-_ESCAPED: Final = re.compile(rb"/(?=[A-Za-z]{0,16}#)[A-Za-z0-9#]{3,64}")
-_HEX: Final = re.compile(rb"#([0-9A-Fa-f]{2})")
-_JUDGED: Final = frozenset(
-    {b"Type", b"Page", b"ObjStm", b"Encrypt", b"JavaScript", b"Launch", b"RichMedia"}
-    | {b"EmbeddedFile", b"EmbeddedFiles", b"Length"}
+PACKED: Final = 2
+"""The kind of an entry of the tables: an object that is in a stream of objects."""
+UNREADABLE: Final = "pdf_unreadable"
+_OTHER_FILE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<|#!)|MZ")
+"""What may not stand before the head of a PDF, where readers accept anything: the beginning of another file."""
+_SAID: Final = re.compile(r"stream <[^>]*>[^:]*: ")
+_DAMAGED: Final = "Attempting to reconstruct cross-reference table"
+_TOLERATED: Final = (
+    "file is damaged",
+    _DAMAGED,
+    "can't find startxref",
+    "xref not found",
+    "xref syntax invalid",
+    "invalid xref",
+    "expected trailer",
+    "expected n n obj",
+    "expected end",
+    "object has offset 0",
+    "reported number of objects",
+    "attempting to recover stream length",
+    "recovered stream length",
+    "stream dictionary lacks /Length",
+    "EOF after endobj",
+    "extraneous whitespace",
+    "stream keyword",
+    "Catalog: setting missing",
+    "kid ",
 )
+"""How warnings begin that are about where objects and streams are; any other is about what an object says."""
+_TWICE: Final = "duplicated key"
 
 
 def judge_pdf(data: bytes) -> FileVerdict:
-    """Judge a PDF. Pure."""
-    return next(_objections(data), TAKEN)
-
-
-def _objections(data: bytes) -> Iterator[FileVerdict]:
-    if not data.startswith(b"%PDF-"):
-        yield rejected("pdf_unreadable", "it does not begin like a PDF")
-    if (end := data.rfind(b"%%EOF")) < 0:
-        yield rejected("pdf_unreadable", "it ends before its last line: it is not whole")
-    if len(data) - end > TAIL_MAX_BYTES:
-        yield rejected("trailing_data", "something stands behind the end of the PDF")
-    if data.count(b"startxref") > UPDATES_MAX:
-        yield rejected("pdf_too_many_updates", f"it was changed more than {UPDATES_MAX} times")
-    if _more_than(OBJECTS_MAX, _OBJECT, data):
-        yield rejected("pdf_too_many_objects", f"it has more than {OBJECTS_MAX} objects")
-    if data.count(b"/ObjStm") > OBJECT_STREAMS_MAX:
-        yield rejected(
-            "pdf_too_many_object_streams", f"it has more than {OBJECT_STREAMS_MAX} streams of objects"
-        )
-    if sum(int(found[1]) for found in _LENGTH.finditer(data)) > DECLARED_MAX_BYTES:
-        yield rejected(
-            "pdf_too_large", f"its streams say that they have more than {DECLARED_MAX_BYTES} bytes"
-        )
-    yield from _judge_contents(data)
-
-
-def _judge_contents(data: bytes) -> Iterator[FileVerdict]:
-    packed = list(object_streams(data))
-    if sum(map(len, packed)) >= UNPACKED_BYTES:
-        yield rejected("pdf_too_large", "its objects take more room than is unpacked")
-    if not all(packed) or len(packed) < sum(1 for _ in _PACKED.finditer(data)):
-        yield rejected("pdf_unreadable", "some of its objects are packed in a way that cannot be looked into")
-    for text in (data, *packed):
-        if any(_HEX.sub(_letter, found[0])[1:] in _JUDGED for found in _ESCAPED.finditer(text)):
-            yield rejected("pdf_obfuscated", "it spells the names of its parts so that they are not found")
-        if _ACTIVE.search(text):
-            yield rejected("pdf_active_content", "it has a script, or starts something")
-        if _EMBEDDED.search(text):
-            yield rejected("pdf_embedded_file", "another file is in it")
+    """Judge a PDF. Pure, and within the time and the memory of its process."""
     try:
-        pages = count_pages(data)
-    except ToolError as error:
-        yield rejected(error.reason, str(error))
-        return
+        _judge_ends(data)
+        _judge_views(data)
+    except Objection as objection:
+        return objection.verdict
+    except pikepdf.PasswordError:
+        return rejected("pdf_encrypted", "it is encrypted, and a model takes no password")
+    except MemoryError:
+        return rejected("pdf_too_large", "its objects take more room than is unpacked")
+    except Exception as error:  # noqa: BLE001 - whatever a parser raises about foreign bytes is a verdict
+        return rejected(UNREADABLE, f"it cannot be read as a PDF: {type(error).__name__}")
+    return TAKEN
+
+
+def _judge_ends(data: bytes) -> None:
+    head = data.find(b"%PDF-")
+    if head and (find_mismatch(data, "text/plain") or _OTHER_FILE.match(data)):
+        raise Objection("polyglot", "it begins like another file")
+    if (end := data.rfind(b"%%EOF")) < 0:
+        raise Objection(UNREADABLE, "it ends before its last line: it is not whole")
+    if len(data) - end > TAIL_MAX_BYTES:
+        raise Objection("trailing_data", "something stands behind the end of the PDF")
+
+
+def _judge_views(data: bytes) -> None:
+    """Judge a file as each kind of reader sees it. Raises Objection, and whatever the parser raises."""
+    is_whole, failure = False, None
+    for view in _views(data):
+        try:
+            is_whole |= _judge_by_tables(view)
+        except pikepdf.PdfError as error:
+            failure = error
+    if failure is not None and not is_whole:
+        raise failure
+    with suppress(pikepdf.PdfError):
+        _judge_without_tables(data)
+
+
+def _views(data: bytes) -> Iterator[bytes]:
+    """Yield a file as it is: places in it count from its head for some readers, for others from its first byte."""
+    yield data
+    if data.find(b"%PDF-") > 0:
+        start = b"%PDF-1.7\n"
+        yield start + data[len(start) :]
+
+
+def _judge_by_tables(data: bytes) -> bool:
+    """Judge a file as its tables say; return True if they are whole. Raises Objection, pikepdf.PdfError."""
+    with _opened(data) as pdf:
+        warnings = pdf.get_warnings()
+        _unpack(pdf)
+        judge_objects(pdf, is_partial=b"XRefStm" in data)
+        warnings += pdf.get_warnings()
+        _judge_pages(pdf)
+    said = [_SAID.sub("", str(warning), count=1) for warning in warnings]
+    for warning in said:
+        if _TWICE in warning:
+            raise Objection("pdf_obfuscated", "a part of it can be read in two ways")
+        if not warning.startswith(_TOLERATED):
+            raise Objection(UNREADABLE, "an object of it cannot be read for certain")
+    return _DAMAGED not in said
+
+
+def _judge_without_tables(data: bytes) -> None:
+    """Judge every object of a file that looks like one, then those in streams of objects in their place."""
+    loose = data.replace(b"startxref", b"startscan")
+    with _opened(loose) as pdf:
+        unpacked = _unpack(pdf)
+        judge_objects(pdf, is_partial=bool(unpacked))
+        root = pdf.trailer["/Root"].objgen
+    if unpacked:
+        with _opened(b"%s\n%strailer\n<< /Root %d %d R >>\n" % (loose, unpacked, *root)) as pdf:
+            judge_objects(pdf)
+
+
+@contextmanager
+def _opened(data: bytes) -> Iterator[pikepdf.Pdf]:
+    """Open a PDF. Raises Objection, pikepdf.PdfError."""
+    with pikepdf.open(io.BytesIO(data), suppress_warnings=True, inherit_page_attributes=False) as pdf:
+        if pdf.is_encrypted:
+            raise Objection("pdf_encrypted", "it is encrypted, and a model takes no password")
+        if len(pdf.get_xref_table()) > OBJECTS_MAX:
+            raise Objection("pdf_too_many_objects", f"it has more than {OBJECTS_MAX} objects")
+        yield pdf
+
+
+def _unpack(pdf: pikepdf.Pdf) -> bytes:
+    """Return the objects in streams of objects, as if they were not packed. Raises Objection.
+
+    Each stream can be unpacked to its end, and its list is what the tables say of it.
+    """
+    out, packed, room = list[bytes](), dict[int, list[int]](), UNPACKED_MAX_BYTES
+    for found in pdf.objects:
+        if not isinstance(found, pikepdf.Stream) or found.get("/Type") != "/ObjStm":
+            continue
+        if len(packed) == OBJECT_STREAMS_MAX:
+            raise Objection(
+                "pdf_too_many_object_streams", f"it has more than {OBJECT_STREAMS_MAX} streams of objects"
+            )
+        try:
+            unpacked = found.read_bytes()
+        except pikepdf.PikepdfError as error:
+            raise Objection(
+                UNREADABLE, "some of its objects are packed in a way that cannot be looked into"
+            ) from error
+        room -= len(unpacked)
+        if room < 0:
+            raise Objection("pdf_too_large", "its objects take more room than is unpacked")
+        listed = _listed(found, unpacked)
+        packed[found.objgen[0]] = [number for number, _ in listed]
+        ends = [place for _, place in listed[1:]] + [len(unpacked)]
+        out += (
+            b"%d 0 obj\n%s\nendobj\n" % (number, unpacked[place:end])
+            for (number, place), end in zip(listed, ends, strict=False)
+        )
+    for (number, _), entry in pdf.get_xref_table().items():
+        if entry.type == PACKED:
+            numbers, index = packed.get(entry.obj_stream_number or 0, []), entry.obj_stream_index or 0
+            if index >= len(numbers) or numbers[index] != number:
+                raise Objection(UNREADABLE, "its packed objects are not where its tables say")
+    return b"".join(out)
+
+
+def _listed(stream: pikepdf.Object, unpacked: bytes) -> list[tuple[int, int]]:
+    """Return number and place of each object in a stream. Raises Objection."""
+    count, first = int(stream["/N"]), int(stream["/First"])
+    words = unpacked[: max(first, 0)].split()[: 2 * max(count, 0)]
+    if count < 0 or len(words) < 2 * count or not all(word.isdigit() for word in words):
+        raise Objection(UNREADABLE, "a stream of its objects has no list of them")
+    numbers = [int(word) for word in words[::2]]
+    places = [first + int(word) for word in words[1::2]]
+    if len(set(numbers)) < count or sorted(set(places)) != places or (places and places[-1] >= len(unpacked)):
+        raise Objection(UNREADABLE, "a stream of its objects lists them in two ways")
+    return list(zip(numbers, places, strict=True))
+
+
+def _judge_pages(pdf: pikepdf.Pdf) -> None:
+    pages = len(pdf.pages)
+    if not pages:
+        raise Objection(UNREADABLE, "no page is found in it")
     if pages > PAGES_MAX:
-        yield rejected("pdf_too_many_pages", f"it has {pages} pages; {PAGES_MAX} are taken")
-
-
-def _more_than(most: int, pattern: re.Pattern[bytes], data: bytes) -> bool:
-    return next(islice(pattern.finditer(data), most, None), None) is not None
-
-
-def _letter(found: re.Match[bytes]) -> bytes:
-    return bytes([int(found[1], 16)])
+        raise Objection("pdf_too_many_pages", f"it has {pages} pages; {PAGES_MAX} are taken")

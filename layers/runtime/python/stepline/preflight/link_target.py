@@ -36,6 +36,12 @@ def is_remote(target: str) -> bool:
     return host.lower() not in ("", "localhost") or rest.startswith("/")
 
 
+def scheme_of(target: str) -> str:
+    """Return the scheme of an address, "" for none. Pure."""
+    found = _SCHEME.match(_plain(target))
+    return found[1].lower() if found else ""
+
+
 def _plain(target: str) -> str:
     """Return a target without blanks, its escapes undone, with one kind of slash."""
     return _IGNORED.sub("", unquote(_IGNORED.sub("", target))).replace("\\", "/")

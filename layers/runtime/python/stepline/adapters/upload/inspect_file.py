@@ -35,12 +35,15 @@ def main() -> None:
 
     from stepline.adapters.upload.claim import Claim  # noqa: PLC0415 - as above
     from stepline.model.file.charset import CODECS  # noqa: PLC0415 - as above
+    from stepline.model.file.mime import PDF  # noqa: PLC0415 - as above
     from stepline.preflight.judge_file import judge_file  # noqa: PLC0415 - as above
 
     Image.init()
     for name in (*FURTHER_CODECS, *CODECS.values()):
         codecs.decode(b"\xa4\xa4", name, "replace")  # which loads the tables, too
     claim = msgspec.json.decode(sys.argv[2], type=Claim)
+    if claim.mime == PDF:
+        import stepline.preflight.judge_pdf  # noqa: F401, PLC0415 - as above
     close_off()
     verdict = judge_file(sys.stdin.fileno(), filename=claim.filename, mime=claim.mime, limits=claim.limits)
     sys.stdout.buffer.write(msgspec.json.encode(verdict))

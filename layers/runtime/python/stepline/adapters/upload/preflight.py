@@ -22,7 +22,7 @@ JUDGE_S: Final = 30.0
 FAILED: Final = FileVerdict(code="preflight_error", message="the file could not be judged within its limits")
 
 _PROGRAM: Final = Path(__file__).with_name("inspect_file.py")
-_PACKAGES: Final = ("stepline", "msgspec", "PIL", "resiliparse")
+_PACKAGES: Final = ("stepline", "msgspec", "PIL", "pikepdf", "resiliparse")
 _KEPT: Final = ("LD_LIBRARY_PATH",)
 """The part of the environment that an interpreter needs to start."""
 

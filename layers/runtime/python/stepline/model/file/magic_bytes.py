@@ -11,7 +11,7 @@ from typing import Final
 
 from stepline.model.file.mime import is_text
 
-HEAD_BYTES: Final = 512
+HEAD_BYTES: Final = 1024
 """The number of first bytes that are checked."""
 
 MISMATCH: Final = "content_type_mismatch"
@@ -27,7 +27,7 @@ _PATTERNS: Final = {
     "image/bmp": rb"BM",
     "image/tiff": rb"II[*+]\x00|MM\x00[*+]",
     "image/vnd.microsoft.icon": rb"\x00\x00[\x01\x02]\x00",
-    "application/pdf": rb"%PDF-",
+    "application/pdf": rb".{0,1019}%PDF-",  # readers look for it so far
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": _ZIP,
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": _ZIP,
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": _ZIP,
