@@ -213,6 +213,7 @@ HOSTILE = {
             "Tab['#a]&'a\"b'!A1&WEBSERVICE(\"'\")": EXTERNAL,
             DDE: ACTIVE,
             'RTD("a",,"b")': ACTIVE,
+            "_x0057_EBSERVICE(A1)": EXTERNAL,
             'DDE("soffice";"a";"b")': ACTIVE,
             'CALL("a","b")': ACTIVE,
         }.items()
@@ -226,6 +227,8 @@ HOSTILE = {
     "a formula of a format": (XLSX, sheet(f"<x:cfRule><x:formula>{DDE}</x:formula></x:cfRule>"), ACTIVE),
     "a formula of a check": (XLSX, sheet("<x:formula1>IMAGE(A1)</x:formula1>"), EXTERNAL),
     "a formula of a newer format": (XLSX, sheet("<xm:f xmlns:xm='xm'>image(A1)</xm:f>"), EXTERNAL),
+    "a formula of a threshold": (XLSX, sheet('<x:cfvo type="formula" val="IMAGE(A1)"/>'), EXTERNAL),
+    "a formula of a column": (XLSX, {"xl/p.xml": '<cacheField formula="WEBSERVICE(1)"/>'}, EXTERNAL),
     "a connection that refreshes": (
         XLSX,
         {"xl/connections.xml": '<c><connection refreshOnLoad="true"/></c>'},

@@ -169,6 +169,10 @@ HOSTILE = {
         catalog(page="/AF [ << /F (a) /EF << /F 5 0 R >> >> ]", o5=stream("", "a")),
         EMBEDDED,
     ),
+    "a file that is related to a name": (
+        catalog("/AF [ << /F (a) /RF << /F [ (a) 5 0 R ] >> >> ]", o5=stream("", "a")),
+        EMBEDDED,
+    ),
     "a file on a page": (catalog(page="/Annots [ << /Subtype /FileAttachment /FS << /F (a) >> >> ]"), EMBEDDED),
 }  # fmt: skip
 

@@ -57,6 +57,8 @@ _AUTO_NAME: Final = re.compile(r"(?:_xlnm\.)?auto_(?:open|close|activate|deactiv
 _TRUE: Final = ("1", "true", "on", "t")
 
 _FIELD_NAME: Final = re.compile(r'[\s"]*(\w*)(\0?)')
+_ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
+"""A character as texts of a workbook may spell it. Source: ECMA-376-1, 22.9.2.19."""
 _QUOTED: Final = re.compile(
     r"""\[(?:'(?:.|\Z)|[^\[\]'])*+(\]?)|"(?:[^"]|"")*+("?)|'(?:[^']|'')*+('?)""", re.DOTALL
 )
@@ -91,6 +93,7 @@ def judge_field(code: str) -> None:
 
 def judge_formula(formula: str) -> None:
     """Judge a formula of a sheet. Raises Objection."""
+    formula = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), formula)
     bare = _QUOTED.sub(lambda found: "q" if any(found.groups()) else found[0], formula)
     if found := _CALLS.search(bare):
         raise Objection(
@@ -166,6 +169,8 @@ class _Walk:
             if short == "src" or (short == "href" and local in _FETCHED):
                 if is_remote(value):
                     raise Objection(*EXTERNAL)
+            elif short == "formula" or short.startswith("fmla") or (short == "val" and local == "cfvo"):
+                judge_formula(value)
             elif short == "action" and value.strip().lower().startswith(_STARTED):
                 raise Objection(*ACTIVE)
             elif ":" in name and value in self._links and local not in _FOLLOWED:

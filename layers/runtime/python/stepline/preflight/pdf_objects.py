@@ -37,7 +37,7 @@ _PLACES: Final = ("/F", "/UF", "/Unix", "/DOS", "/Mac")
 _SCRIPTS: Final = frozenset({"javascript", "vbscript"})
 
 _JUDGED: Final = frozenset(
-    (*_AUTOMATIC, *_ACTIVE_KEYS, *_PLACES, "/S", "/JS", "/URI", "/Subtype", "/EF", "/Collection")
+    (*_AUTOMATIC, *_ACTIVE_KEYS, *_PLACES, "/S", "/JS", "/URI", "/Subtype", "/EF", "/RF", "/Collection")
 )
 """Keys without which a dictionary is of no interest: most have none."""
 
@@ -144,7 +144,7 @@ def _judge_places(entries: dict[str, Any]) -> None:
 
 
 def _note_files(entries: dict[str, Any], files: _Files) -> None:
-    if "/Collection" in entries or _word(entries.get("/Subtype")) in _FILE_KINDS:
+    if "/Collection" in entries or "/RF" in entries or _word(entries.get("/Subtype")) in _FILE_KINDS:
         files.others = True
     within = entries.get("/EF")
     if not isinstance(within, pikepdf.Dictionary):
