@@ -234,7 +234,9 @@ class Reader:
     def read(self, content: str) -> list[Block]:
         """Return the blocks of a text. Raises DocumentError `nested_too_deep`, `document_too_large`."""
         options = {"html": False, "maxNesting": _PARSED_DEPTH_MAX}
-        for token in make_parser(options, enable=("table", "strikethrough")).parse(clean(self._notes.join(content))):
+        for token in make_parser(options, enable=("table", "strikethrough")).parse(
+            clean(self._notes.join(content))
+        ):
             if token.level > 3 * DEPTH_MAX or len(self._open) > DEPTH_MAX:
                 message = f"lists and quotes are nested {DEPTH_MAX} levels deep at most"
                 raise DocumentError("nested_too_deep", message)
