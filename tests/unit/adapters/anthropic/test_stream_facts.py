@@ -301,7 +301,7 @@ def test_tokens_that_were_not_counted_are_estimated(usage: object) -> None:
 def test_facts_that_cannot_be_read_are_counted_and_those_that_are_missing_are_not() -> None:
     odd = {"input_tokens": "9", "cache_creation": [], "output_tokens": 4.5}
     wrong = [{**START, "message": {"id": 5, "model": "\ud83d", "usage": odd}}, HELLO, {**END, "delta": 1}]
-    assert sorted(fold(read_events([unnamed(wrong)])).facts.unread) == [
+    assert sorted(fold(read_events([unnamed(wrong)])).facts.unread.elements()) == [
         "cache_creation", "delta", "id", "input_tokens", "model", "output_tokens"
     ]  # fmt: skip
     missing = [{"type": "message_start", "message": {"id": None}}, HELLO, {"type": "message_delta"}, STOP]

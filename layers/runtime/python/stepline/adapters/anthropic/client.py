@@ -1,9 +1,10 @@
 """ModelClient for the Anthropic API (or any compatible server) and for Bedrock.
 
 A transport sends a call and yields the events of its answer: `http_transport` for the Anthropic API,
-`sdk_transport` for Bedrock. All that they have in common is here: roles, retries and `abort`. This module imports neither: `warm` loads the one it needs in a thread while the caller reads the
-conversation, and the first call waits for that thread. Retries happen here, never in a transport, and only
-before the first text was yielded; after that the caller, who has recorded text, handles a failure.
+`sdk_transport` for Bedrock. All that they have in common is here: roles, retries and `abort`. This module
+imports neither: `warm` loads the one it needs in a thread while the caller reads the conversation, and the first
+call waits for that thread. Retries happen here, never in a transport, and only before the first text was yielded;
+after that the caller, who has recorded text, handles a failure.
 
 `PendingHead` waits for the head of a response in a thread of its own, so that the caller may give up. A
 provider reads the whole prompt before it answers, and a thread that waits for the head cannot be woken, since
@@ -271,9 +272,9 @@ class AnthropicStream:
 
     def _count_unread(self) -> None:
         if unread := self._fold.facts.unread:
-            logger.info("facts beside an answer were not read", extra={"facts": sorted(set(unread))})
+            logger.info("facts beside an answer were not read", extra={"facts": sorted(unread)})
             if self._meter is not None:
-                self._meter.count(FACTS_UNREAD, len(unread))
+                self._meter.count(FACTS_UNREAD, unread.total())
 
     def _wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
         """Return the seconds to wait before the next try; None to give up. A new key is tried at once."""

@@ -5,6 +5,7 @@ A fact that cannot be read is dropped and counted, and costs nothing else.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -17,10 +18,10 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FactReader:
-    """Reads the facts of one answer; `unread` are the names of those that it dropped, one for each time."""
+    """Reads the facts of one answer; `unread` counts those that it dropped, by their names."""
 
     def __init__(self) -> None:
-        self.unread: list[str] = []
+        self.unread: Counter[str] = Counter()
 
     def fields(self, of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         """Return an object's fields."""
@@ -50,7 +51,7 @@ class FactReader:
 
     def _dropped(self, value: object, name: str, without: _T) -> _T:
         if value is not None:
-            self.unread.append(name)
+            self.unread[name] += 1
         return without
 
 

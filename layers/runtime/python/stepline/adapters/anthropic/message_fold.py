@@ -106,7 +106,7 @@ class MessageFold:
                 text = self._begin(event.fields, whole=True)
                 self._stopped = True
             case kind if kind == UNREAD:
-                self.facts.unread.append("event")
+                self.facts.unread["event"] += 1
             case _:
                 pass
         return self._keep(self._joined(text)) if text else ""
@@ -134,11 +134,12 @@ class MessageFold:
         if whole and isinstance(content, str):
             return content
         found = []
-        for block in content if isinstance(content, list) else () if content is None else (content,):
+        blocks = content if isinstance(content, list) else [content] * (content is not None)
+        for block in blocks:
             if isinstance(block, dict) and (whole or block.get("type") == "text"):
                 found.append(_block_text(block))
             else:
-                self.facts.unread.append("content")
+                self.facts.unread["content"] += 1
         return "".join(found)
 
     def _start_block(self, block: Mapping[str, Any]) -> str:
