@@ -50,7 +50,7 @@ def plain(objects: Objects, *, trailer: str = "", start: bytes = HEAD, startxref
     """Return a file with a table, as it was written until 2003 and is by many."""
     out, places = _bodies(objects, start)
     at = len(out) if startxref is None else startxref
-    return out + _table(places) + _end(f"/Root 1 0 R /Size 22 {trailer}", at)
+    return out + _table(places) + _end(f"/Root 1 0 R /Size 24 {trailer}", at)
 
 
 def _predicted(data: bytes, columns: int) -> bytes:
@@ -90,25 +90,35 @@ def _packed_object(objects: Objects, packing: str) -> str:
     return stream(f"/Type /ObjStm /N {len(objects)} /First {len(head)} {entries}", data)
 
 
-def _rows(places: dict[int, int], packed: Objects) -> tuple[str, bytes]:
+def _rows(places: dict[int, int], packed: Objects, packed_in: int = PACKED_IN) -> tuple[str, bytes]:
     """Return the entries of a table as a stream, and its bytes."""
     rows = {0: (0, 0, 0), **{number: (1, at, 0) for number, at in places.items()}}
-    rows |= {number: (2, PACKED_IN, index) for index, number in enumerate(packed)}
+    rows |= {number: (2, packed_in, index) for index, number in enumerate(packed)}
     data = b"".join(
         kind.to_bytes(1) + one.to_bytes(4) + two.to_bytes(2) for _, (kind, one, two) in sorted(rows.items())
     )
     index = " ".join(f"{number} 1" for number in sorted(rows))
-    return f"/Type /XRef /Root 1 0 R /Size 22 /W [ 1 4 2 ] /Index [ {index} ]", data
+    return f"/Type /XRef /Root 1 0 R /Size 24 /W [ 1 4 2 ] /Index [ {index} ]", data
 
 
-def packed(objects: Objects, packing: str = "deflated", *, start: bytes = HEAD) -> bytes:
+def packed(
+    objects: Objects,
+    packing: str = "deflated",
+    *,
+    start: bytes = HEAD,
+    more: str = "",
+    packed_in: int = PACKED_IN,
+) -> bytes:
     """Return a file whose objects, but for streams, are in a stream of objects."""
     inside = {number: text for number, text in objects.items() if "stream\n" not in text}
     outside = {number: text for number, text in objects.items() if number not in inside}
-    out, places = _bodies({**outside, PACKED_IN: _packed_object(inside, packing)}, start)
-    places[TABLE_IN] = at = len(out)
-    entries, data = _rows(places, inside)
-    return _bodies({TABLE_IN: stream(entries, data)}, out)[0] + f"startxref\n{at}\n%%EOF\n".encode()
+    out, places = _bodies({**outside, packed_in: _packed_object(inside, packing)}, start)
+    places[packed_in + 1] = at = len(out)
+    entries, data = _rows(places, inside, packed_in)
+    return (
+        _bodies({packed_in + 1: stream(f"{entries} {more}", data)}, out)[0]
+        + f"startxref\n{at}\n%%EOF\n".encode()
+    )
 
 
 def updated(objects: Objects) -> bytes:
@@ -117,8 +127,15 @@ def updated(objects: Objects) -> bytes:
     for _ in range(12):
         last = int(out.rpartition(b"startxref\n")[2].split()[0])
         out, places = _bodies(objects, out)
-        out += _table(places) + _end(f"/Root 1 0 R /Size 22 /Prev {last}", len(out))
+        out += _table(places) + _end(f"/Root 1 0 R /Size 24 /Prev {last}", len(out))
     return out
+
+
+def packed_later(objects: Objects) -> bytes:
+    """Return a file of packed objects that was without them, and to which they were added, packed again."""
+    out = packed(catalog())
+    last = int(out.rpartition(b"startxref\n")[2].split()[0])
+    return packed(objects, start=out, more=f"/Prev {last}", packed_in=TABLE_IN + 1)
 
 
 def hybrid(objects: Objects) -> bytes:
@@ -130,7 +147,7 @@ def hybrid(objects: Objects) -> bytes:
     entries, data = _rows({PACKED_IN: places[PACKED_IN]}, inside)
     out = _bodies({TABLE_IN: stream(entries, data)}, out)[0]
     table = _table({**places, TABLE_IN: newer}, free=tuple(inside))
-    return out + table + _end(f"/Root 1 0 R /Size 22 /XRefStm {newer}", len(out))
+    return out + table + _end(f"/Root 1 0 R /Size 24 /XRefStm {newer}", len(out))
 
 
 JUNK = b"\x1b%-12345X@PJL\r\n" * 20
@@ -138,6 +155,7 @@ FORMS: dict[str, Callable[[Objects], bytes]] = {
     "with a table": plain,
     **{f"packed, {name}": lambda objects, name=name: packed(objects, name) for name in PACKINGS},  # type: ignore[misc]
     "added later": updated,
+    "packed, and added later": packed_later,
     "hybrid": hybrid,
     "without a table": lambda objects: plain(objects, startxref=9),
     "behind other bytes": lambda objects: JUNK + plain(objects),
