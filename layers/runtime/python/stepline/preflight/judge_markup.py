@@ -45,6 +45,8 @@ _FIELDS: Final = {
 _FORMULAS: Final = frozenset(
     {"f", "formula", "formula1", "formula2", "definedname", "calculatedcolumnformula", "totalsrowformula"}
 )
+_MATHEMATICS: Final = "/math"
+"""How the namespaces of mathematics end, in which `f` is a fraction."""
 _CODES: Final = frozenset({"instrtext", "delinstrtext"})
 _TEXTS: Final = frozenset({"t", "deltext"})
 """Text of a run, which is code as well between the beginning of a field and its separator."""
@@ -54,7 +56,7 @@ _STARTED: Final = ("ppaction://program", "ppaction://macro")
 _FETCHED: Final = frozenset({"imagedata", "image", "fill", "stroke", "background"})
 """Elements of VML whose `href` is the place of a picture; that of a shape is a link."""
 _AUTO_NAME: Final = re.compile(r"(?:_xlnm\.)?auto_(?:open|close|activate|deactivate)", re.IGNORECASE)
-_TRUE: Final = ("1", "true", "on", "t")
+_TRUE: Final = ("1", "true", "on")
 
 _FIELD_NAME: Final = re.compile(r'[\s"]*(\w*)(\0?)')
 _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
@@ -128,7 +130,7 @@ class _Walk:
             "cachesource": self._on_pivot_source,
             "definedname": self._on_name,
         }
-        self.parser = parser = expat.ParserCreate()
+        self.parser = parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.StartElementHandler = self._start
         parser.StartDoctypeDeclHandler = self._refuse_doctype
@@ -145,7 +147,8 @@ class _Walk:
     def _start(self, tag: str, attributes: Attributes) -> None:
         kind = self._kinds.get(tag)
         if kind is None:
-            local = tag.rpartition(":")[2].lower()
+            space, _, local = tag.lower().rpartition(" ")
+            local = "" if space.endswith(_MATHEMATICS) else local
             if (refused := _REFUSED.get(local)) and not self._is_data:
                 raise Objection(*refused)
             kind = self._kinds[tag] = (local, self._handlers.get(local))
@@ -165,7 +168,7 @@ class _Walk:
 
     def _judge_attributes(self, local: str, attributes: Attributes) -> None:
         for name, value in attributes.items():
-            short = name.rpartition(":")[2].lower()
+            short = name.rpartition(" ")[2].lower()
             if short == "src" or (short == "href" and local in _FETCHED):
                 if is_remote(value):
                     raise Objection(*EXTERNAL)
@@ -173,7 +176,7 @@ class _Walk:
                 judge_formula(value)
             elif short == "action" and value.strip().lower().startswith(_STARTED):
                 raise Objection(*ACTIVE)
-            elif ":" in name and value in self._links and local not in _FOLLOWED:
+            elif " " in name and value in self._links and local not in _FOLLOWED:
                 raise Objection(EXTERNAL[0], "a link in it is followed without a click")
             if self._is_ribbon and (short.startswith(("on", "get")) or short == "loadimage"):
                 raise Objection(ACTIVE[0], "its ribbon calls macros")
@@ -237,7 +240,7 @@ class _Walk:
 
 
 def _local(attributes: Attributes) -> Attributes:
-    return {name.rpartition(":")[2].lower(): value for name, value in attributes.items()}
+    return {name.rpartition(" ")[2].lower(): value for name, value in attributes.items()}
 
 
 def _is_true(attributes: Attributes, name: str) -> bool:

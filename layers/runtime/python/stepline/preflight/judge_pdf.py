@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import pikepdf
 
@@ -28,6 +28,7 @@ UNPACKED_MAX_BYTES: Final = 32 * 1024 * 1024
 TAIL_MAX_BYTES: Final = 1024
 """Bytes behind the last end mark: some programs add ends of lines there."""
 
+HEAD: Final = b"%PDF-1.7\n"
 PACKED: Final = 2
 """The kind of an entry of the tables: an object that is in a stream of objects."""
 UNREADABLE: Final = "pdf_unreadable"
@@ -88,52 +89,63 @@ def _judge_ends(data: bytes) -> None:
 
 def _judge_views(data: bytes) -> None:
     """Judge a file as each kind of reader sees it. Raises Objection, and whatever the parser raises."""
-    is_whole, failure = False, None
+    seen, failure = list[_Seen](), None
     for view in _views(data):
         try:
-            is_whole |= _judge_by_tables(view)
+            seen.append(_judge_by_tables(view))
         except pikepdf.PdfError as error:
             failure = error
-    if failure is not None and not is_whole:
+    if failure is not None and not any(one.is_whole for one in seen):
         raise failure
-    with suppress(pikepdf.PdfError):
-        _judge_without_tables(data)
+    for one in seen:
+        with suppress(pikepdf.PdfError):
+            _judge_without_tables(data, one)
 
 
 def _views(data: bytes) -> Iterator[bytes]:
     """Yield a file as it is: places in it count from its head for some readers, for others from its first byte."""
     yield data
     if data.find(b"%PDF-") > 0:
-        start = b"%PDF-1.7\n"
-        yield start + data[len(start) :]
+        yield HEAD + data[len(HEAD) :]
 
 
-def _judge_by_tables(data: bytes) -> bool:
-    """Judge a file as its tables say; return True if they are whole. Raises Objection, pikepdf.PdfError."""
+class _Seen(NamedTuple):
+    """A file as its tables describe it."""
+
+    is_whole: bool
+    unpacked: bytes
+    trailer: bytes
+
+
+def _judge_by_tables(data: bytes) -> _Seen:
+    """Judge a file as its tables say. Raises Objection, pikepdf.PdfError."""
     with _opened(data) as pdf:
         warnings = pdf.get_warnings()
-        _unpack(pdf)
+        unpacked = _unpack(pdf)
         judge_objects(pdf, is_partial=b"XRefStm" in data)
         warnings += pdf.get_warnings()
         _judge_pages(pdf)
+        trailer = b"\ntrailer\n<< /Root %d %d R >>\n" % pdf.trailer["/Root"].objgen
     said = [_SAID.sub("", str(warning), count=1) for warning in warnings]
     for warning in said:
         if _TWICE in warning:
             raise Objection("pdf_obfuscated", "a part of it can be read in two ways")
         if not warning.startswith(_TOLERATED):
             raise Objection(UNREADABLE, "an object of it cannot be read for certain")
-    return _DAMAGED not in said
+    return _Seen(_DAMAGED not in said, unpacked, trailer)
 
 
-def _judge_without_tables(data: bytes) -> None:
-    """Judge every object of a file that looks like one, then those in streams of objects in their place."""
+def _judge_without_tables(data: bytes, seen: _Seen) -> None:
+    """Judge whatever in a file looks like an object, and every packed one: of two with one number, each is judged."""
     loose = data.replace(b"startxref", b"startscan")
-    with _opened(loose) as pdf:
+    with _opened(loose + seen.unpacked + seen.trailer) as pdf:
         unpacked = _unpack(pdf)
-        judge_objects(pdf, is_partial=bool(unpacked))
-        root = pdf.trailer["/Root"].objgen
+        judge_objects(pdf, is_partial=unpacked != seen.unpacked)
     if unpacked:
-        with _opened(b"%s\n%strailer\n<< /Root %d %d R >>\n" % (loose, unpacked, *root)) as pdf:
+        with _opened(HEAD + unpacked + loose + seen.trailer) as pdf:
+            judge_objects(pdf)
+    if unpacked != seen.unpacked:
+        with _opened(loose + unpacked + seen.trailer) as pdf:
             judge_objects(pdf)
 
 
