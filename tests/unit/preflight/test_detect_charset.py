@@ -145,6 +145,15 @@ def test_a_codec_that_is_none_of_the_webs_is_never_used(read, name: str) -> None
     assert read(text.encode()) == text
 
 
+@pytest.mark.parametrize("before", ["a" * 4_000_000 + " ", "a\n" * 2_000_000, "word " * 800_000 + "\n"])
+@pytest.mark.parametrize(
+    ("codec", "language"), [("cp1251", "Russian"), ("shift_jis", "Japanese"), ("big5", "Traditional Chinese")]
+)
+def test_what_is_far_within_a_text_is_found(read, codec: str, language: str, before: str) -> None:
+    text = before + written(codec, language) * 3
+    assert read(text.encode(codec)) == text
+
+
 def test_every_encoding_that_can_be_recorded_can_be_read() -> None:
     assert [label for label, codec in CODECS.items() if b"".decode(codec) != ""] == []
 

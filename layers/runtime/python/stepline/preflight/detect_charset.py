@@ -39,7 +39,8 @@ _CONTROL: Final = re.compile(_ABSENT.pattern.decode())
 _SEQUENCE: Final = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
 SEQUENCES: Final = 3
 _JIS: Final = re.compile(rb"\x1b\$[@B]")
-_TOKENS: Final = re.compile(rb"[^\n\r]*[\x80-\xff][^\n\r]*")
+_FOREIGN: Final = re.compile(rb"[\x80-\xff]")
+LEAD_BYTES: Final = 200
 _DECLARED: Final = (
     re.compile(rb"\A\s{0,99}<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([\w.:-]{1,40})"),
     re.compile(rb"<meta[^>]{0,300}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([\w.:-]{1,40})", re.IGNORECASE),
@@ -137,6 +138,10 @@ _GLUED: Final = re.compile(
     r"[^\W\d_][€‚„•™©®°§±²³×¿¡£¥½¼¾№µ‹›][^\W\d_]|(?<![\d \xa0])[°²³½¼¾±£¥µ]|[£¥](?!\d)|€(?=[a-z])|[°²³½¼¾](?=[^\W\d_])"
 )
 """Signs where nobody writes them: letters of another reading."""
+_LOOSE: Final = re.compile(
+    "(?<![\u0620-\u0652])[\u064b-\u0652]|(?<![\u0e01-\u0e4e])[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]|(?<![\u05b0-\u05ea])[\u05b0-\u05bd]"
+)
+"""Marks of Arabic, Thai and Hebrew without the letter that they belong to."""
 _CROWDED: Final = re.compile("[À-ɏ]{5}")
 """More of such letters in a row than a word of any Latin alphabet has."""
 _EAST: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
@@ -216,17 +221,20 @@ def _wide(data: bytes) -> str | None:
 
 
 def _sample(data: bytes) -> bytes:
-    """Return lines that are not ASCII, each once, up to a size; the beginning of a longer one."""
+    """Return lines that are not ASCII, each once, up to a size; a long one from shortly before its first such byte.
+
+    What is before that byte in its line is ASCII, so no character is cut at the beginning.
+    """
     lines: dict[bytes, None] = {}
-    size = 0
-    for found in _TOKENS.finditer(data):
-        line = found[0][:SAMPLE_BYTES]
-        if line not in lines:
-            lines[line] = None
-            size += len(line)
-        if size >= SAMPLE_BYTES:
-            break
-    return b"\n".join(lines)[: 2 * SAMPLE_BYTES]
+    size = at = 0
+    while size < SAMPLE_BYTES and (found := _FOREIGN.search(data, at)):
+        begin = max(at, found.start() - LEAD_BYTES, data.rfind(b"\n", at, found.start()) + 1)
+        end = data.find(b"\n", found.start())
+        at = len(data) if end < 0 else end + 1
+        line = data[begin : min(at, begin + SAMPLE_BYTES)]
+        size += 0 if line in lines else len(line)
+        lines[line] = None
+    return b"\n".join(lines)
 
 
 def _readings(sample: bytes) -> _Readings:
@@ -302,7 +310,12 @@ def _is_written(text: str, alphabets: Collection[frozenset[str]], share: float =
         counts = {char: count for char, count in letters.items() if _script(char) in scripts}
         if not _is_covered(counts, known, share):
             return False
-    if _GLUED.search(text) or _is_unclosed(text) or not all(map(_is_word, set(_WORD.findall(text)))):
+    if (
+        _GLUED.search(text)
+        or _LOOSE.search(text)
+        or _is_unclosed(text)
+        or not all(map(_is_word, set(_WORD.findall(text))))
+    ):
         return False
     return _is_eastern(text)
 
