@@ -66,6 +66,7 @@ def ordered(
         for at, span in enumerate(spans)
         for letter in (f"[{span.note}]" if span.note else shaped(span.text))
     ]
+    known = {(letter, at): measure(replace(spans[at], text=letter, note=0)) for letter, at in set(letters)}
     lines: list[list[Span]] = []
     for is_break, group in groupby(letters, lambda one: one[0] == "\n"):
         part = list(group)
@@ -73,7 +74,7 @@ def ordered(
             lines += [[]] * (len(part) - 1)
             continue
         levels = _levels("".join(letter for letter, _ in part), base=int(left))
-        widths = [measure(replace(spans[at], text=letter, note=0)) for letter, at in part]
+        widths = [known[one] for one in part]
         for start, end in _broken(part, widths, room):
             lines.append(_spans(_visual(part[start:end], levels[start:end]), spans))
     return lines
