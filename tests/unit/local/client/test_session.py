@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from stepline.adapters.system import SystemClock
-from stepline.errors import AuthError, DependencyError, LimitError
+from stepline.errors import AuthError, DependencyError, InputError, LimitError
 from stepline.local.client.change import (
     Acknowledged,
     EventsApplied,
@@ -153,6 +153,17 @@ def test_bytes_that_are_no_text_are_replaced(gateway):
         assert gateway.heard()["text"] == "a?b"
         client.answer("edit", "tc_000000000000", payload={"b\ud83d": [{"c": "\udcff"}], "n": None})
         assert gateway.heard()["params"] == {"b?": [{"c": "?"}], "n": None}
+
+
+def test_parameters_beyond_all_measure_are_refused_before_they_are_sent(gateway):
+    deep = []
+    for _ in range(5_000):
+        deep = [deep]
+    with session(gateway) as client:
+        with pytest.raises(InputError) as refused:
+            client.answer("edit", "tc_000000000000", payload={"deep": deep})
+        assert refused.value.reason == "bad_message"
+        assert client.state.unacked == {}
 
 
 @pytest.mark.parametrize("limit", [4, 5, 7, 1000])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
+from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.decision import Reaction
 from stepline.model.wire.live_event import STEER, STOP
@@ -42,15 +45,25 @@ def steering(text: str) -> Said:
     return Said(kind=STEER, text=text)
 
 
-def well_formed(value: Any) -> Any:
-    """Return a JSON value with a question mark for each half of a character, in texts and names: JSON cannot carry it."""
+def well_formed(said: Said) -> Said:
+    """Return what is said with a question mark for each half of a character: JSON cannot carry it.
+
+    Raises InputError `bad_message` if its payload is nested beyond all measure.
+    """
+    try:
+        return replace(said, text=_well_formed(said.text), payload=_well_formed(said.payload))
+    except RecursionError as error:
+        raise InputError("the fields are nested too deep", code="bad_message") from error
+
+
+def _well_formed(value: Any) -> Any:
     match value:
         case str():
             return value.encode(errors="replace").decode()
         case Mapping():
-            return {well_formed(name): well_formed(one) for name, one in value.items()}
+            return {_well_formed(name): _well_formed(one) for name, one in value.items()}
         case list() | tuple():
-            return [well_formed(one) for one in value]
+            return [_well_formed(one) for one in value]
         case _:
             return value
 

@@ -318,8 +318,7 @@ class Session:
     def _tell(self, said: Said, message_id: str = "") -> str:
         message_id = message_id or f"m_{secrets.token_hex(8)}"
         # An argument or a pipe that is not UTF-8 has halves of characters.
-        said = replace(said, text=well_formed(said.text), payload=well_formed(said.payload))
-        said = replace(said, timezone=said.timezone or self._timezone, bundle=self._bundle)
+        said = replace(well_formed(said), timezone=said.timezone or self._timezone, bundle=self._bundle)
         noted = note_message(self.state, message_id, said)
         encode_request(send_request(noted, message_id))
         self.state = noted
