@@ -30,7 +30,7 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Closed
 from stepline.model.ids import Lane
 from stepline.model.step import Step
-from stepline.model.tenancy.charge import Posting
+from stepline.model.tenancy.charge import ROUND_OUTPUT_TOKENS, Posting
 from stepline.model.tenancy.limits import Limits, scopes_of
 from stepline.model.usage import Usage
 from stepline.ports.log import Slots
@@ -220,6 +220,27 @@ def test_of_messages_at_once_no_more_open_a_turn_than_the_limit_says(backend):
     assert sum(opened) == crowd.room
     assert refused == ["limit_turns"] * (crowd.turns - crowd.room)
     assert len(backend.log.taken_slots(scopes_of(crowd.tenant, "docs", "u0")[2])) == crowd.room
+
+
+def test_of_messages_at_once_a_budget_refuses_all_but_those_whose_output_fits_into_it(backend):
+    crowd = Crowd(backend)
+    crowd.limit(tokens_day=crowd.room * ROUND_OUTPUT_TOKENS)
+    refused: list[str] = []
+
+    def send(lane: Lane) -> bool:
+        try:
+            crowd.open(lane)
+        except LimitError as error:
+            refused.append(error.reason)
+            return False
+        return True
+
+    with ThreadPoolExecutor(max_workers=crowd.turns) as pool:
+        opened = list(pool.map(send, crowd.lanes))
+    assert sum(opened) == crowd.room
+    assert refused == ["limit_tokens"] * (crowd.turns - crowd.room)
+    untouched = [lane for lane, is_open in zip(crowd.lanes, opened, strict=True) if not is_open]
+    assert all(backend.log.tail(lane, consistent=True) is None for lane in untouched)
 
 
 def test_the_kill_switch_lets_no_turn_begin_another_round(backend):

@@ -14,6 +14,7 @@ from stepline.ingress.delete import delete_conversation
 from stepline.model.entry import ApprovalRequested
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
+from stepline.model.tenancy.charge import ROUND_OUTPUT_TOKENS
 from stepline.model.tenancy.limits import Limits, Scope, scopes_of
 from stepline.ports.channel import Principal
 from stepline.tools.context import ToolOutput
@@ -210,6 +211,73 @@ def test_a_mark_that_a_lost_close_left_gives_its_slot_to_the_next_turn() -> None
     assert conversation.log.taken_slots(SCOPES[0]) == {0}
     conversation.run()
     assert conversation.log.taken_slots(SCOPES[0]) == set()
+
+
+# --- turns at once against a budget
+
+A_ROUND = ROUND_OUTPUT_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        ({"tokens_day": A_ROUND - 1}, "limit_tokens"),
+        ({"tokens_month": A_ROUND - 1}, "limit_tokens"),
+        ({"usd_day": 0.49}, "limit_usd"),
+        ({"usd_month": 0.49}, "limit_usd"),
+    ],
+)
+def test_a_turn_whose_first_round_cannot_have_room_does_not_open(limits, code) -> None:
+    conversation = Conversation(models={"*": "claude-opus-5"})
+    set_limits(conversation, **limits)
+    assert refused(conversation).reason == code
+
+
+def test_where_the_price_of_a_model_is_not_known_dollars_are_left_to_the_round() -> None:
+    conversation = Conversation(models={"*": "a model without a price"})
+    set_limits(conversation, usd_day=0.01)
+    assert conversation.send().fate == "opened"
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_turns_that_have_not_held_anything_yet_leave_room_for_as_many_fewer(place: int) -> None:
+    conversation = Conversation(*[answered("Hello.")] * 2)
+    set_limits(conversation, SCOPES[place], tokens_day=2 * A_ROUND + 10_000)
+    for name in ("c-1", "c-2"):
+        conversation.send(lane=lane(name))
+    error = refused(conversation, lane=lane("c-3"))
+    assert (error.reason, error.context["retry_after_s"]) == ("limit_tokens", 60)
+    assert len(conversation.log.taken_slots(SCOPES[place])) == 2
+
+
+def test_a_message_joins_a_turn_that_holds_all_that_was_left() -> None:
+    conversation = Conversation()
+    set_limits(conversation, tokens_day=A_ROUND)
+    conversation.send()
+    assert conversation.send(id="m2").fate == "joined"
+
+
+def test_the_place_of_a_turn_in_a_budget_is_free_when_it_ends() -> None:
+    conversation = Conversation(answered("Hello."), answered("Again."))
+    set_limits(conversation, tokens_day=2 * A_ROUND)
+    conversation.send()
+    conversation.run()
+    assert conversation.log.taken_slots(SCOPES[0]) == set()
+    assert conversation.send(id="m2").fate == "opened"
+
+
+def test_a_budget_with_room_for_many_turns_counts_none() -> None:
+    conversation = Conversation()
+    set_limits(conversation, tokens_day=100 * A_ROUND)
+    conversation.send()
+    assert conversation.log.taken_slots(SCOPES[0]) == set()
+
+
+def test_of_two_bounds_the_narrower_one_refuses() -> None:
+    conversation = Conversation()
+    set_limits(conversation, turns_at_once=1, tokens_day=5 * A_ROUND)
+    conversation.send(lane=lane("c-1"))
+    assert refused(conversation, lane=lane("c-2")).reason == "limit_turns"
 
 
 # --- messages a minute

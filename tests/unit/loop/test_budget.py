@@ -157,10 +157,10 @@ def test_a_round_that_is_tried_again_holds_once() -> None:
 @pytest.mark.parametrize(
     ("limits", "code"),
     [
-        (Limits(tokens_day=15_000), "limit_tokens"),
-        (Limits(tokens_month=15_000), "limit_tokens"),
-        (Limits(usd_day=0.01), "limit_usd"),
-        (Limits(usd_month=0.01), "limit_usd"),
+        (Limits(tokens_day=20_500), "limit_tokens"),
+        (Limits(tokens_month=20_500), "limit_tokens"),
+        (Limits(usd_day=0.505), "limit_usd"),
+        (Limits(usd_month=0.505), "limit_usd"),
     ],
 )
 def test_a_round_without_room_closes_the_turn_before_the_model_is_asked(
@@ -178,7 +178,7 @@ def test_a_round_without_room_closes_the_turn_before_the_model_is_asked(
 
 
 def test_the_end_of_a_turn_without_room_says_when_the_budget_begins_again() -> None:
-    conversation = limited(tokens_day=15_000)
+    conversation = limited(tokens_day=20_500)
     conversation.send()
     conversation.run()
     now = conversation.clock.now().astimezone(UTC)
@@ -188,7 +188,7 @@ def test_the_end_of_a_turn_without_room_says_when_the_budget_begins_again() -> N
 
 
 def test_a_limit_that_lasts_a_month_says_so() -> None:
-    conversation = limited(tokens_day=15_000, tokens_month=15_000)
+    conversation = limited(tokens_day=20_500, tokens_month=20_500)
     conversation.send()
     conversation.run()
     assert "monthly budget" in closed(conversation).message
@@ -202,7 +202,7 @@ def test_a_limit_that_lasts_a_month_says_so() -> None:
 
 def test_room_that_others_hold_is_free_again_in_a_minute() -> None:
     conversation = limited(tokens_day=100_000)
-    hold(conversation, OTHER, 90_000)
+    hold(conversation, OTHER, 79_500)
     conversation.send()
     conversation.run()
     assert closed(conversation).retry_after_s == 60
@@ -210,7 +210,7 @@ def test_room_that_others_hold_is_free_again_in_a_minute() -> None:
 
 
 def test_a_turn_that_a_limit_ends_is_no_failure_of_ours() -> None:
-    conversation = limited(tokens_day=15_000)
+    conversation = limited(tokens_day=20_500)
     conversation.send()
     conversation.run()
     counts = conversation.ports.meter.counts  # type: ignore[attr-defined]  # the memory twin's own
@@ -222,7 +222,7 @@ def test_a_turn_goes_on_until_its_budget_has_no_room_for_a_round() -> None:
     conversation.send()
     conversation.decide()
     conversation.act()
-    set_limits(conversation, Limits(tokens_day=15_000))
+    set_limits(conversation, Limits(tokens_day=20_500))
     conversation.run()
     assert len(conversation.model.requests) == 1
     assert closed(conversation).code == "limit_tokens"
@@ -317,7 +317,7 @@ def test_an_attempt_that_finds_a_later_batch_charged_is_fenced() -> None:
 
 
 def test_defaults_of_the_stage_hold_where_an_account_has_no_limits_of_its_own() -> None:
-    conversation = Conversation(limits=ScopeLimits(user=Limits(tokens_day=15_000)))
+    conversation = Conversation(limits=ScopeLimits(user=Limits(tokens_day=20_500)))
     conversation.send()
     conversation.run()
     assert closed(conversation).code == "limit_tokens"

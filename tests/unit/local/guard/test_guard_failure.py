@@ -11,7 +11,7 @@ from tests.unit.local.guard.guarded_emulator import PAGE, RULES, WITH_PAGE, plai
 from tests.unit.local.guard.test_guard_gate import API, SOCKET, TARGET, Call, signed
 
 SOCKETS = replace(WITH_PAGE, is_socket={"stepline"}.__contains__)
-TRACE = b'{"errorType": "KeyError", "stackTrace": ["File \\"/home/ann/stepline/.venv/lib/x.py\\", line 5"]}'
+TRACE = b'{"errorType": "KeyError", "stackTrace": ["File \\"/opt/stepline/.venv/lib/x.py\\", line 5"]}'
 
 
 class Failing:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from stepline.log.bindings import Ports
-from stepline.model.tenancy.charge import NOTHING, Amount, nanos_of
+from stepline.model.ids import utc
+from stepline.model.tenancy.charge import NOTHING, ROUND_OUTPUT_TOKENS, Amount, nanos_of
 from stepline.model.tenancy.limits import (
     Excess,
     LimitCode,
@@ -22,7 +23,10 @@ from stepline.model.tenancy.limits import (
     overlaid,
     scopes_of,
 )
+from stepline.model.usage import Usage
 
+SCARCE: Final = 100
+"""So many turns at once are few: where a budget has room for more, nobody counts them when one opens."""
 HELD_S: Final = 60
 """How long to wait for rounds, or uploads, that hold what is left of a budget."""
 
@@ -59,23 +63,30 @@ def read_allowance(ports: Ports, tenant: str, project: str, user: str) -> Allowa
     return Allowance(scopes=scopes, limits=tuple(held))
 
 
+def read_used(ports: Ports, allowance: Allowance) -> Mapping[Scope, Used]:
+    """Return the use of the accounts that have a budget, by one strong read. Raises DependencyError."""
+    scopes = [scope for scope, limits in allowance.pairs() if limits.has_budget]
+    return dict(zip(scopes, ports.accounts.used(scopes, ports.clock.now()), strict=True)) if scopes else {}
+
+
 def find_excess(
-    ports: Ports, allowance: Allowance, *, need: Amount = NOTHING, size_bytes: int = 0
+    ports: Ports,
+    allowance: Allowance,
+    *,
+    need: Amount = NOTHING,
+    size_bytes: int = 0,
+    used: Mapping[Scope, Used] | None = None,
 ) -> Excess | None:
     """Return the limit that leaves no room for this much; of several the one that lasts longest.
 
     Nothing needs at least one token, one billionth and one byte, so that a limit which is reached is found. What uploads hold
-    leaves no room for files, and ends no work. Raises DependencyError.
+    leaves no room for files, and ends no work. `used` is the accounts' use, if it was read before. Raises DependencyError.
     """
-    pairs = [(scope, limits) for scope, limits in allowance.pairs() if limits.has_budget]
-    if not pairs:
-        return None
-    now = ports.clock.now()
+    used, now = read_used(ports, allowance) if used is None else used, ports.clock.now()
     found: list[Excess] = []
-    for (scope, limits), used in zip(
-        pairs, ports.accounts.used([scope for scope, _ in pairs], now), strict=True
-    ):
-        found += _excesses(scope, limits, used, now, need=need, size_bytes=size_bytes)
+    for scope, limits in allowance.pairs():
+        if scope in used:
+            found += _excesses(scope, limits, used[scope], now, need=need, size_bytes=size_bytes)
     return max(found, key=lambda one: one.retry_after_s or math.inf, default=None)
 
 
@@ -87,6 +98,21 @@ def _excesses(
         yield Excess(code="limit_storage", kind=scope.kind)
     elif storage is not None and used.storage_bytes + held_bytes + size_bytes > storage:
         yield Excess(code="limit_storage", kind=scope.kind, window="held", retry_after_s=HELD_S)
+    for code, window, limit, spent, held, wanted in _budgets(limits, used, need):
+        if spent + held + wanted <= limit:
+            continue
+        if spent + wanted <= limit:
+            yield Excess(code=code, kind=scope.kind, window="held", retry_after_s=HELD_S)
+        else:
+            end = day_end(now) if window == "day" else month_end(now)
+            left_s = max(1, math.ceil((end - now).total_seconds()))
+            yield Excess(code=code, kind=scope.kind, window=window, retry_after_s=left_s)
+
+
+def _budgets(
+    limits: Limits, used: Used, need: Amount
+) -> Iterator[tuple[LimitCode, Window, int, int, int, int]]:
+    """Yield the budgets that there are: code, time, limit, what is spent and held of it, and what is wanted."""
     tokens, nanos = max(need.tokens, 1), max(need.nanos, 1)
     held_nanos = nanos_of(used.held_usd) or 0
     rows: tuple[tuple[LimitCode, Window, int | None, int, int, int], ...] = (
@@ -96,14 +122,32 @@ def _excesses(
         ("limit_usd", "month", nanos_of(limits.usd_month), nanos_of(used.usd_month) or 0, held_nanos, nanos),
     )
     for code, window, limit, spent, held, wanted in rows:
-        if limit is None or spent + held + wanted <= limit:
-            continue
-        if spent + wanted <= limit:
-            yield Excess(code=code, kind=scope.kind, window="held", retry_after_s=HELD_S)
-        else:
-            end = day_end(now) if window == "day" else month_end(now)
-            left_s = max(1, math.ceil((end - now).total_seconds()))
-            yield Excess(code=code, kind=scope.kind, window=window, retry_after_s=left_s)
+        if limit is not None:
+            yield code, window, limit, spent, held, wanted
+
+
+def least_round(ports: Ports) -> Amount:
+    """Return the least that a turn's first round holds: its output, by the price of the cheapest model here."""
+    policy, at = ports.policy, utc(ports.clock.now())
+    usage = Usage(output_tokens=ROUND_OUTPUT_TOKENS)
+    prices = (policy.prices.nanos(model, usage, at) or 0 for model in policy.models.values())
+    return Amount(tokens=ROUND_OUTPUT_TOKENS, nanos=min(prices, default=0))
+
+
+def turns_within(scope: Scope, limits: Limits, used: Used, need: Amount) -> tuple[int, Excess] | None:
+    """Return how many turns an account's budgets have room for at once, if they are few, and the limit that says so.
+
+    A turn that is open counts for what its round holds, or will hold: so what is held is room of theirs.
+    """
+    rooms = [
+        (
+            max(0, limit - spent) // wanted,
+            Excess(code=code, kind=scope.kind, window="held", retry_after_s=HELD_S),
+        )
+        for code, _, limit, spent, _, wanted in _budgets(limits, used, need)
+    ]
+    least = min(rooms, key=lambda room: room[0], default=None)
+    return least if least is not None and least[0] < SCARCE else None
 
 
 def render_left(allowance: Allowance, used: tuple[Used, ...]) -> str:

@@ -114,8 +114,8 @@ def admit(
         draft = draft_admission(ports, lane, arrival, tail, asked=pending(journal, tail.state))
         draft = begin_to_stop(ports, lane, draft, tail)
         try:
-            check_admission(ports, allowed, draft, uploaded_bytes=arrival.uploaded_bytes)
-            return line_up(ports, lane, allowed, draft)
+            used = check_admission(ports, allowed, draft, uploaded_bytes=arrival.uploaded_bytes)
+            return line_up(ports, lane, allowed, draft, used)
         except LimitError:
             said = ports.log.admitted(lane, arrival.message_id)  # sent again: it was allowed then
             if said is None:

@@ -7,16 +7,26 @@ Source: docs/concepts/tenants.md.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from stepline.delivery.allowance import HELD_S, Allowance, find_excess, read_allowance
+from stepline.delivery.allowance import (
+    HELD_S,
+    Allowance,
+    find_excess,
+    least_round,
+    read_allowance,
+    read_used,
+    turns_within,
+)
 from stepline.delivery.settle_account import hold_storage
 from stepline.errors import LimitError
 from stepline.log.bindings import Ports
 from stepline.log.journal import Draft
 from stepline.model.entry import ApprovalAnswered, Inbound, Opened
 from stepline.model.ids import Lane
-from stepline.model.tenancy.limits import Excess, limit_sentence
+from stepline.model.tenancy.charge import NOTHING
+from stepline.model.tenancy.limits import Excess, Scope, Used, limit_sentence
 from stepline.model.tenancy.request_rates import RequestKind
 from stepline.model.tenancy.storage_hold import WantedHold
 from stepline.ports.channel import Principal
@@ -80,45 +90,72 @@ def claim_storage(ports: Ports, lane: Lane, allowance: Allowance, wanted: Wanted
     return True
 
 
-def check_admission(ports: Ports, allowance: Allowance, draft: Draft, *, uploaded_bytes: int = 0) -> None:
+def check_admission(
+    ports: Ports, allowance: Allowance, draft: Draft, *, uploaded_bytes: int = 0
+) -> Mapping[Scope, Used]:
     """Refuse a draft that opens or joins a turn beyond a budget, or brings files beyond the storage.
 
-    `uploaded_bytes` of its files count already.
+    `uploaded_bytes` of its files count already. A turn that opens needs as much as its first round holds at least. Return
+    the use of the accounts, as far as it was read.
 
     Raises LimitError `stopped`, `limit_tokens`, `limit_usd`, `limit_storage`; DependencyError.
     """
     events = [entry for entry in draft.entries if isinstance(entry, Inbound)]
     if any(event.steers for event in events):
-        return
+        return {}
     check_stopped(allowance)
     works = draft.state.status == "open"
     size_bytes = sum(file.size_bytes for event in events for file in event.attachments) - uploaded_bytes
-    if works or size_bytes:
-        excess = find_excess(ports, allowance, size_bytes=size_bytes)
-        if excess is not None and (works or excess.code == "limit_storage"):
-            raise refusal(excess)
+    if not (works or size_bytes):
+        return {}
+    used, need = read_used(ports, allowance), least_round(ports) if _opens(draft) else NOTHING
+    excess = find_excess(ports, allowance, need=need, size_bytes=size_bytes, used=used)
+    if excess is not None and (works or excess.code == "limit_storage"):
+        raise refusal(excess)
+    return used
 
 
-def claim_slots(ports: Ports, lane: Lane, allowance: Allowance, draft: Draft) -> Slots | None:
-    """Return the slots that the turn of a draft takes with its open mark; None where turns at once are not limited.
+def _opens(draft: Draft) -> bool:
+    return any(isinstance(entry, Opened) for entry in draft.entries)
 
-    A turn that goes on after an answer takes slots, too, beyond the limit if need be. Raises LimitError `limit_turns`.
+
+def _bound(
+    ports: Ports, allowance: Allowance, used: Mapping[Scope, Used]
+) -> Iterator[tuple[Scope, int, Excess]]:
+    """Yield the accounts whose turns at once are bounded: to how many, and by which limit."""
+    for scope, limits in allowance.pairs():
+        bounds = []
+        if (most := limits.turns_at_once) is not None:
+            bounds.append((most, Excess(code="limit_turns", kind=scope.kind, retry_after_s=BUSY_S)))
+        if scope in used and (room := turns_within(scope, limits, used[scope], least_round(ports))):
+            bounds.append(room)
+        if bounds:
+            yield (scope, *min(bounds, key=lambda bound: bound[0]))
+
+
+def claim_slots(
+    ports: Ports, lane: Lane, allowance: Allowance, draft: Draft, used: Mapping[Scope, Used]
+) -> Slots | None:
+    """Return the slots that the turn of a draft takes with its open mark; None where turns at once are not bounded.
+
+    They are bounded by a limit of their own, and for a turn that opens by a budget, by what is `used` of it, that has room for
+    a few alone. A turn that goes on after an answer takes slots, too, beyond the limit if need be. Raises LimitError
+    `limit_turns`, `limit_tokens`, `limit_usd`.
     """
-    limited = [(scope, limits) for scope, limits in allowance.pairs() if limits.turns_at_once is not None]
-    opens = any(isinstance(entry, Opened) for entry in draft.entries)
+    opens = _opens(draft)
+    limited = list(_bound(ports, allowance, used if opens else {}))
     if not limited or not (opens or any(isinstance(entry, ApprovalAnswered) for entry in draft.entries)):
         return None
     held = ports.log.held_slots(lane)
     taken: list[Slot] = []
-    for scope, limits in limited:
+    for scope, limit, excess in limited:
         if any(slot.scope == scope for slot in held):
             continue
         there = ports.log.taken_slots(scope)
-        limit = limits.turns_at_once or 0
         if opens and len(there) >= limit:
             if ports.log.held_slots(lane) != held:  # a turn of this lane has opened or ended meanwhile
-                return claim_slots(ports, lane, allowance, draft)
-            raise refusal(Excess(code="limit_turns", kind=scope.kind, retry_after_s=BUSY_S))
+                return claim_slots(ports, lane, allowance, draft, used)
+            raise refusal(excess)
         free = [index for index in range(max(limit, len(there) + 1)) if index not in there]
         taken.append(Slot(scope=scope, index=secrets.choice(free)))
     return Slots(held=held, taken=tuple(taken))

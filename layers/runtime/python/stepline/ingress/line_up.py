@@ -6,7 +6,9 @@ request for an approval. A stop begins beyond the bound, since it ends what it b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from stepline.delivery.allowance import Allowance
@@ -25,22 +27,26 @@ from stepline.log.transition import begun, queued
 from stepline.model.batch import Batch, State
 from stepline.model.entry import ApprovalAnswered, Begun, Inbound, Opened, Queued
 from stepline.model.ids import Lane, utc
+from stepline.model.tenancy.limits import Scope, Used
 from stepline.ports.log import Slots, is_stage_slot
 
+NOTHING_READ: Final[Mapping[Scope, Used]] = MappingProxyType({})
 QUEUE_MOST: Final = 1_000
 """The longest line. Each of those who wait asks for its place from time to time, and that counts the ones in front of it."""
 QUEUE_FULL_S: Final = 30
 """How long to wait for a line that is full to become shorter."""
 
 
-def line_up(ports: Ports, lane: Lane, allowance: Allowance, draft: Draft) -> Draft:
+def line_up(
+    ports: Ports, lane: Lane, allowance: Allowance, draft: Draft, used: Mapping[Scope, Used] = NOTHING_READ
+) -> Draft:
     """Return the draft with the slots that its turn takes, or with the turn queued if the stage has none for it.
 
-    The one that the lane holds already is kept, and nobody overtakes those who wait.
+    The one that the lane holds already is kept, and nobody overtakes those who wait. `used` is what the accounts have used.
 
-    Raises LimitError `limit_turns`; `queue_full`, of a steer never.
+    Raises LimitError `limit_turns`, `limit_tokens`, `limit_usd`; `queue_full`, of a steer never.
     """
-    slots = claim_slots(ports, lane, allowance, draft)
+    slots = claim_slots(ports, lane, allowance, draft, used)
     if not ports.policy.open_turns or not _starts(draft):
         return replace(draft, slots=slots)
     held = slots.held if slots else ports.log.held_slots(lane)

@@ -11,6 +11,7 @@ from stepline.model.block import Produced
 from stepline.model.decision import ApprovalRule
 from stepline.model.entry import Closed, HookName, Inbound
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, Placement, RuntimeProfile
+from stepline.model.tenancy.charge import ROUND_OUTPUT_TOKENS
 from stepline.model.version import ContextLayout
 from stepline.ports.model import DECISION_ROLE
 from stepline.protocol.decision.fanout import FanoutRule
@@ -119,7 +120,7 @@ class Agent:
     caps: ReadCaps
     execution: Execution | None = None
     role: str = DECISION_ROLE
-    max_tokens: int = 20_000
+    max_tokens: int = ROUND_OUTPUT_TOKENS
     temperature: float | None = None
     fanout: FanoutRule = field(default_factory=FanoutRule)
     strict: bool = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from msgspec import field
 from msgspec.structs import replace
@@ -35,6 +36,8 @@ class Amount(Value):
 
 
 NOTHING = Amount()
+ROUND_OUTPUT_TOKENS: Final = 20_000
+"""The output that an agent's round may have."""
 
 
 class StorageHold(Value):
