@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stepline.adapters.anthropic.call import ModelRole
-from stepline.adapters.anthropic.message_fold import MessageFold
-from stepline.adapters.anthropic.wire_event import WireEvent
+from stepline.adapters.anthropic.message_fold import MessageFold, WireEvent
 from stepline.ports.model import ModelRequest
 
 REQUEST = ModelRequest(role="x", system=(), content=(), max_tokens=100)

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from stepline.adapters.anthropic.aws_frames import read_frames
 from stepline.adapters.anthropic.call import ModelRole
-from stepline.adapters.anthropic.message_fold import MessageFold
+from stepline.adapters.anthropic.message_fold import MessageFold, WireEvent
 from stepline.adapters.anthropic.server_sent import read_events
-from stepline.adapters.anthropic.wire_event import WireEvent
 from stepline.errors import SteplineError
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse

@@ -31,8 +31,7 @@ from stepline.adapters.anthropic.call import (
     fall_back,
     plan_call,
 )
-from stepline.adapters.anthropic.message_fold import MessageFold
-from stepline.adapters.anthropic.wire_event import WireEvent
+from stepline.adapters.anthropic.message_fold import MessageFold, WireEvent
 from stepline.errors import ModelRateLimited, ModelRefused, ModelStreamBroken, SteplineError
 from stepline.metrics import FACTS_UNREAD, MODEL_ASKS, MODEL_RATE_LIMITS
 from stepline.model.usage import Usage

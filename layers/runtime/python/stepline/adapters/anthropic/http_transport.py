@@ -17,8 +17,8 @@ from urllib3 import exceptions as foreign
 
 from stepline.adapters.anthropic.call import Timeouts
 from stepline.adapters.anthropic.error import map_body
+from stepline.adapters.anthropic.message_fold import WireEvent
 from stepline.adapters.anthropic.server_sent import read_events
-from stepline.adapters.anthropic.wire_event import WireEvent
 from stepline.adapters.http_pool import make_pool
 from stepline.errors import (
     ModelRefused,

@@ -14,11 +14,17 @@ from msgspec.structs import replace
 
 from stepline.adapters.anthropic.call import ModelRole, read_declined
 from stepline.adapters.anthropic.fact import FactReader, whole_pairs
-from stepline.adapters.anthropic.wire_event import MESSAGE, UNREAD, WireEvent
 from stepline.errors import ModelStreamBroken
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage, estimate_tokens
 from stepline.ports.model import Completion, ModelRequest
+
+UNREAD: Final = "unread"
+"""The kind of an event that is no object: it carries no text of this protocol, and is counted."""
+OTHER: Final = ""
+"""The kind of an event that nothing here reads."""
+MESSAGE: Final = "message"
+"""A whole message: the answer of a server that does not stream."""
 
 LOST_HALF: Final = "\ufffd"
 ABORTED: Final = "aborted"
@@ -32,6 +38,13 @@ ANSWER_MIN_CHARS: Final = 65_536
 
 _WORDS: Final[Mapping[str, str]] = {"stop": "end_turn", "length": "max_tokens"}
 """Stop reasons of another API, which gateways pass on."""
+
+
+class WireEvent(NamedTuple):
+    """An event. `kind` is one of the protocol's, MESSAGE, UNREAD or OTHER."""
+
+    kind: str
+    fields: Mapping[str, Any]
 
 
 class Counts(NamedTuple):

@@ -12,19 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from stepline.adapters.anthropic.error import map_body
+from stepline.adapters.anthropic.message_fold import MESSAGE, OTHER, UNREAD, WireEvent
 from stepline.errors import ModelStreamBroken
-
-UNREAD: Final = "unread"
-"""The kind of an event that is no object: it carries no text of this protocol, and is counted."""
-OTHER: Final = ""
-"""The kind of an event that nothing here reads."""
-MESSAGE: Final = "message"
-"""A whole message: the answer of a server that does not stream."""
 
 _TEXTLESS: Final = frozenset({"ping", "content_block_stop", "message_stop"})
 _KINDS: Final = _TEXTLESS | {
@@ -37,13 +31,6 @@ _KINDS: Final = _TEXTLESS | {
 _DONE: Final = re.compile(rb"\s*\[?DONE\]?\s*", re.IGNORECASE)
 """The last line of servers that imitate another API; the protocol's own end is `message_stop`."""
 _DIGITS_MAX: Final = 400
-
-
-class WireEvent(NamedTuple):
-    """An event. `kind` is one of the protocol's, MESSAGE, UNREAD or OTHER."""
-
-    kind: str
-    fields: Mapping[str, Any]
 
 
 def decode_events(data: bytes, name: str = "", *, whole: bool = True) -> Iterator[WireEvent]:

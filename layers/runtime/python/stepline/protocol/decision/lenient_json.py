@@ -38,21 +38,31 @@ class Quote(NamedTuple):
     key: re.Pattern[str]
 
 
-def _quote(opens: str, ends: str) -> Quote:
-    return Quote(
-        ends=ends,
-        clean=re.compile(rf'[^{ends}\\]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}})[^{ends}\\]*)*'),
-        key=re.compile(rf"[{opens}]((?:[^{ends}\\\n]|\\[^\n]){{0,100}})[{ends}][ \t\r\n]*:"),
-    )
+def _clean(ends: str) -> str:
+    return rf'[^{ends}\\]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}})[^{ends}\\]*)*'
 
 
-_PLAIN, _SINGLE = _quote('"', '"'), _quote("'", "'")
-_CURLY, _CURLY_SINGLE = _quote("\u201c\u201d\u201e", '\u201c\u201d"'), _quote("\u2018\u2019", "\u2018\u2019'")
+def _key(opens: str, ends: str) -> str:
+    return rf"[{opens}]((?:[^{ends}\\\n]|\\[^\n]){{0,100}})[{ends}][ \t\r\n]*:"
+
+
+_CURLED: Final = "\u201c\u201d\u201e"
+_CURLED_SINGLE: Final = "\u2018\u2019"
+_PLAIN: Final = Quote('"', re.compile(_clean('"')), re.compile(_key('"', '"')))
+_SINGLE: Final = Quote("'", re.compile(_clean("'")), re.compile(_key("'", "'")))
+_CURLY: Final = Quote(
+    f'{_CURLED}"', re.compile(_clean(f'{_CURLED}"')), re.compile(_key(_CURLED, f'{_CURLED}"'))
+)
+_CURLY_SINGLE: Final = Quote(
+    f"{_CURLED_SINGLE}'",
+    re.compile(_clean(f"{_CURLED_SINGLE}'")),
+    re.compile(_key(_CURLED_SINGLE, f"{_CURLED_SINGLE}'")),
+)
 QUOTES: Final = {
     '"': _PLAIN,
     "'": _SINGLE,
-    **dict.fromkeys("\u201c\u201d\u201e", _CURLY),
-    **dict.fromkeys("\u2018\u2019", _CURLY_SINGLE),
+    **dict.fromkeys(_CURLED, _CURLY),
+    **dict.fromkeys(_CURLED_SINGLE, _CURLY_SINGLE),
 }
 OTHER_QUOTES: Final = "".join(QUOTES)[1:]
 
