@@ -43,7 +43,7 @@ MARK: Final = f"{OPEN}(?={_GAP}(?:{OPEN}|\\Z))"
 """The pattern of a possible start of a token."""
 
 _DASH = re.compile(
-    f"[{_BLANKS}\r\n]*[-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d]+[{_BLANKS}\r\n]*"
+    f"[{_BLANKS}\r\n]{{0,16}}[-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d]+[{_BLANKS}\r\n]{{0,16}}"
 )
 _SEPARATOR = re.compile("[,;&\r\n\uff0c\uff1b\u3001\ufe50\ufe54]|\\band\\b")
 _SID = f"(?:{_S}{_BLANK}{_COLON}?{_BLANK})?([0-9\uff10-\uff19]{{1,9}})"
