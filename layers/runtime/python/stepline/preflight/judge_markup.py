@@ -61,9 +61,7 @@ _TRUE: Final = ("1", "true", "on")
 _FIELD_NAME: Final = re.compile(r'[\s"]*(\w*)(\0?)')
 _ESCAPED: Final = re.compile(r"_x([0-9A-Fa-f]{4})_")
 """A character as texts of a workbook may spell it. Source: ECMA-376-1, 22.9.2.19."""
-_QUOTED: Final = re.compile(
-    r"""\[(?:'(?:.|\Z)|[^\[\]'])*+(\]?)|"(?:[^"]|"")*+("?)|'(?:[^']|'')*+('?)""", re.DOTALL
-)
+_QUOTED: Final = re.compile(r"""\[(?:'.?|[^\[\]'])*(\]?)|"(?:[^"]|"")*("?)|'(?:[^']|'')*('?)""", re.DOTALL)
 """What is no call in a formula: names in brackets, where an apostrophe escapes one character, texts, names of sheets."""
 _CALLS: Final = re.compile(
     r"(?<![\w.])(?:_xl[a-z]*\.)*(?:(webservice|image)|dde|rtd|call|register(?:\.id)?|exec|sql\.request)\s*\(",
