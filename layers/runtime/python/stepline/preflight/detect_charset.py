@@ -159,19 +159,22 @@ def detect_charset(data: bytes, *, declared: str = "") -> str | None:
         return "" if _decodes(data, codec) else None
     if _JIS.search(data) and _decodes(data, CODECS["iso-2022-jp"]):
         return "iso-2022-jp"
-    for label in map(find_label, (declared, *find_declarations(data))):
-        if label == UTF_8 or label in _WIDE or not label:
-            continue
-        if _decodes(data, CODECS[label]) and not _is_plainly_utf8(data):
-            return label
+    if stated := _stated(data, declared):
+        return stated
     if _ABSENT.search(data):
         return _wide(data)
     if _decodes(data, "utf-8"):
         return ""
-    found = _told(_readings(_sample(data)), data)
-    if found and not _decodes(data, CODECS[found]):
-        found = next((wide for wide, narrow in _SECOND.items() if narrow == found), "")
-    return found if found and _decodes(data, CODECS[found]) else None
+    return _wide(data) if find_label(declared) in _WIDE else _told(_readings(_sample(data)), data) or None
+
+
+def _stated(data: bytes, declared: str) -> str:
+    """Return the encoding of one or more bytes a character that is stated and reads the whole text; "" without one."""
+    for label in map(find_label, (declared, *find_declarations(data))):
+        readable = label not in ("", UTF_8, *_WIDE) and _decodes(data, CODECS[label])
+        if readable and not _is_plainly_utf8(data):
+            return label
+    return ""
 
 
 def find_label(name: str) -> str:
@@ -215,7 +218,8 @@ def _wide(data: bytes) -> str | None:
         if len(data) % unit or not _decodes(data, CODECS[label]):
             continue
         text = data[: SAMPLE_BYTES * unit].decode(CODECS[label], "ignore")
-        if _is_written(text, _all_alphabets()) and not _CONTROL.search(text) and re.search(r"[\n -~]", text):
+        letters = _letters_of(text) if not _CONTROL.search(text) and re.search(r"[\n -~]", text) else None
+        if letters is not None and _is_of(letters, _all_alphabets(), 0.0):
             found.append(label)
     return found[0] if len(found) == 1 else None
 
@@ -249,18 +253,25 @@ def _readings(sample: bytes) -> _Readings:
     if len(sample) % 2 == 0 and len(sample) <= SURE_LETTERS:
         for label in ("utf-16le", "utf-16be"):
             texts[label] = sample.decode(CODECS[label], "replace")
+    counts = {text: _letters_of(text) for text in set(texts.values())}
     found: dict[float, dict[str, list[str]]] = {}
     for share in (1.0, MOSTLY, 0.0):
         found[share] = {}
         for label, text in texts.items():
             alphabets = _ENCODINGS[label].alphabets if label in _ENCODINGS else ()
-            if _is_written(text, alphabets, share):
+            if (letters := counts[text]) is not None and _is_of(letters, alphabets, share):
                 found[share].setdefault(text, []).append(label)
     return _Readings(found[MOSTLY] or found[0.0], whole=frozenset(found[1.0]))
 
 
 def _told(readings: _Readings, data: bytes) -> str:
-    """Return the encoding of the one reading that is right, "" if that is uncertain."""
+    """Return the encoding of the one reading that is right, and reads the whole text; "" if that is uncertain."""
+    found = _choose(readings, data)
+    wider = (wide for wide, narrow in _SECOND.items() if narrow == found)
+    return next((label for label in (found, *wider) if label and _decodes(data, CODECS[label])), "")
+
+
+def _choose(readings: _Readings, data: bytes) -> str:
     found, whole = readings
     if len(found) == len(whole) == 1:
         (labels,) = found.values()
@@ -293,11 +304,8 @@ def _detect(data: bytes) -> str:
         return _NAMED.get(found.lower(), "")
 
 
-def _is_written(text: str, alphabets: Collection[frozenset[str]], share: float = 0.0) -> bool:
-    """Return True for a reading that somebody may have written.
-
-    `share` of its Latin letters are of one of the alphabets, and so are those of Cyrillic; of 0 they are of all together.
-    """
+def _letters_of(text: str) -> Counter[str] | None:
+    """Return the letters beyond ASCII of a reading that somebody may have written; None for any other."""
     letters: Counter[str] = Counter()
     for char in text:
         if char.isascii():
@@ -305,19 +313,19 @@ def _is_written(text: str, alphabets: Collection[frozenset[str]], share: float =
         if unicodedata.category(char)[0] in "LM":
             letters[unicodedata.normalize("NFC", char.lower())[0]] += 1
         elif char not in _SIGNS and _script(char) != "EAST":
-            return False
+            return None
+    if _GLUED.search(text) or _LOOSE.search(text) or _is_unclosed(text) or not _is_eastern(text):
+        return None
+    return letters if all(map(_is_word, set(_WORD.findall(text)))) else None
+
+
+def _is_of(letters: Counter[str], alphabets: Collection[frozenset[str]], share: float) -> bool:
+    """Return True if a share of the Latin letters is of one alphabet, and so with Cyrillic; of 0, if all are of some."""
     for scripts, known in (({"LATIN", "FEMININE", "MASCULINE"}, alphabets), ({"CYRILLIC"}, _CYRILLIC)):
         counts = {char: count for char, count in letters.items() if _script(char) in scripts}
         if not _is_covered(counts, known, share):
             return False
-    if (
-        _GLUED.search(text)
-        or _LOOSE.search(text)
-        or _is_unclosed(text)
-        or not all(map(_is_word, set(_WORD.findall(text))))
-    ):
-        return False
-    return _is_eastern(text)
+    return True
 
 
 def _is_covered(counts: Mapping[str, int], alphabets: Collection[frozenset[str]], share: float) -> bool:
