@@ -17,7 +17,7 @@ from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 from stepline.log.bindings import Ports
 
 WRITES: Final[Mapping[str, frozenset[str]]] = {
-    "Accounts": frozenset({"set_limits", "post", "forget"}),
+    "Accounts": frozenset({"set_limits", "post", "end_holds", "forget"}),
     "Artifacts": frozenset({"put", "replace"}),
     "Broadcast": frozenset({"send"}),
     "Costs": frozenset({"put"}),
@@ -38,7 +38,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "ModelStream": frozenset({"__iter__"}),
     "Publisher": frozenset({"post", "close"}),
     "Quarantine": frozenset({"remove"}),
-    "Rate": frozenset({"count"}),
+    "Rate": frozenset({"count", "tally"}),
     "RelayStream": frozenset({"push", "close", "note"}),
     "Signals": frozenset({"notify"}),
     "Subscriptions": frozenset({"connect", "disconnect", "renew", "subscribe", "watch", "drop"}),
