@@ -55,7 +55,7 @@ def test_a_posted_file_is_judged_and_counted(runtime: LambdaRuntime, desk: Uploa
 
 
 def test_a_refused_file_is_counted_with_its_code(runtime: LambdaRuntime, desk: UploadPorts):
-    assert runtime.call(preflight.handler, told(posted(desk, b"a\0"))) == {"state": "refused"}
+    assert runtime.call(preflight.handler, told(posted(desk, b"a\0\1"))) == {"state": "refused"}
     assert runtime.lines[-1]["reasons"] == ["text_binary"]
     assert runtime.metrics()["UploadsRefused"] >= 1
 

@@ -30,6 +30,7 @@ SHAPES = {
     8: "87a6d73fc8dff8b0",
     9: "da7070280d2dd04a",
     10: "b1189aa6c2511419",
+    11: "f862f45c813054f5",
 }
 """Of each format, a digest of the fields that are stored: an old format in a new shape would say something else."""
 

@@ -25,7 +25,7 @@ from stepline.rendering.piece import Piece
 from stepline.rendering.request_parts import MARKS, Marks, RequestParts
 from stepline.timeline.fold import Timeline
 
-FORMAT: Final = 10
+FORMAT: Final = 11
 """The version of the encoding. Raise it when the meaning of a field of the fold changes, or when
 the fold turns an entry into something else; a reader knows only its own version.
 """
