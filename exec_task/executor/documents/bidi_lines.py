@@ -92,7 +92,7 @@ def _levels(text: str, *, base: int) -> list[int]:
 
 
 def _broken(letters: Sequence[Letter], widths: Sequence[float], room: float) -> Iterator[tuple[int, int]]:
-    """Yield the lines as begin and end, broken behind blanks, and within a word that is wider than a line."""
+    """Yield the lines as begin and end, broken after blanks, and within a word that is wider than a line."""
     start = behind_blank = 0
     used = 0.0
     for at, ((letter, _), width) in enumerate(zip(letters, widths, strict=True)):

@@ -1,4 +1,4 @@
-"""The encoding of a foreign text, found in its bytes, or that it cannot be told.
+"""The encoding of a foreign text, found in its bytes, or that it cannot be determined.
 
 UTF-8, a mark, or what the text itself declares is certain. Otherwise each encoding of the web is tried on a sample, and
 a reading counts if people write so: words of one script, letters of one language, no capital within a word. If
@@ -151,7 +151,7 @@ _MIXED: Final = frozenset({"HEBREW", "ARABIC", "THAI"})
 
 
 def detect_charset(data: bytes, *, declared: str = "") -> str | None:
-    """Return the encoding of a text, "" for UTF-8 and for what begins with a mark; None if it cannot be told.
+    """Return the encoding of a text, "" for UTF-8 and for what begins with a mark; None if it cannot be determined.
 
     `declared` is an encoding that comes with the text, as the web names it. The whole text can be read in what is returned.
     """

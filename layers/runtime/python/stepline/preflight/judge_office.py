@@ -1,7 +1,7 @@
 """Documents of Office from outside, by their structure: parts, the types that they state, and their relations.
 
 The archive is first inflated and counted as every archive is: of what is read here sizes and checksums hold, each
-byte belongs to one member, and nothing stands beside them. Then every part that is XML is read
+byte belongs to one member, and nothing is beside them. Then every part that is XML is read
 (`judge_markup`), whatever it is called. Source: ECMA-376-2, "Open Packaging Conventions".
 """
 
@@ -130,7 +130,7 @@ def _inspect(source: Path | int | bytes) -> list[ArchiveProblem]:
 def _judge_document(book: zipfile.ZipFile, *, is_within: bool) -> str:
     """Return the type of a document. Raises Objection."""
     if book.comment:
-        raise Objection("trailing_data", "something stands behind the end of the document")
+        raise Objection("trailing_data", "something follows the end of the document")
     types, kind = _judge_types(book)
     relations = _judge_relations(book, types)
     workbooks = set[str]() if is_within else relations.workbooks

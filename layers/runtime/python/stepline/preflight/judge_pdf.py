@@ -84,7 +84,7 @@ def _judge_ends(data: bytes) -> None:
     if (end := data.rfind(b"%%EOF")) < 0:
         raise Objection(UNREADABLE, "it ends before its last line: it is not whole")
     if len(data) - end > TAIL_MAX_BYTES:
-        raise Objection("trailing_data", "something stands behind the end of the PDF")
+        raise Objection("trailing_data", "something follows the end of the PDF")
 
 
 def _judge_views(data: bytes) -> None:

@@ -36,7 +36,7 @@ def judge_picture(data: bytes, mime: str, *, max_bytes: int) -> FileVerdict:
     if not 0 <= end <= len(data):
         return rejected("image_unreadable", "it does not end like a picture of this type")
     if end < len(data):
-        return rejected(TRAILING, "something stands behind the end of the picture")
+        return rejected(TRAILING, "something follows the end of the picture")
     if _PAGE.search(data):
         return rejected(POLYGLOT, "it is a page as well: it has parts of HTML or a script")
     return TAKEN

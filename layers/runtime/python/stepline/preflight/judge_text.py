@@ -27,7 +27,7 @@ def judge_text(data: bytes) -> FileVerdict:
             )
         return rejected(
             "text_undecodable",
-            "its encoding cannot be told: UTF-8, UTF-16 and UTF-32 are read always, Windows, ISO 8859, KOI8, Shift_JIS, "
+            "its encoding cannot be determined: UTF-8, UTF-16 and UTF-32 are read always, Windows, ISO 8859, KOI8, Shift_JIS, "
             "EUC, GB 18030 and Big5 where there is enough text; save it as UTF-8",
         )
     text = data.decode(marked_codec(data) or read_as(charset or UTF_8))

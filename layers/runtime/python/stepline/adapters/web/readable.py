@@ -36,7 +36,7 @@ _PACKAGES: Final = ("stepline", "resiliparse")
 _UNREADABLE: Final = "the page cannot be read within its limits"
 _REFUSALS: Final = {
     TYPE_REFUSED: "the page says that it is {}, and is not",
-    UNKNOWN_ENCODING: "the page's encoding cannot be told: it states none that is of the web, and its bytes are no UTF-8",
+    UNKNOWN_ENCODING: "the page's encoding cannot be determined: it names none of the web, and its bytes are not UTF-8",
 }
 _KEPT: Final = ("LD_LIBRARY_PATH",)
 """The part of the environment that an interpreter needs to start."""
