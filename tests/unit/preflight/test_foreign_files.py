@@ -21,6 +21,7 @@ def test_a_file_of_another_program_is_accepted_or_refused_by_name(made: dict[str
     verdict = judge_file(FOLDER / name, filename=name, mime=agreed_mime(name, ""), limits=FileLimits())
     assert "".join(verdict.reasons[:1]) == made["reason"]
     assert verdict.accepted == (not made["reason"])
+    assert verdict.charset == made.get("charset", "")
 
 
 def test_the_table_names_each_file_and_the_program_that_made_it() -> None:
