@@ -81,7 +81,9 @@ def test_every_metric_of_ours_that_an_alarm_reads_is_counted_somewhere(alarms):
         metric for one in alarms.values() for space, metric, _ in series(one) if space == metrics.NAMESPACE
     }
     sources = [*(ROOT / "layers/runtime/python/stepline").rglob("*.py"), *(ROOT / "lambdas").glob("*.py")]
-    counted = {name for path in sources for name in re.findall(r"\b_?count\(\s*([A-Z_]+)\b", path.read_text())}
+    counted = {
+        name for path in sources for name in re.findall(r"\b_?count\(\s*([A-Z_]+)\b", path.read_text())
+    }
     assert ours
     assert ours <= {getattr(metrics, name) for name in counted}
 

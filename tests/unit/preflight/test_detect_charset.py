@@ -8,9 +8,12 @@ import codecs
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepline.model.file.charset import CODECS
 from stepline.model.file.file_verdict import FileLimits
+from stepline.preflight.detect_charset import detect_charset
 from stepline.preflight.judge_file import judge_file
 from stepline.tools.window import decode_pieces
 
@@ -126,6 +129,12 @@ DECLARED = {
     "XML": '<?xml version="1.0" encoding="{}"?><a>ß{}</a>',
     "HTML": "<!doctype html><meta charset={}><p>ß{}</p>",
 }
+
+
+@given(st.text("month,tons 1234\n", min_size=3, max_size=80), st.data())
+def test_a_zero_in_a_text_of_ascii_makes_no_text_of_it(text: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(text)))
+    assert detect_charset(f"{text[:at]}\0{text[at:]}".encode()) is None
 
 
 @pytest.mark.parametrize("form", DECLARED.values(), ids=DECLARED)

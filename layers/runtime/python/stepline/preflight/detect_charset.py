@@ -36,6 +36,7 @@ _HEAD_BYTES: Final = 1_024
 _ABSENT: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f]")
 """Bytes that a text has in UTF-16 and UTF-32 alone."""
 _CONTROL: Final = re.compile(_ABSENT.pattern.decode())
+_PRINTED: Final = frozenset((9, 10, 13, *range(0x20, 0x7F)))
 _SEQUENCE: Final = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
 SEQUENCES: Final = 3
 _JIS: Final = re.compile(rb"\x1b\$[@B]")
@@ -218,10 +219,17 @@ def _wide(data: bytes) -> str | None:
         if len(data) % unit or not _decodes(data, CODECS[label]):
             continue
         text = data[: SAMPLE_BYTES * unit].decode(CODECS[label], "ignore")
-        letters = _letters_of(text) if not _CONTROL.search(text) and re.search(r"[\n -~]", text) else None
+        is_text = re.search(r"[\n -~]", text) and not _CONTROL.search(text) and not _is_narrow(text)
+        letters = _letters_of(text) if is_text else None
         if letters is not None and _is_of(letters, _all_alphabets(), 0.0):
             found.append(label)
     return found[0] if len(found) == 1 else None
+
+
+def _is_narrow(text: str) -> bool:
+    """Return True if half of a text are two characters of ASCII read as one: a zero is in it by accident."""
+    pairs = sum(ord(char) >> 8 in _PRINTED and ord(char) & 0xFF in _PRINTED for char in text)
+    return 2 * pairs >= len(text)
 
 
 def _sample(data: bytes) -> bytes:
