@@ -1,4 +1,4 @@
-/** Turns in groups of four: a delta redraws the last group alone, and the browser passes over one that is out of sight as a whole. */
+/** Turns in groups of twenty: a delta redraws the last group alone, and the browser passes over one that is out of sight as a whole. */
 
 import { useRef } from "preact/hooks";
 import type { Message, Turn } from "../../thread/thread.ts";
@@ -8,7 +8,7 @@ import { memo } from "./memo.tsx";
 import { MessageLine } from "./message.tsx";
 import { TurnView } from "./turn.tsx";
 
-const GROUP = 4;
+const GROUP = 20;
 
 interface Group {
   readonly key: number;
