@@ -87,7 +87,7 @@ character: marks without width and joiners stay, and nothing is normalised.
 One JSON object, bare or in a fence. It is read strictly, and if that fails once more for what it can only have
 meant. What other notations write counts as it is: a comma too many, comments, `None`, `True` and `False`, single and curly
 quotes, raw line breaks, and a backslash that begins no escape (`\\d`, `\\'`). What had to be guessed counts for an answer, and for
-a call only where a generation is read tolerantly: quotes that nobody escaped, missing commas and brackets, and backslashes
+a call only where a generation is read tolerantly: quotes that are not escaped, missing commas and brackets, and backslashes
 that may mean two things, as in `C:\\Users\\new`. Nothing is completed that just stops. Of a key that comes twice the first
 counts; other keys are read over.
 

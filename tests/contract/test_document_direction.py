@@ -88,7 +88,7 @@ def test_the_other_formats_say_which_way_a_text_runs(drawn, kind):
 
 
 @pytest.mark.parametrize(("content", "code", "script"), UNDRAWN)
-def test_what_cannot_be_drawn_as_it_is_written_is_a_warning_that_names_the_script(
+def test_letters_that_cannot_be_drawn_as_written_are_a_warning_that_names_the_script(
     drawn, content, code, script
 ):
     found = drawn["pdf", content]

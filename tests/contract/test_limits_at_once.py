@@ -202,9 +202,8 @@ def test_turns_at_once_that_use_more_than_they_hold_overrun_by_less_than_a_round
     assert 0 < overrun <= crowd.room * (a_round - need)
 
 
-def test_of_messages_at_once_no_more_open_a_turn_than_the_limit_says(backend):
-    crowd = Crowd(backend)
-    crowd.limit(turns_at_once=crowd.room)
+def sent_at_once(crowd: Crowd) -> tuple[list[bool], list[str]]:
+    """Send a first message to every lane; return which turns opened, and the codes of the refusals."""
     refused: list[str] = []
 
     def send(lane: Lane) -> bool:
@@ -217,6 +216,13 @@ def test_of_messages_at_once_no_more_open_a_turn_than_the_limit_says(backend):
 
     with ThreadPoolExecutor(max_workers=crowd.turns) as pool:
         opened = list(pool.map(send, crowd.lanes))
+    return opened, refused
+
+
+def test_of_messages_at_once_no_more_open_a_turn_than_the_limit_says(backend):
+    crowd = Crowd(backend)
+    crowd.limit(turns_at_once=crowd.room)
+    opened, refused = sent_at_once(crowd)
     assert sum(opened) == crowd.room
     assert refused == ["limit_turns"] * (crowd.turns - crowd.room)
     assert len(backend.log.taken_slots(scopes_of(crowd.tenant, "docs", "u0")[2])) == crowd.room
@@ -225,18 +231,7 @@ def test_of_messages_at_once_no_more_open_a_turn_than_the_limit_says(backend):
 def test_of_messages_at_once_a_budget_refuses_all_but_those_whose_output_fits_into_it(backend):
     crowd = Crowd(backend)
     crowd.limit(tokens_day=crowd.room * ROUND_OUTPUT_TOKENS)
-    refused: list[str] = []
-
-    def send(lane: Lane) -> bool:
-        try:
-            crowd.open(lane)
-        except LimitError as error:
-            refused.append(error.reason)
-            return False
-        return True
-
-    with ThreadPoolExecutor(max_workers=crowd.turns) as pool:
-        opened = list(pool.map(send, crowd.lanes))
+    opened, refused = sent_at_once(crowd)
     assert sum(opened) == crowd.room
     assert refused == ["limit_tokens"] * (crowd.turns - crowd.room)
     untouched = [lane for lane, is_open in zip(crowd.lanes, opened, strict=True) if not is_open]

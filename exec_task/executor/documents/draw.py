@@ -69,7 +69,7 @@ def draw(tool_id: str, params: Mapping[str, Any], grant: Mapping[str, Any], out:
 
 
 def _missing(sids: list[int]) -> list[dict[str, str]]:
-    """Return what is said of citations that are left out: of unknown numbers, and of what is no number (0)."""
+    """Return the warnings about citations that are left out: unknown numbers, and unreadable ones (0)."""
     unknown = [str(sid) for sid in sids if sid]
     messages = []
     if unknown:

@@ -217,7 +217,7 @@ def _has(font: str, text: str) -> bool:
 
 
 def _scripts(letters: Sequence[str]) -> str:
-    """Return what letters belong to, by the first word of their names: `CJK, Devanagari`."""
+    """Return the scripts of letters, by the first word of their names: `CJK, Devanagari`."""
     words = [
         unicodedata.name(letter, "unnamed").partition(" ")[0]
         if unicodedata.category(letter)[0] in "LM"

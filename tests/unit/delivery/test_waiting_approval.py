@@ -29,7 +29,7 @@ def status_of(conversation: Conversation) -> tuple[str, str]:
 
 
 def heard(inbox: list[bytes]) -> list[tuple[str, str]]:
-    """Return what the feed has sent since the last look: states, and what is waited for."""
+    """Return the states and waits that the feed has sent since the last look."""
     sent = [
         (event.data["state"], event.data.get("waits_for", ""))
         for frame in of(FeedFrame, inbox)

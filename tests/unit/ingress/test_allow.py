@@ -233,7 +233,7 @@ def test_a_turn_whose_first_round_cannot_have_room_does_not_open(limits, code) -
     assert refused(conversation).reason == code
 
 
-def test_where_the_price_of_a_model_is_not_known_dollars_are_left_to_the_round() -> None:
+def test_without_a_price_of_the_model_dollars_are_left_to_the_round() -> None:
     conversation = Conversation(models={"*": "a model without a price"})
     set_limits(conversation, usd_day=0.01)
     assert conversation.send().fate == "opened"

@@ -162,7 +162,7 @@ def test_a_slot_that_was_refused_for_an_account_holds_nothing_in_the_others() ->
     assert desk.used == (0, 0)
 
 
-def test_what_uploads_hold_ends_no_turn() -> None:
+def test_storage_that_uploads_hold_ends_no_turn() -> None:
     desk = Desk()
     desk.conversation.send()
     for _ in range(3):

@@ -32,7 +32,7 @@ def test_a_pipe_opens_nothing(shown):
     assert find_opener(shown[0], platform="linux", on_terminal=False) == ""
 
 
-def test_where_nothing_is_opened_a_secret_address_is_written_nowhere(tmp_path, monkeypatch):
+def test_a_secret_address_is_written_nowhere_if_nothing_opens_it(tmp_path, monkeypatch):
     monkeypatch.setenv("CI", "true")
     assert not open_secret("http://127.0.0.1:1/session/open?key=k", tmp_path)
     assert list(tmp_path.iterdir()) == []

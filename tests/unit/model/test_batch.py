@@ -141,7 +141,7 @@ def test_of_a_batch_that_is_too_deep_one_piece_is_unreadable_and_the_rest_is_as_
 
 
 @given(TREES)
-def test_what_is_not_too_deep_is_read_as_it_was_written(tree: object) -> None:
+def test_a_batch_that_is_not_too_deep_is_read_as_it_was_written(tree: object) -> None:
     body = b'{"a":' + nested(40) + b',"tree":' + msgspec.json.encode(tree) + b"}"
     assert without_depths(body) == body
 

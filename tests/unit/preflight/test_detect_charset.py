@@ -78,7 +78,7 @@ CASES = [(codec, language) for codec, languages in WRITTEN.items() for language 
 
 @pytest.fixture
 def read(tmp_path: Path):
-    """Return what is read of a text file that is uploaded; None if it is refused by name."""
+    """Return the text that is read of an uploaded file; None if it is refused by name."""
 
     def run(data: bytes) -> str | None:
         path = tmp_path / "a.txt"
@@ -141,7 +141,7 @@ def test_a_zero_in_a_text_of_ascii_makes_no_text_of_it(text: str, data: st.DataO
 @pytest.mark.parametrize(
     ("name", "letter"), [("iso-8859-2", "ş"), ("windows-1252", "º"), ("windows-1257", "ŗ")]
 )
-def test_what_a_text_says_about_itself_is_believed(read, form: str, name: str, letter: str) -> None:
+def test_a_text_s_own_declaration_is_believed(read, form: str, name: str, letter: str) -> None:
     text = form.format(name, letter)
     assert read(text.encode(name)) == text
 

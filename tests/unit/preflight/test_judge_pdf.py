@@ -1,4 +1,4 @@
-"""PDFs: what somebody has to click is a link, what starts by itself is refused in every form and spelling."""
+"""PDFs: an action that needs a click is a link, one that starts by itself is refused in every form and spelling."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ const DELIMITERS = [
 /** A blank line, or one that begins a block of code. */
 const BLOCK_END = /\n(?:[ \t]*(?:\n|$)| {0,3}~~~)/y;
 const LINE_END = /[ \t]*(?:\n|$)/y;
-/** Beside a letter of a script without blanks a formula stands as it does beside a blank: `面积是$x^2$的`. */
+/** Beside a letter of a script without blanks a formula is read as it is beside a blank: `面积是$x^2$的`. */
 const WORD = new RegExp(`[\\p{N}$]|(?![${UNSPACED}])\\p{L}`, "u");
 /** An amount with words or half of a remark, without a command: `$5/month or 10$`, `$5 (5$)`. */
 const PRICE = new RegExp(`^\\d[^\\\\]*(?:[^\\p{L}\\d]\\p{L}{2}|[${UNSPACED}]|[([][^)\\]]*$)`, "u");

@@ -1,5 +1,5 @@
 // @vitest-environment happy-dom
-/** Texts of scripts that write no blanks between words, and what stands in them beside their letters and their punctuation. */
+/** Texts of scripts that write no blanks between words, and the signs beside their letters and their punctuation. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { draw } from "./drawing.ts";

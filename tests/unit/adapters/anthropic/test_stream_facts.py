@@ -1,4 +1,4 @@
-"""An answer's text, whatever stands beside it: each fact of each event is replaced, on each wire."""
+"""An answer's text, whatever is beside it: each fact of each event is replaced, on each wire."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("body", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_what_has_no_end_is_no_answer(body: bytes) -> None:
+def test_a_stream_without_an_end_is_no_answer(body: bytes) -> None:
     assert not fold(read_events([body])).ended
 
 

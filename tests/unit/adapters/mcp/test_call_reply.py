@@ -44,7 +44,7 @@ MODERN = {
 
 
 def said(answer: Any, *, modern: bool = False) -> Reply:
-    """Return what a call of a server is answered."""
+    """Return the answer to a call of a server."""
     discovered = {"server_discover": lambda *_: MODERN} if modern else {}
     with McpPeer(tools_call=lambda *_: answer, **discovered) as peer:
         reply = CLIENT.call_tool(ServerAddress(url=peer.url, timeout_s=60), "t", {}, NeverCancelled())

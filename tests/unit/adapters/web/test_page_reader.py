@@ -110,7 +110,7 @@ def test_rows_of_json_are_read(mime: str) -> None:
     assert text_of(rows.encode(), mime) == rows
 
 
-def test_what_only_says_that_it_is_json_is_refused() -> None:
+def test_a_body_that_is_json_by_its_type_alone_is_refused() -> None:
     assert refusal(b"<html></html>", "application/json") == "type_refused"
 
 

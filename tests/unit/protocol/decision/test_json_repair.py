@@ -9,7 +9,7 @@ from stepline.protocol.decision.json_repair import repair, repair_object
 from tests.unit.protocol.line_count import steps_of
 
 MENDED: dict[str, dict[str, Any]] = {
-    # quotes that nobody escaped
+    # quotes that are not escaped
     '{"a": "he said "yes", then left"}': {"a": 'he said "yes", then left'},
     '{"a": "say "hi""}': {"a": 'say "hi"'},
     '{"a": "use "}" here", "b": 1}': {"a": 'use "}" here', "b": 1},

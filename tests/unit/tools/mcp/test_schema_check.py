@@ -80,7 +80,7 @@ PARAMS = st.dictionaries(NAMES, VALUES, max_size=4)
 
 
 def accepts(schema: dict[str, Any], value: Any) -> bool:
-    """Return what a validator of whole schemas says."""
+    """Return the verdict of a validator of whole schemas."""
     return Draft202012Validator(schema).is_valid(value)
 
 

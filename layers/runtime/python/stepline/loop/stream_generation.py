@@ -168,7 +168,7 @@ def cut_off(taken: Sample) -> Decided:
 
 
 def _sent(request: ModelRequest, minimum_tokens: int, files: tuple[str, ...]) -> Sent:
-    """Return what the log needs to render a request again, which ends with its announce."""
+    """Return the facts with which the log renders a request again, which ends with its announce."""
     last = request.content[-1]
     return Sent(
         digest=digest_request(request),

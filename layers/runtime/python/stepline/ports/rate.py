@@ -8,7 +8,7 @@ from stepline.model.tenancy.limits import Scope
 from stepline.model.tenancy.request_rates import RequestKind
 
 STEP: Final = 20
-"""How many requests of an account a process counts by itself before it tells the others of them."""
+"""Requests of an account that a process counts by itself before it writes them for the others."""
 
 
 class Rate(Protocol):

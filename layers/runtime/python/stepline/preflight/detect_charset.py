@@ -138,7 +138,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _GLUED: Final = re.compile(
     r"[^\W\d_][€‚„•™©®°§±²³×¿¡£¥½¼¾№µ‹›][^\W\d_]|(?<![\d \xa0])[°²³½¼¾±£¥µ]|[£¥](?!\d)|€(?=[a-z])|[°²³½¼¾](?=[^\W\d_])"
 )
-"""Signs where nobody writes them: letters of another reading."""
+"""Signs in places where no text has them: letters of another reading."""
 _LOOSE: Final = re.compile(
     "(?<![\u0620-\u0652])[\u064b-\u0652]|(?<![\u0e01-\u0e4e])[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]|(?<![\u05b0-\u05ea])[\u05b0-\u05bd]"
 )
@@ -313,7 +313,7 @@ def _detect(data: bytes) -> str:
 
 
 def _letters_of(text: str) -> Counter[str] | None:
-    """Return the letters beyond ASCII of a reading that somebody may have written; None for any other."""
+    """Return the letters beyond ASCII of a reading that may be a text; None for any other."""
     letters: Counter[str] = Counter()
     for char in text:
         if char.isascii():

@@ -46,7 +46,7 @@ def agreed_mime(filename: str, mime: str) -> str:
     """Return the type of a file: as it is stated, in lower case and without parameters, if files of that type are taken.
 
     Otherwise the name says it, since browsers and systems call TypeScript a film and a CSV a spreadsheet; a name that
-    says nothing, and a type that nobody knows, are a text's, if the bytes are.
+    says nothing, and an unknown type, are a text's, if the bytes are.
     """
     kind, named = mime.partition(";")[0].strip().lower(), guess_mime(filename)
     if _is_taken(kind):

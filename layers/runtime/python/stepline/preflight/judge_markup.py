@@ -72,7 +72,7 @@ _CALLS: Final = re.compile(
 def judge_markup(part: IO[bytes], links: AbstractSet[str], *, is_data: bool = False) -> None:
     """Judge one part; `links` are the ids of its links to outside. Raises Objection, expat.ExpatError.
 
-    `is_data`: it is XML of somebody's own, in which only what a ribbon would do is looked for.
+    `is_data`: it is custom XML, in which only a ribbon is looked for.
     """
     walk = _Walk(links, is_data=is_data)
     while data := part.read(CHUNK_BYTES):

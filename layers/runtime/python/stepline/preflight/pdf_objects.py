@@ -24,7 +24,7 @@ _STARTED: Final = frozenset(
 )
 """Types of actions that are refused wherever they are."""
 _OPENED: Final = frozenset({"/URI", "/GoToR", "/Thread"})
-"""Types of actions that are refused unless somebody clicks."""
+"""Types of actions that are refused unless they need a click."""
 _CLICKED: Final = frozenset({"/U", "/D"})
 """Triggers of additional actions that are a click: the button of a mouse goes down, or up."""
 _FOLLOWING: Final = frozenset({"/Next", "/Prev", "/NA", "/PA"})

@@ -179,7 +179,7 @@ class Content:
         return (recorded,) if recorded else ("utf-8-sig", WINDOWS)
 
     def _decoded(self, take: Callable[[Iterator[str]], Made]) -> Made | None:
-        """Return what is made of the text's pieces; None for bytes that are no text."""
+        """Return the result of the text's pieces; None for bytes that are no text."""
         for encoding in self._encodings:
             try:
                 return take(self._pieces(encoding))

@@ -27,7 +27,7 @@ def read_reply(said: Any) -> Reply:
     if not isinstance(said, Mapping):
         return Reply(structured=said) if said is not None else Reply(unread=(Unread(why="no_content"),))
     if said.get("resultType") == "input_required":
-        raise ToolError("the server asks for input, which nobody can give it", code=PROTOCOL_ERROR)
+        raise ToolError("the server asks for input, which a turn cannot give", code=PROTOCOL_ERROR)
     content, structured = said.get("content"), said.get("structuredContent")
     blocks = [content] if isinstance(content, str | Mapping) else content if content is not None else []
     parts: list[ReplyPart] = []
@@ -50,7 +50,7 @@ def read_reply(said: Any) -> Reply:
 
 
 def _part(block: Any) -> ReplyPart | str:
-    """Return what a block says, or why it cannot be read."""
+    """Return the text or file of a block, or the code of the reason that it cannot be read."""
     if isinstance(block, str):
         return ReplyPart(kind="text", text=block)
     if not isinstance(block, Mapping):

@@ -26,7 +26,7 @@ class HalfSurrogates:
         self._held = b""
 
     def mend(self, piece: bytes, *, last: bool = False) -> bytes:
-        """Return what is known of the pieces so far; an escape that has begun is held for the next."""
+        """Return the bytes that are complete so far; an escape that has begun is held for the next piece."""
         data = self._held + piece
         end = len(data) if last else _end(data)
         self._held = data[end:]

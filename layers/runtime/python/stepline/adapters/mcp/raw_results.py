@@ -116,7 +116,7 @@ def _takes_tasks(said: Any) -> bool:
 
 
 def _capabilities(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a server can do, as far as it is used here."""
+    """Return the capabilities of a server that are used here."""
     can: dict[str, Any] = {"tools": {}}
     if _takes_tasks(result.get("capabilities")):
         can["tasks"] = {"requests": {"tools": {"call": {}}}}

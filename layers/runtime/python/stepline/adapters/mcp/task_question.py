@@ -1,7 +1,7 @@
 """Calls that a server answers with a task: what it says of one, in both revisions of the protocol that know them.
 
-    2025-11-25   the caller asks for a task; `tasks/get` says how it stands, and `tasks/result` has its answer
-    2026-07-28   the server decides, if the extension is declared; `tasks/get` says how it stands, with its answer
+    2025-11-25   the caller asks for a task; `tasks/get` has its state, and `tasks/result` has its answer
+    2026-07-28   the server decides, if the extension is declared; `tasks/get` has its state, with its answer
 
 No answer is ever given to a server that asks for input. Source: modelcontextprotocol.io, "Tasks", SEP-2663.
 """
@@ -34,7 +34,7 @@ from stepline.ports.mcp.mcp_server import (
 TIME_MAX_MS: Final = 1e12
 
 
-class _Stands(NamedTuple):
+class _TaskState(NamedTuple):
     """A task as a server describes it; the revisions name its times differently."""
 
     task_id: str
@@ -96,23 +96,23 @@ def read_created(said: Any, *, wanted: bool) -> RemoteTask | None:
 
 
 async def poll_task(connection: Connection[Reply | RemoteTask], task_id: str) -> Reply | RemoteTask:
-    """Return the answer of a task that has ended, or the task as it stands. Raises ToolError: those of the port."""
+    """Return the answer of a task that has ended, or the task as it is. Raises ToolError: those of the port."""
     try:
-        stands = _read(await connection.send(_Get(params=_About(task_id=task_id))))
+        state = _read(await connection.send(_Get(params=_About(task_id=task_id))))
     except MCPError as error:
         raise _lost(error) from None
-    if stands.task_id != task_id:
+    if state.task_id != task_id:
         raise ToolError("the server speaks of another task", code=PROTOCOL_ERROR)
-    match stands.status:
+    match state.status:
         case "working":
-            return _task(stands)
+            return _task(state)
         case "completed" | "failed":
-            return await _outcome(connection, stands)
+            return await _outcome(connection, state)
         case "cancelled":
-            raise ToolError(f"the server has cancelled the task{stands.words}", code=TASK_CANCELLED)
+            raise ToolError(f"the server has cancelled the task{state.words}", code=TASK_CANCELLED)
         case "input_required":
             raise ToolError(
-                f"the task asks for input, which nobody can give it{stands.words}", code=TASK_NEEDS_INPUT
+                f"the task asks for input, which a turn cannot give{state.words}", code=TASK_NEEDS_INPUT
             )
     raise ToolError("the task has a status that does not exist", code=PROTOCOL_ERROR)
 
@@ -122,20 +122,20 @@ async def cancel_task(connection: Connection[None], task_id: str) -> None:
     await connection.send(_Cancel(params=_About(task_id=task_id)))
 
 
-async def _outcome(connection: Connection[Reply | RemoteTask], stands: _Stands) -> Reply:
-    said, error = stands.result, stands.error
+async def _outcome(connection: Connection[Reply | RemoteTask], state: _TaskState) -> Reply:
+    said, error = state.result, state.error
     if connection.shakes_hands:
         try:
-            said = await connection.send(_Result(params=_About(task_id=stands.task_id)))
+            said = await connection.send(_Result(params=_About(task_id=state.task_id)))
         except MCPError as refused:
-            if stands.status == "completed":
+            if state.status == "completed":
                 raise _lost(refused) from None
             error = refused.message
-    if stands.status == "failed" and (error is not None or said is None):
-        words = stands.words if error is None else _words(error)
+    if state.status == "failed" and (error is not None or said is None):
+        words = state.words if error is None else _words(error)
         raise ToolError(f"the task has failed{words}", code=TASK_FAILED)
     reply = read_reply(said)
-    return replace(reply, failed=True) if stands.status == "failed" else reply
+    return replace(reply, failed=True) if state.status == "failed" else reply
 
 
 def _lost(error: MCPError) -> Exception:
@@ -148,12 +148,12 @@ def _lost(error: MCPError) -> Exception:
     )
 
 
-def _read(said: Any) -> _Stands:
+def _read(said: Any) -> _TaskState:
     """Return a task as it is described, without what cannot be read."""
     fields = said if isinstance(said, Mapping) else {}
     error = fields.get("error")
     message = error.get("message") if isinstance(error, Mapping) else None
-    return _Stands(
+    return _TaskState(
         task_id=_text(fields.get("taskId")),
         status=_text(fields.get("status")),
         words=_words(_text(fields.get("statusMessage"))),
@@ -164,12 +164,12 @@ def _read(said: Any) -> _Stands:
     )
 
 
-def _task(stands: _Stands) -> RemoteTask:
+def _task(state: _TaskState) -> RemoteTask:
     """Return a task with its times, as far as they are times."""
-    name = stands.task_id
+    name = state.task_id
     if not (0 < len(name) <= TASK_ID_CHARS and name.isascii() and name.isprintable()):
         raise ToolError("the id of the task is none", code=PROTOCOL_ERROR)
-    return RemoteTask(id=name, poll_s=stands.poll_s, ttl_s=stands.ttl_s)
+    return RemoteTask(id=name, poll_s=state.poll_s, ttl_s=state.ttl_s)
 
 
 def _text(said: Any) -> str:

@@ -46,7 +46,7 @@ def steering(text: str) -> Said:
 
 
 def well_formed(said: Said) -> Said:
-    """Return what is said with a question mark for each half of a character: JSON cannot carry it.
+    """Return the message with a question mark for each half of a character: JSON cannot carry it.
 
     Raises InputError `bad_message` if its payload is nested beyond all measure.
     """

@@ -144,7 +144,7 @@ def status(as_json: bool) -> None:
 def page(as_json: bool) -> None:
     """Print the address that opens the chat page, and open it.
 
-    The address has the key of the stage, without which nobody signs in there: show it to nobody else. It is opened on a
+    The address has the key of the stage, which signs in there: keep it secret. It is opened on a
     desktop, but not from a pipe, in CI, or over SSH.
     """
     from stepline.local.caller import find_stage

@@ -2,7 +2,7 @@ r"""One JSON object as models write it, read leniently: what is missing is not m
 
 Certain are what other notations of the same value write: trailing commas, comments, Python's words, strings in single
 or curly quotes, raw line breaks, and a backslash that begins no escape (`\d`). A guess is anything more: a quote
-within a string that nobody escaped, a missing comma or bracket, an escape that other languages know.
+within a string that is not escaped, a missing comma or bracket, an escape that other languages know.
 
 A quote ends a string if the following text can follow a string: another key, another item, or closing brackets with
 a valid continuation. A string or a number that just stops is not completed, since the rest is unknown. The text is

@@ -134,7 +134,7 @@ class _Document:
         while len(defs) < len(self._found):  # which grows meanwhile
             name = list(self._found)[len(defs)]
             defs[name] = self._read(self._found[name], 1)
-        for node in self._referring:  # so that nobody has to follow a reference to know the type
+        for node in self._referring:  # so that the type is known without following a reference
             if named := defs[node["$ref"].removeprefix(DEFS)].get("type"):
                 node.setdefault("type", named)
         return {**schema, "$defs": defs} if defs else schema
@@ -166,7 +166,7 @@ class _Document:
         return kept
 
     def _keyword(self, keyword: Any, raw: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        """Return what one keyword adds to its schema."""
+        """Return the part of a schema that one keyword adds."""
         if keyword in _UNCHECKED:
             return {MORE: True}
         reader = _READERS.get(keyword)

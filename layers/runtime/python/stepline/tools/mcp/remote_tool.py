@@ -159,7 +159,7 @@ def _say_once(reply: Reply) -> Reply:
 
 
 def _parsed(text: str) -> Any:
-    """Return what a text says as JSON; the text itself if it is none."""
+    """Return the JSON value of a text; the text itself if it is none."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError):

@@ -42,7 +42,7 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 def find_problems(
     schema: Mapping[str, Any], params: Mapping[str, Any], unbound: Collection[str] = ()
 ) -> list[str]:
-    """Return what is certainly wrong with parameters, one sentence each; those in `unbound` have no value yet."""
+    """Return the certain problems of parameters, one sentence each; those in `unbound` have no value yet."""
     values = {name: _LATER if name in unbound else value for name, value in params.items()}
     check = _Check(schema.get("$defs", {}))
     check.fits(schema, values, "", 0)
@@ -195,7 +195,7 @@ class _Check:
         return verdict
 
     def _rest(self, schema: Mapping[str, Any], value: Any, there: str, depth: int) -> Fits:
-        """Return whether a field may be there of which nothing is said but what all others are."""
+        """Return whether a field that no property names may be there, by the rule for all other fields."""
         rest = schema.get("additionalProperties", True)
         if rest is False:
             return self._say(f"{there} is unknown; there are {_shown(list(schema.get('properties', {})))}")

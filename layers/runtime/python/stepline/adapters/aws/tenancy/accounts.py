@@ -125,7 +125,7 @@ class DynamoAccounts:
                 self._take_back(key(pk, sk), dict(sorted(ended.items())[:ENDED_AT_ONCE]))
 
     def _take_back(self, row: Item, ended: Mapping[int, int]) -> None:
-        """Take back what was held, unless somebody has done so meanwhile."""
+        """Take back a hold that has not been taken back meanwhile."""
         with mapped(), tolerated(CONDITION_FAILED):
             self._table.call(
                 "update_item",
@@ -199,7 +199,7 @@ def _read_used(month: Item, stored: Item, now: datetime) -> Used:
 
 
 def _ends(stored: Item) -> dict[int, int]:
-    """Return what uploads hold, by the second in which it ends."""
+    """Return the bytes that uploads hold, by the second in which each hold ends."""
     return {int(name[1:]): _number(stored, name) for name in stored if re.fullmatch(r"h\d+", name)}
 
 

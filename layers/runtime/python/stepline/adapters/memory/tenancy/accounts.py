@@ -125,5 +125,5 @@ def _end(until_s: int) -> str:
 
 
 def _ends(counted: Counter[str]) -> dict[int, int]:
-    """Return what uploads hold, by the second in which it ends."""
+    """Return the bytes that uploads hold, by the second in which each hold ends."""
     return {int(name.removeprefix(_HELD)): held for name, held in counted.items() if name.startswith(_HELD)}
