@@ -2,6 +2,8 @@
 
 # ruff: noqa: RUF001 - the letters are meant
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +66,13 @@ def test_formulas_keep_their_marks(text):
 
 def test_brackets_about_words_are_brackets():
     assert "a (remark) and a [note]" in printed(r"a \(remark\) and a \[note\]")
+
+
+def test_the_parser_of_documents_and_that_of_the_terminal_are_one_text():
+    root = Path(__file__).parents[4]
+    twins = (
+        "exec_task/executor/documents/parser.py",
+        "layers/runtime/python/stepline/local/terminal/answer_parser.py",
+    )
+    bodies = [(root / path).read_text(encoding="utf-8").split('"""', 2)[2] for path in twins]
+    assert bodies[0] == bodies[1]

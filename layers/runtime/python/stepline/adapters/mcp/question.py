@@ -152,7 +152,7 @@ async def _ask(address: ServerAddress, question: Question[T], cancel: Cancel, tr
                     tasks.start_soon(watch)
                 await _answer(address, question, trouble, connection, scope=scope, trusted=trusted)
                 tasks.cancel_scope.cancel()
-        except Exception as error:  # noqa: BLE001 - a foreign package on foreign input: each of its errors gets a code
+        except Exception as error:  # noqa: BLE001 - a foreign package on foreign input: each of its errors gets a code, and costs no answer that came
             if not connection.answers:
                 failure = _failure(error, trouble)
     if connection.answers:
