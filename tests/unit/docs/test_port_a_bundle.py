@@ -5,7 +5,6 @@ import re
 import pytest
 
 import stepline
-from docs.build.parity import NAMES
 from stepline import testing
 from tests.unit.docs.source import DOCS, LIBRARY, files
 
@@ -79,12 +78,3 @@ def test_each_name_of_the_middle_column_is_there():
 )
 def test_a_name_that_is_not_there_is_found(name):
     assert not is_there(name)
-
-
-def test_every_name_that_parity_calls_another_one_is_on_the_page():
-    said = " ".join(row[0] for row in rows())
-    known = {word.strip("….*") for word in CODE.findall(said)}
-    asked = {word.strip("….*") for row in NAMES for word in CODE.findall(row.old)}
-    assert {word for word in asked if word not in known} == set()
-    plain = [row.old for row in NAMES if not CODE.search(row.old)]
-    assert [old for old in plain if old not in said] == []
