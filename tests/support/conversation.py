@@ -59,6 +59,7 @@ class Conversation:
         self.machine: Any = self.ports.machine
         self.clock: Any = self.ports.clock
         self.backends: dict[str, MemoryExecutor] = {}
+        self.steps: list[Step] = []
 
     # --- what stands in the log
 
@@ -144,6 +145,7 @@ class Conversation:
     def drive(self, step: Step) -> None:
         """Be the state machine of one execution; a step that fails for good closes the turn with its error."""
         state = "decide"
+        self.steps.append(step)
         while True:
             try:
                 step = self.states[state](step)
@@ -153,6 +155,7 @@ class Conversation:
                 step = caught(step, error)
                 state = "close"
                 continue
+            self.steps.append(step)
             if step.route in ("stop", "done"):
                 return
             state = follow(state, step.route)

@@ -1,0 +1,1 @@
+"""Conversations as each release has written them, and what this one reads of them."""
