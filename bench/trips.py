@@ -1,34 +1,37 @@
-"""The modules that four things pass on their way through the library: `python -m bench.trips`.
+"""The modules that four things pass from door to door: `python -m bench.trips`.
 
-A trip is traced in one run of a turn, between two functions. Its modules are those with a function that is given the thing or
-returns it, by itself or as a part of a value. Adapters are counted as their memory twins.
-docs/concepts/turn.md has the table.
+The doors are the websocket's frame, the request to the provider, the pieces of its answer, the socket, and the log.
+A trip is traced in one run of a turn. Its modules are those with a function that is given the thing or returns it, by itself
+or as a part of a value. Adapters are counted as their memory twins, but for the provider's. docs/concepts/turn.md has the table.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import CodeType, FrameType
 from typing import Any, Final
 
 import msgspec
 
 import stepline
-from bench.conversation import LANE, USER, Driver, InstantModel
+from bench.conversation import LANE, USER, Driver
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.bootstrap.agent_choice import read_caps
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
-from stepline.ingress.admit import Arrival, admit
+from stepline.ingress.message import receive
 from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.programs.execute import execute
 from stepline.model.program.execution import Limits, Run, RuntimeProfile
+from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
 from stepline.settings import Settings
 from stepline.tools.context import ToolContext, ToolOutput
@@ -37,8 +40,8 @@ from stepline.tools.spec import ToolSpec
 
 LIBRARY: Final = f"{stepline.__path__[0]}/"
 WORD: Final = "kumquat"
-DEPTH_MAX: Final = 4
-FOREVER_S: Final = 2**40
+DEPTH_MAX: Final = 6
+WHO: Final = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=2**40)
 
 
 def holds(value: object, depth: int = 0) -> bool:
@@ -66,15 +69,16 @@ def parts_of(value: object) -> Iterable[object]:
 
 @dataclass(kw_only=True)
 class Trip:
-    """The way between two functions, each a module below the library and a name; `modules` are in the order they are entered."""
+    """The way between doors, each a module below the library and a name; `modules` are in the order they are entered.
+
+    It is over with the last arrival at one of its ends.
+    """
 
     name: str
     start: tuple[str, str]
-    end: tuple[str, str]
+    ends: tuple[tuple[str, str], ...]
     modules: list[str] = field(default_factory=list)
-    under_way: bool = False
-    arrived: bool = False
-    over: bool = False
+    arrived: int = 0
 
     def trace(self, frame: FrameType, event: str, result: object) -> None:
         """Take a call or a return into account; a profile function."""
@@ -82,16 +86,17 @@ class Trip:
         ours = code.co_filename.startswith(LIBRARY) and not code.co_name.startswith(
             "<"
         )  # comprehensions are no calls
-        if self.over or event not in {"call", "return"} or not ours:
+        if event not in {"call", "return"} or not ours:
             return
         place = (code.co_filename.removeprefix(LIBRARY).removesuffix(".py"), code.co_name)
-        held = any(map(holds, arguments(frame, code))) if event == "call" else holds(result)
-        self.under_way = self.under_way or (held and place == self.start)
-        if held and self.under_way and place[0] not in self.modules:
+        if not (self.modules or place == self.start):
+            return
+        if not (any(map(holds, arguments(frame, code))) if event == "call" else holds(result)):
+            return
+        if place[0] not in self.modules:
             self.modules.append(place[0])
-        if self.under_way and place == self.end:
-            self.arrived = self.arrived or held
-            self.over = self.arrived and event == "return"
+        if place in self.ends:
+            self.arrived = len(self.modules)
 
 
 def arguments(frame: FrameType, code: CodeType) -> list[object]:
@@ -116,41 +121,66 @@ PROGRAM: Final = {
     "action": "call_tool",
     "tool_call": {"tool_id": "exec_tools.execute_code_python", "params": {"contract": CONTRACT}},
 }
+FRAME: Final = ("ingress/message", "receive")
+PIECE: Final = ("adapters/anthropic/message_fold", "take")
+REQUEST: Final = ("adapters/anthropic/http_transport", "_encode")
+LOG: Final = ("adapters/memory/log", "put")
+SOCKET: Final = ("adapters/memory/channel", "post")
 
 TRIPS: Final[tuple[tuple[Trip, str, str], ...]] = (
     (
-        Trip(name="prompt → request", start=("timeline/fold", "extended"), end=("context/request", "render")),
+        Trip(name="message → provider", start=FRAME, ends=(REQUEST,)),
         f"Tell me about the {WORD}.",
         say(ANSWER),
     ),
+    (Trip(name="tool parameter → recorded result", start=PIECE, ends=(LOG,)), "Hello.", say(CALL)),
     (
-        Trip(
-            name="delta → socket",
-            start=("protocol/parser/channel_parser", "feed"),
-            end=("adapters/memory/channel", "post"),
-        ),
-        "Hello.",
-        say(ANSWER, thinking=f"A {WORD} is a fruit."),
-    ),
-    (
-        Trip(
-            name="tool parameter → result",
-            start=("loop/act", "_run"),
-            end=("loop/settle_action", "result_of"),
-        ),
-        "Hello.",
-        say(CALL),
-    ),
-    (
-        Trip(
-            name="program text → executor",
-            start=("programs/code", "check_program"),
-            end=("adapters/memory/executor", "run"),
-        ),
+        Trip(name="program → recorded result", start=PIECE, ends=(LOG,)),
         "Hello.",
         say(PROGRAM, code=f"print('{WORD}')"),
     ),
+    (
+        Trip(name="delta → socket and log", start=PIECE, ends=(SOCKET, LOG)),
+        "Hello.",
+        say(ANSWER, thinking=f"A {WORD} is a fruit."),
+    ),
 )
+
+
+class Provider(ThreadingHTTPServer):
+    """A server that answers every request with one generation."""
+
+    daemon_threads = True
+
+    def __init__(self, generation: str) -> None:
+        """Listen on a free port of this machine."""
+        super().__init__(("127.0.0.1", 0), Generation)
+        pieces = [{"type": "text_delta", "text": piece} for piece in re.findall(r"\S+\s*", generation)]
+        events = [
+            {
+                "type": "message_start",
+                "message": {"id": "msg_1", "model": "claude-sonnet-5", "usage": {"input_tokens": 9}},
+            },
+            *({"type": "content_block_delta", "index": 0, "delta": piece} for piece in pieces),
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
+            {"type": "message_stop"},
+        ]
+        self.body = b"".join(b"data: %b\n\n" % msgspec.json.encode(event) for event in events)
+
+
+class Generation(BaseHTTPRequestHandler):
+    """An answer of the provider."""
+
+    def do_POST(self) -> None:
+        """Send the events of the answer."""
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
 
 
 def make_agent() -> Agent:
@@ -174,33 +204,47 @@ def make_agent() -> Agent:
 
 
 def travel(trip: Trip, prompt: str, generation: str) -> Trip:
-    """Trace a trip in a round of its own. Raises RuntimeError if it does not arrive."""
-    app = in_memory(Settings.from_env({}))
-    app.ports.subscriptions.subscribe(LANE, "listener", FOREVER_S, USER)
-    app.ports.publisher.open("listener")
-    driver = Driver(ports=app.ports, agent=make_agent(), model=InstantModel(generation))
-    history = History()
-    sys.setprofile(trip.trace)
-    threading.setprofile(trip.trace)
-    try:
-        admit(driver.ports, LANE, Arrival(message_id="m", user=USER, text=prompt))
-        step = driver.round(lambda: history)
-        if step.route == "prepare":
-            step = act(driver.ports, driver.agent, history, step)
-            execute(driver.ports, lambda _: MemoryExecutor(lambda _: Run(returncode=0)), step)
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-    if not trip.over:
+    """Trace a trip in a round of its own; return what was traced. Raises RuntimeError if it does not arrive."""
+    trip = replace(trip, modules=[], arrived=0)
+    with Provider(generation) as provider:
+        threading.Thread(target=provider.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"http://127.0.0.1:{provider.server_port}"
+        app = in_memory(Settings.from_env({"ANTHROPIC_API_KEY": "bench", "ANTHROPIC_BASE_URL": url}))
+        app.ports.subscriptions.connect("listener", WHO)
+        app.ports.publisher.open("listener")
+        frame = {"action": "send", "conversation": LANE.conversation, "message_id": "m", "text": prompt}
+        driver = Driver(ports=app.ports, agent=make_agent(), model=app.provider_model())
+        sys.setprofile(trip.trace)
+        threading.setprofile(trip.trace)
+        try:
+            play(driver, msgspec.json.encode(frame).decode())
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+            provider.shutdown()
+    if not trip.arrived:
         raise RuntimeError(f"{trip.name}: not arrived, but at {trip.modules}")
     return trip
+
+
+def play(driver: Driver, frame: str) -> None:
+    """Receive a frame, and run one round of the turn that it opens, up to its last result."""
+    history = History()
+    receive(driver.ports, "listener", frame)
+    step = driver.round(lambda: history)
+    if step.route == "prepare":
+        step = act(driver.ports, driver.agent, history, step)
+        step = execute(
+            driver.ports, lambda _: MemoryExecutor(lambda _: Run(returncode=0, program_log=WORD)), step
+        )
+        act(driver.ports, driver.agent, history, step)
 
 
 def render_rows() -> str:
     """Return the rows of the table in docs/concepts/turn.md."""
     trips = [travel(*each) for each in TRIPS]
     return "".join(
-        f"| {trip.name} | {len(trip.modules)} | {' · '.join(f'`{name}`' for name in trip.modules)} |\n"
+        f"| {trip.name} | {trip.arrived} | {' · '.join(f'`{name}`' for name in trip.modules[: trip.arrived])} |\n"
         for trip in trips
     )
 
