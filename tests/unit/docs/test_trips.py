@@ -10,9 +10,9 @@ from bench.trips import render_rows
 
 ROOT = Path(__file__).parents[3]
 LIMITS = {
-    "message → provider": 38,
-    "tool parameter → recorded result": 59,
-    "program → recorded result": 70,
+    "message → provider": 37,
+    "tool parameter → recorded result": 58,
+    "program → recorded result": 69,
     "delta → socket and log": 33,
 }
 

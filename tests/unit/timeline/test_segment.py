@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stepline.context.request import render_timeline
 from stepline.rendering.layout import STANDARD
-from stepline.rendering.lazy_sequence import Strand
 from stepline.rendering.piece import Piece
+from stepline.rendering.request_parts import Strand
 from stepline.timeline import segment
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import APART, FORMAT, decode_segment, encode_segment

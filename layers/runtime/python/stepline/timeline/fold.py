@@ -56,13 +56,12 @@ from stepline.model.usage import Usage, sum_usages
 from stepline.ports.mcp.mcp_server import CALL_REFUSED
 from stepline.rendering.inbound import event_place, prompt_places
 from stepline.rendering.layout import STANDARD, Layout
-from stepline.rendering.lazy_sequence import Strand
 from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.plan_text import contributed_plans
 from stepline.rendering.quote import inline
 from stepline.rendering.reduce import answer_to, hide, prune
-from stepline.rendering.request_parts import RequestParts, first_change
+from stepline.rendering.request_parts import RequestParts, Strand, first_change
 from stepline.rendering.turn_facts import (
     NEVER_ASKED,
     Asked,

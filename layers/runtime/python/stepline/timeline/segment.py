@@ -20,9 +20,8 @@ from stepline.model.base import Row
 from stepline.model.ids import Lane
 from stepline.ports.model import Part
 from stepline.rendering.layout import Layout
-from stepline.rendering.lazy_sequence import Strand
 from stepline.rendering.piece import Piece
-from stepline.rendering.request_parts import MARKS, Marks, RequestParts
+from stepline.rendering.request_parts import MARKS, Marks, RequestParts, Strand
 from stepline.timeline.fold import Timeline
 
 FORMAT: Final = 11
