@@ -11,9 +11,8 @@ from stepline.adapters.memory.model import Say
 from stepline.errors import AuthError
 from stepline.inspection.documents import export_documents, page_log, show_blocks
 from stepline.inspection.model_reply import show_reply
-from stepline.inspection.permission import check_inspect
 from stepline.inspection.receipt import make_receipts
-from stepline.inspection.rounds import list_rounds
+from stepline.inspection.rounds import check_inspect, list_rounds
 from stepline.model.block import Block, Body
 from stepline.model.entry import Decided
 from stepline.model.program.execution import Run

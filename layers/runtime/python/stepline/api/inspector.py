@@ -25,11 +25,10 @@ from stepline.inspection.documents import (
     show_blocks,
 )
 from stepline.inspection.model_reply import Reply, show_reply
-from stepline.inspection.permission import check_inspect
 from stepline.inspection.receipt import Receipts, make_receipts
 from stepline.inspection.request_diff import RequestDiff, diff_requests
 from stepline.inspection.request_view import RequestView, read_request
-from stepline.inspection.rounds import Rounds, list_rounds
+from stepline.inspection.rounds import Rounds, check_inspect, list_rounds
 from stepline.log.journal import Journal
 from stepline.model.batch import Batch
 

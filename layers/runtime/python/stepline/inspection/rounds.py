@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stepline.errors import AuthError
 from stepline.model.base import Value
 from stepline.model.batch import Batch
 from stepline.model.entry import Closed, Decided, Opened
 from stepline.model.usage import Usage
+from stepline.ports.channel import Inspect, Principal
 
 
 class WholeValue(Value, omit_defaults=False):
@@ -115,3 +117,9 @@ def _round(batch: Batch, entry: Decided) -> RoundView:
 def name_tokens(usage: Usage) -> Tokens:
     """Return a usage with the names of its fields."""
     return Tokens(**{name: getattr(usage, name) for name in Tokens.__struct_fields__})
+
+
+def check_inspect(rule: Inspect, owner: Principal) -> None:
+    """Raise AuthError `not_inspectable` if a stage with this rule does not let the owner inspect."""
+    if rule == "none" or (rule == "admin" and not owner.is_admin):
+        raise AuthError("this deployment does not show it", code="not_inspectable")
