@@ -11,7 +11,7 @@ from bench.trips import render_rows
 ROOT = Path(__file__).parents[3]
 LIMITS = {
     "message → provider": 37,
-    "tool parameter → recorded result": 58,
+    "tool parameter → recorded result": 57,
     "program → recorded result": 69,
     "delta → socket and log": 33,
 }

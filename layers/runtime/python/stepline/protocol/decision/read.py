@@ -23,7 +23,7 @@ from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision, ToolCall
 from stepline.model.path import artifact_path
 from stepline.protocol.citation.token import cited_sids
-from stepline.protocol.decision.body import check_action, read_body
+from stepline.protocol.decision.body import Programs, bind_programs, check_action, check_program, read_body
 from stepline.protocol.decision.call_check import ToolSpecLike, check_call, check_order
 from stepline.protocol.decision.fanout import (
     INCOMPATIBLE,
@@ -37,7 +37,6 @@ from stepline.protocol.decision.fanout import (
     may_be_apart,
 )
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
-from stepline.protocol.decision.program_channel import Programs, bind_programs, check_program
 from stepline.protocol.decision.reference import binds, check_references, find_references
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import check_decisions, check_shape

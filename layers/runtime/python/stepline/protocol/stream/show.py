@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from stepline.protocol.decision.body import MISPLACED
 from stepline.protocol.decision.fanout import TOO_MANY, Admission
-from stepline.protocol.decision.program_channel import MISPLACED
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.grammar import CODE, DECISION, THINKING
 from stepline.protocol.parser.transcript import ChannelEvent, Closed, CloseReason, Opened, Text
