@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 LIMITS = {
     "message → provider": 37,
     "tool parameter → recorded result": 57,
-    "program → recorded result": 69,
+    "program → recorded result": 68,
     "delta → socket and log": 33,
 }
 

@@ -31,11 +31,10 @@ from stepline.model.entry import (
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation, Source
-from stepline.rendering.inbound import event_place, prompt_places
 from stepline.rendering.layout import STANDARD as LAYOUT
 from stepline.rendering.piece import Piece
 from stepline.rendering.pieces_of_entry import Writer
-from stepline.rendering.turn_facts import Event, Turn
+from stepline.rendering.turn_facts import Event, Turn, event_place, prompt_places
 from tests.support.generation import start_tag
 
 GOLDEN: Final = Path(__file__).parents[2] / "data" / "golden"

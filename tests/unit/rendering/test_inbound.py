@@ -17,7 +17,7 @@ from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.path import AttachmentPath, parse_path, physical
 from stepline.model.program.execution import WorkFile
 from stepline.rendering.call_preview import PARAMS_CHARS
-from stepline.rendering.inbound import NAME_MAX_BYTES, event_place, name_files, prompt_places
+from stepline.rendering.turn_facts import NAME_MAX_BYTES, event_place, name_files, prompt_places
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.pull import run_pull
 from stepline.tools.read.run import run_read

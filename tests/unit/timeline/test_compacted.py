@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from stepline.model.entry import Compacted, Inbound
 from stepline.model.plan_steps import Plan
 from stepline.model.usage import Usage
-from stepline.rendering.inbound import event_place
 from stepline.rendering.layout import STANDARD
 from stepline.rendering.piece import Kind, Piece, byte_length, text_bytes
 from stepline.rendering.pieces_of_entry import Writer
-from stepline.rendering.turn_facts import Turn
+from stepline.rendering.turn_facts import Turn, event_place
 from stepline.timeline.compacted import (
     CARRIED_BYTES,
     CARRIED_MAX,

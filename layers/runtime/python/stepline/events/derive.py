@@ -68,7 +68,7 @@ from stepline.model.entry import (
 from stepline.model.ids import Lane
 from stepline.model.shorten import shorten_line
 from stepline.model.wire.event import ClientEvent
-from stepline.rendering.inbound import event_place, prompt_places
+from stepline.rendering.turn_facts import event_place, prompt_places
 
 _TITLES: Final[dict[Status, str]] = {
     "started": "Context Compaction Started",

@@ -11,11 +11,11 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import ApprovalAnswered, Contributed, Decided, Inbound, Resulted
 from stepline.model.ids import call_id
-from stepline.rendering.inbound import Place, whole_text
 from stepline.rendering.layout import Layout
 from stepline.rendering.piece import ALL, Attached, Kind, Piece, byte_length
 from stepline.rendering.quote import BLOB_CHARS, clip, has_blob
 from stepline.rendering.result import SILENT, SILENT_TYPES, notice_paths, result_path
+from stepline.rendering.turn_facts import Place, whole_text
 
 HINT_CHARS: Final = 160
 DIGEST_CHARS: Final = 16

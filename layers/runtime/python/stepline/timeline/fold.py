@@ -54,7 +54,6 @@ from stepline.model.shorten import shorten
 from stepline.model.source import Source
 from stepline.model.usage import Usage, sum_usages
 from stepline.ports.mcp.mcp_server import CALL_REFUSED
-from stepline.rendering.inbound import event_place, prompt_places
 from stepline.rendering.layout import STANDARD, Layout
 from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.pieces_of_entry import Writer
@@ -67,8 +66,10 @@ from stepline.rendering.turn_facts import (
     Asked,
     Event,
     Turn,
+    event_place,
     feedback_key,
     feedback_path,
+    prompt_places,
     steered_path,
 )
 from stepline.timeline.compacted import UNTOUCHED, Compactions, compact

@@ -55,10 +55,9 @@ from stepline.model.source import Citation
 from stepline.model.usage import Usage
 from stepline.protocol.citation.token import cited_sids
 from stepline.rendering.call_preview import cap_params
-from stepline.rendering.inbound import event_place, fates_of, inbound_blocks, prompt_places
 from stepline.rendering.plan_text import plan_facts, render_steps
 from stepline.rendering.result import notice_call, notice_paths, result_path, whole_blocks
-from stepline.rendering.turn_facts import Turn
+from stepline.rendering.turn_facts import Turn, event_place, fates_of, inbound_blocks, prompt_places
 
 PRUNED = "older turns were shortened; every path still leads to the whole"
 

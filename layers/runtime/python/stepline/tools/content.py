@@ -38,8 +38,8 @@ from stepline.model.path import (
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens_of
 from stepline.ports.artifacts import Artifacts
-from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.piece import ALL, Shown
+from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.sources_pool import select_sources
 from stepline.tools.context import ToolContext, read_shelf, render_json
 from stepline.tools.window import Found, Span, decode_pieces, find_part

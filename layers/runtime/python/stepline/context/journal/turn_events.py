@@ -24,7 +24,6 @@ from stepline.model.entry import (
     TakenOver,
 )
 from stepline.model.ids import call_id
-from stepline.rendering.inbound import event_place
 from stepline.rendering.pieces_of_entry import NOTE_TYPES, is_shown, shown_blocks
 from stepline.rendering.quote import clip, inline
 from stepline.rendering.render_entry import (
@@ -40,6 +39,7 @@ from stepline.rendering.render_entry import (
     render_takeover,
 )
 from stepline.rendering.result import notice_paths, result_path
+from stepline.rendering.turn_facts import event_place
 
 STAGED: Final = "[STAGED] the next round shows: "
 STAGED_SHOWN: Final = 20

@@ -16,7 +16,7 @@ from stepline.model.base import Value
 from stepline.model.block import Block
 from stepline.model.path import SourcesPath, parse_path
 from stepline.protocol.citation.token import cited_sids
-from stepline.rendering.inbound import ATTACHMENT
+from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.entry_rows import (
     AnyRow,
     BatchRow,

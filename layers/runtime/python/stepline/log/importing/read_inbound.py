@@ -31,7 +31,7 @@ from stepline.model.file.attachment import (
 )
 from stepline.model.file.charset import charset_of, with_charset
 from stepline.model.wire.live_event import FOLLOWUP, KIND, PROMPT, REACTIVE_KINDS, STEER, STOP
-from stepline.rendering.inbound import ATTACHMENT, EVENT_TYPES
+from stepline.rendering.turn_facts import ATTACHMENT, EVENT_TYPES
 
 _FIXED: Final = {PROMPT: True, FOLLOWUP: True, STEER: False}
 _KIND_OF_TYPE: Final = {kind: event for event, kind in EVENT_TYPES.items()} | {"user.prompt": PROMPT}

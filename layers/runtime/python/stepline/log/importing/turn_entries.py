@@ -37,8 +37,8 @@ from stepline.model.entry import (
 )
 from stepline.model.shorten import shorten
 from stepline.model.wire.live_event import DropReason
-from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.quote import inline
+from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.entry_rows import (
     AnyRow,
     BatchRow,

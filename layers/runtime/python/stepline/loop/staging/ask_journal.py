@@ -35,9 +35,9 @@ from stepline.model.path import out_key
 from stepline.model.usage import Usage
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.model import Content, ModelRequest, Part
-from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.piece import byte_length
 from stepline.rendering.quote import clip
+from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
 

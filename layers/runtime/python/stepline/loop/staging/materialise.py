@@ -23,8 +23,8 @@ from stepline.model.path import CallPath, LogicalPath, out_key
 from stepline.model.source import Source
 from stepline.ports.model import Media
 from stepline.protocol.citation.token import renumber_citations
-from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.piece import Attached
+from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.fold import Timeline
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import Shelved, ToolContext

@@ -19,8 +19,8 @@ from stepline.model.block import Block
 from stepline.model.file.mime import PICTURES, is_media
 from stepline.model.path import SkillPath, SourcesPath, parse_path
 from stepline.model.source import Source
-from stepline.rendering.inbound import ATTACHMENT
 from stepline.rendering.piece import Attached, Shown
+from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.sources_pool import select_sources
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
