@@ -18,7 +18,7 @@ from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import DECISION_CHANNELS
-from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
+from stepline.rendering.render_entry import RESULT_PREVIEW_CHARS
 from stepline.timeline.working_summary import parse_title
 from stepline.tools.context import ReadCaps
 from stepline.tools.spec import render_catalogue

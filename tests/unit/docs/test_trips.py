@@ -10,9 +10,9 @@ from bench.trips import render_rows
 
 ROOT = Path(__file__).parents[3]
 LIMITS = {
-    "message → provider": 37,
+    "message → provider": 36,
     "tool parameter → recorded result": 57,
-    "program → recorded result": 68,
+    "program → recorded result": 67,
     "delta → socket and log": 33,
 }
 

@@ -24,7 +24,10 @@ from stepline.model.entry import (
     Resulted,
 )
 from stepline.model.usage import estimate_tokens
-from stepline.rendering.excerpt import (
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.piece import ALL, Piece
+from stepline.rendering.pieces_of_entry import Writer
+from stepline.rendering.render_entry import (
     GLIMPSE_CHARS,
     RESULT_PREVIEW_CHARS,
     TEXT_BYTES,
@@ -37,9 +40,6 @@ from stepline.rendering.excerpt import (
     render_shape,
     render_text,
 )
-from stepline.rendering.layout import STANDARD
-from stepline.rendering.piece import ALL, Piece
-from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.render_reduction import REPLACEMENT_BYTES, fit_replacement
 from stepline.rendering.turn_facts import Turn
 from tests.support.rendered_text import forged

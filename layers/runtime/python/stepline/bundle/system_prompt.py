@@ -18,7 +18,7 @@ from stepline.context.journal.staged import JournalText
 from stepline.model.decision import FanoutMode
 from stepline.model.version import AgentVersion, ContextLayout
 from stepline.protocol.decision.fanout import FanoutRule, Strategy, is_listed, may_be_apart
-from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
+from stepline.rendering.render_entry import RESULT_PREVIEW_CHARS
 from stepline.tools.context import ReadCaps
 from stepline.tools.spec import ToolSpec, render_catalogue, split_catalogue
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from stepline.context.journal.staged import Shown
-from stepline.rendering.excerpt import render_text
 from stepline.rendering.piece import byte_length
 from stepline.rendering.quote import clip, quote
+from stepline.rendering.render_entry import render_text
 from stepline.timeline.compacted import share
 
 SKILLS: Final = "[ACTIVE SKILLS]"

@@ -13,10 +13,9 @@ from stepline.context.journal.turn_course import Course, Detail
 from stepline.model.block import Produced
 from stepline.model.entry import Resulted
 from stepline.model.source import Source, host_of
-from stepline.rendering.excerpt import render_shape
 from stepline.rendering.pieces_of_entry import NOTE_TYPES, shown_blocks
 from stepline.rendering.quote import clip, inline, label, quote
-from stepline.rendering.render_entry import UNPREVIEWED
+from stepline.rendering.render_entry import UNPREVIEWED, render_shape
 from stepline.rendering.result import result_path
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_files, last_checkout, pulled_refs

@@ -10,7 +10,7 @@ from typing import Final
 from stepline.context.summary_text import cut_middle
 from stepline.model.block import Block
 from stepline.model.entry import Decided, Entry, Inbound, Opened
-from stepline.rendering.excerpt import render_text
+from stepline.rendering.render_entry import render_text
 from stepline.rendering.turn_facts import Place, Turn, event_place, prompt_places
 from stepline.timeline.fold import Timeline
 
