@@ -10,7 +10,7 @@ import pytest
 from stepline.adapters.aws.table import log_pk
 from stepline.local.client.change import Refused, TurnEnded
 from stepline.local.client.reducer import BEYOND_END
-from stepline.local.cloud.restoring.bucket_then import bring_back
+from stepline.local.cloud.restore_stage import bring_back
 from stepline.local.stage.deployed import client, load
 from stepline.model.ids import make_lane
 from tests.e2e.order import terminals

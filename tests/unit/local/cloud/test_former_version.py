@@ -5,8 +5,7 @@ import json
 import pytest
 from botocore.stub import Stubber
 
-from stepline.local.cloud.deploy import deploy
-from stepline.local.cloud.former_version import delete_former_versions, find_functions, plan_deletions
+from stepline.local.cloud.deploy import delete_former_versions, deploy, find_functions, plan_deletions
 from tests.unit.local.cloud import recorded_programs
 from tests.unit.local.cloud.recorded_programs import order, write_assembly
 

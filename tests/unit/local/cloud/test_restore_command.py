@@ -12,9 +12,16 @@ from botocore.stub import Stubber
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError
 from stepline.local.cloud.deployment import Deployment, load, save
-from stepline.local.cloud.restoring.bucket_then import Change, Seen, bring_back, plan_change
-from stepline.local.cloud.restoring.restore_stage import name_table, restore
-from stepline.local.cloud.restoring.restored_table import PAUSE_S, RestoredTable
+from stepline.local.cloud.restore_stage import (
+    PAUSE_S,
+    Change,
+    RestoredTable,
+    Seen,
+    bring_back,
+    name_table,
+    plan_change,
+    restore,
+)
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, order, refused
 
 EARLY, AT, NOW = (dt.datetime(2026, 11, 26, hour, tzinfo=dt.UTC) for hour in (1, 7, 9))

@@ -7,8 +7,7 @@ import pytest
 from botocore.stub import ANY, Stubber
 
 from stepline.errors import AuthError, DependencyError
-from stepline.local.cloud.deploy import UNANSWERED, deploy
-from stepline.local.cloud.smoke import Deadline, lent_token, try_turn
+from stepline.local.cloud.deploy import UNANSWERED, Deadline, deploy, lent_token, try_turn
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, EventFrame
 from tests.unit.local.client.gateway import running_gateway
 from tests.unit.local.cloud.recorded_programs import order

@@ -2,8 +2,7 @@
 
 import pytest
 
-from stepline.local.knowledge.build_index import MISSING_SHOWN
-from stepline.local.knowledge.document_reference import strip_reference
+from stepline.local.knowledge.build_index import MISSING_SHOWN, strip_reference
 
 
 @pytest.mark.parametrize(

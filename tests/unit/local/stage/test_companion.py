@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stepline.local.stage.companion import (
+from stepline.local.stage.lifecycle import (
     COMPANIONS,
     choose_model,
     first_requests,

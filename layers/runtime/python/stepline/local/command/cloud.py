@@ -99,9 +99,9 @@ def restore(
     import msgspec
 
     from stepline.adapters.system import SystemClock
+    from stepline.local.cloud import restore_stage
     from stepline.local.cloud.deploy import Order
     from stepline.local.cloud.deployment import check_stage
-    from stepline.local.cloud.restoring import restore_stage
     from stepline.local.terminal.json_lines import render_json
 
     order = Order(

@@ -11,19 +11,19 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from stepline.bundle.knowledge_index import EXCERPT_CHARS, FOLDER, POINTER, SCHEMA, WEIGHTS
 from stepline.errors import DependencyError, InputError
 from stepline.local.counted import counted
-from stepline.local.knowledge.document_reference import check_references
-from stepline.local.knowledge.knowledge_config import FILE, KnowledgeConfig, read_config
+from stepline.local.knowledge.knowledge_config import FILE, KINDS, KnowledgeConfig, read_config
 from stepline.local.knowledge.knowledge_source import (
     BYTES_MAX,
     FILE_MAX_BYTES,
@@ -36,6 +36,58 @@ from stepline.local.knowledge.knowledge_source import (
 from stepline.local.knowledge.scan_document import Document, scan_document
 from stepline.model.base import Value
 from stepline.model.shorten import shorten_line
+
+FOLDERS: Final = (*KINDS, "deployment", "ui")
+"""First folders of what is taken for a reference, beside the roots."""
+
+_QUOTED: Final = re.compile(r"`([^`\s]{1,300})`")
+_PLACEHOLDER: Final = re.compile(r"[<>*{}…$?]|\.\.\.")
+_LINE: Final = re.compile(r":\d+(?:-\d+)?$")
+
+
+class Missing(NamedTuple):
+    """A reference to nothing, and the document that has it."""
+
+    path: str
+    reference: str
+
+
+def check_references(
+    documents: Iterable[Document],
+    config: KnowledgeConfig,
+    known: Collection[str],
+    has: Callable[[str], bool],
+) -> tuple[int, list[Missing]]:
+    """Return the number of references in Markdown, and those that lead to nothing.
+
+    A reference is the path of a file or folder in the source, or of a document (`known`) without its `ks:`.
+    """
+    folders = {f"{name}/" for name in FOLDERS} | {f"{root}/" for _, root in config.roots if root != "."}
+    first = tuple(sorted(folders))
+    total = 0
+    missing: list[Missing] = []
+    for document in documents:
+        if not document.is_markdown:
+            continue
+        for reference in dict.fromkeys(_QUOTED.findall(document.text)):
+            path = strip_reference(reference)
+            if not path.startswith(first) or _PLACEHOLDER.search(path):
+                continue
+            total += 1
+            if not (f"ks:{path}" in known or has(path) or _is_folder(path, known)):
+                missing.append(Missing(document.path, reference))
+    return total, missing
+
+
+def strip_reference(reference: str) -> str:
+    """Return the path in a reference, without what it names in the file: `#L10`, `::test`, `:123`."""
+    path = reference.removeprefix("ks:").partition("#")[0].partition("::")[0]
+    return _LINE.sub("", path).rstrip("/.,;:")
+
+
+def _is_folder(path: str, known: Collection[str]) -> bool:
+    return any(one.startswith(f"ks:{path}/") for one in known)
+
 
 VERSION: Final = 1
 """The version of the index's format; another one is another signature."""
