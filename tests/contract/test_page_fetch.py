@@ -311,7 +311,7 @@ def test_a_server_that_hangs_up_is_unreachable(server):
 
 
 def test_a_page_that_no_extractor_reads_in_time_is_refused_and_its_process_ended(server, monkeypatch):
-    monkeypatch.setattr("stepline.adapters.web.readable.READ_S", 0.5)
+    monkeypatch.setattr("stepline.adapters.web.page_fetch.READ_S", 0.5)
     deep = "<div>" * 20_000 + "text" + "</div>" * 20_000
     page = fetcher(server, FetchLimits())
     assert code(page, server.says("/a", f"<html><body>{deep * 8}</body></html>")) == "page_unreadable"
@@ -323,7 +323,7 @@ def test_the_process_that_reads_a_page_has_nothing_of_ours(server, monkeypatch, 
     spy.write_text(
         f"import os, json; json.dump(dict(os.environ), open({str(seen)!r}, 'w')); print('{{\"text\": \"read\"}}')"
     )
-    monkeypatch.setattr("stepline.adapters.web.readable._PROGRAM", spy)
+    monkeypatch.setattr("stepline.adapters.web.page_fetch._PROGRAM", spy)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     assert fetcher(server).fetch(server.says("/a", ARTICLE)).text == "read"
     assert "secret" not in seen.read_text()

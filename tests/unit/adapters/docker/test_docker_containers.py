@@ -11,9 +11,8 @@ import uuid
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.docker.cleanup import Cleaner
 from stepline.adapters.docker.command_line import EXPIRES, INIT_TASKS, SUPERVISOR_TASKS
-from stepline.adapters.docker.executor import DockerExecutor
+from stepline.adapters.docker.executor import Cleaner, DockerExecutor
 from stepline.model.program.execution import MIB, Limits, RuntimeProfile
 from tests.contract.executor_jobs import (
     DOCKER_ENVIRONMENT,

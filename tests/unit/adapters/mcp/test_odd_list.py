@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.adapters.mcp.listed_tool import read_tool
 from stepline.adapters.mcp.mcp_server import McpClient
+from stepline.adapters.mcp.question import read_tool
 from stepline.ports.mcp.mcp_server import Listing, ServerAddress
 from stepline.tools.mcp.server_row import McpServer
 from stepline.tools.mcp.servers import decode_list, encode_list

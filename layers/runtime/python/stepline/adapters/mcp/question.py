@@ -1,30 +1,34 @@
 """One question to a server: connect, ask, and map what comes, or whatever goes wrong, to the port's values and codes.
 
 No callback is given to the client, so a server that asks for one (elicitation, sampling, roots) gets an error. Structured
-content is not checked against a schema of the server's: that would list its tools once more for every call.
+content is not checked against a schema of the server's: that would list its tools once more for every call. The package takes an answer whole or refuses it whole: one field of another type
+costs a list of tools. So between the transport and the package each result is kept as it came, and a sound one of its kind
+takes its place.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
 import anyio
 import httpx2
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest, JSONRPCResponse
 from msgspec.structs import replace
 
 from stepline.adapters.mcp.bounded_http import http_client
 from stepline.adapters.mcp.bounded_process import process_streams
 from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
 from stepline.adapters.mcp.connection import Connection
-from stepline.adapters.mcp.listed_tool import read_tool
-from stepline.adapters.mcp.raw_results import raw_results
 from stepline.adapters.mcp.task_question import TasksExtension, read_created
 from stepline.adapters.mcp.trouble import BYTES_MAX, Trouble
 from stepline.errors import ToolError
@@ -44,6 +48,145 @@ from stepline.ports.mcp.mcp_server import (
 )
 from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.tools.context import CANCELLED
+
+Item = TypeVar("Item")
+
+_WHOLE: Final = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+_EMPTY: Final[Mapping[str, dict[str, Any]]] = {
+    "tools/list": {"tools": [], **_WHOLE},
+    "tools/call": {"content": [], **_WHOLE},
+}
+
+
+@contextlib.asynccontextmanager
+async def raw_results(transport: Any, results: dict[str, Any]) -> AsyncIterator[tuple[Any, Any]]:
+    """Connect by a transport; put each result that is kept into `results`, by the method that it answers."""
+    asked: dict[Any, str] = {}
+    async with transport as (heard, said):
+        yield _Heard(heard, asked, results), _Said(said, asked)
+
+
+class _Stream(Generic[Item]):
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        left: bool | None = await self._inner.__aexit__(kind, error, trace)
+        return left
+
+
+class _Said(_Stream[SessionMessage]):
+    """The stream to the server, which notes the method of each request by its number."""
+
+    def __init__(self, inner: Any, asked: dict[Any, str]) -> None:
+        super().__init__(inner)
+        self._asked = asked
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if isinstance(item.message, JSONRPCRequest):
+            self._asked[item.message.id] = item.message.method
+        await self._inner.send(item)
+
+
+class _Heard(_Stream[SessionMessage]):
+    """The stream from the server."""
+
+    def __init__(self, inner: Any, asked: dict[Any, str], results: dict[str, Any]) -> None:
+        super().__init__(inner)
+        self._asked, self._results = asked, results
+
+    @property
+    def last_context(self) -> Any:
+        """The context of the sender, which the package asks for."""
+        return getattr(self._inner, "last_context", None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        return self._kept(await self._inner.__anext__())
+
+    async def receive(self) -> Any:
+        return self._kept(await self._inner.receive())
+
+    def _kept(self, item: Any) -> Any:
+        message = item.message if isinstance(item, SessionMessage) else None
+        if isinstance(message, JSONRPCResponse):
+            message.result = self._sound(self._asked.pop(message.id, ""), message.result)
+        return item
+
+    def _sound(self, method: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the result that the package is given."""
+        if method in _EMPTY:
+            self._results[method] = result
+            return dict(_EMPTY[method])
+        if method == "initialize":
+            return {
+                "protocolVersion": result.get("protocolVersion"),
+                **_capabilities(result),
+                **_named(result),
+            }
+        versions = result.get("supportedVersions")
+        if method == "server/discover" and isinstance(versions, list):
+            named = [version for version in versions if isinstance(version, str)]
+            return {"supportedVersions": named, **_capabilities(result), **_WHOLE}
+        return result
+
+
+def _takes_tasks(said: Any) -> bool:
+    """Return True if the capabilities of a server of 2025-11-25 say that it takes calls of tools as tasks."""
+    for name in ("tasks", "requests", "tools", "call"):
+        said = said.get(name) if isinstance(said, Mapping) else None
+    return isinstance(said, Mapping)
+
+
+def _capabilities(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the capabilities of a server that are used here."""
+    can: dict[str, Any] = {"tools": {}}
+    if _takes_tasks(result.get("capabilities")):
+        can["tasks"] = {"requests": {"tools": {"call": {}}}}
+    return {"capabilities": can}
+
+
+def _named(result: Mapping[str, Any]) -> dict[str, Any]:
+    said = result.get("serverInfo")
+    fields = said if isinstance(said, Mapping) else {}
+    texts = {name: fields.get(name) for name in ("name", "version")}
+    return {"serverInfo": {name: text if isinstance(text, str) else "" for name, text in texts.items()}}
+
+
+def read_tool(said: Any, *, takes_tasks: bool) -> RemoteTool:
+    """Return a tool as its server describes it; one without a name that is a text has the name ""."""
+    tool = _fields(said)
+    hints, execution = _fields(tool.get("annotations")), _fields(tool.get("execution"))
+    about = (tool.get("description"), tool.get("title"), hints.get("title"))
+    name, support = tool.get("name"), execution.get("taskSupport")
+    return RemoteTool(
+        name=name if isinstance(name, str) else "",
+        description=next((text for text in about if isinstance(text, str) and text), ""),
+        schema=tool.get("inputSchema"),
+        read_only=_hint(hints.get("readOnlyHint")),
+        idempotent=_hint(hints.get("idempotentHint")),
+        as_task=takes_tasks and support in ("optional", "required"),
+    )
+
+
+def _fields(said: Any) -> Mapping[str, Any]:
+    return said if isinstance(said, Mapping) else {}
+
+
+def _hint(said: Any) -> bool | None:
+    return said if isinstance(said, bool) else None
+
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
