@@ -1,11 +1,15 @@
 """The documents that were brought, of one conversation: sorted into its head, its pool and its turns.
 
 A turn has its own document, or else its blocks in the timeline's. The order is the timeline's, and that of time for turns
-that it does not name.
+that it does not name. An object's key in a document is never read: bytes are found by their hash, below the conversation that is
+imported into.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,21 +18,183 @@ import msgspec
 from stepline.log.importing.foreign_value import (
     BEGIN,
     COUNT_MAX,
+    NAME_CHARS,
     Findings,
     count_of,
+    is_address,
     json_of,
+    meta_of,
+    name_of,
     refuse,
+    text_of,
     time_of,
     turn_of,
 )
 from stepline.log.importing.import_document import DOCUMENTS_MAX, Document
-from stepline.log.importing.read_sources import read_sources
-from stepline.log.importing.told_block import BLOCKS_MAX, read_block
 from stepline.model.base import Value
-from stepline.model.block import Block
+from stepline.model.block import Block, Body
+from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, MIME, SHA256
+from stepline.model.ids import TURN
 from stepline.model.source import Source
 from stepline.timeline.entry_rows import BatchRow, OutsideRow
 from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
+from stepline.timeline.sources_pool import SID_MAX, fit_source, is_eligible
+
+BLOCKS_MAX: Final = 20_000
+"""The most blocks of an import."""
+TYPE_CHARS: Final = 64
+ITERATION_MAX: Final = 100_000
+PLAIN: Final = "text/markdown"
+_UNNAMED: Final = "application/octet-stream"
+
+
+def read_block(raw: Any, where: str, findings: Findings, *, at: str) -> Block:
+    """Return a block of a document, without a key and with its path as it was told; `at` is its time if it has none.
+
+    Raises InputError `import_bad_value`, `import_bad_block`, `import_too_deep`, `import_too_large`.
+    """
+    if not isinstance(raw, Mapping):
+        refuse("import_bad_block", where, "a block is an object")
+    kind = name_of(raw.get("type"), findings, most=TYPE_CHARS)
+    if not kind:
+        refuse("import_bad_block", where, "a block has a `type`")
+    meta = meta_of(raw.get("meta"), where, findings)
+    if isinstance(
+        raw.get("payload"), dict
+    ):  # the existing system keeps the whole parameters of a call beside its text
+        meta.setdefault("payload", json_of(raw["payload"], f"{where}.payload", findings))
+    if raw.get("hidden"):
+        findings.change("hidden")
+    turn = raw.get("turn_id") or meta.get("turn_id")
+    call = raw.get("call_id") or meta.get("tool_call_id")
+    iteration = raw.get("iteration") if raw.get("iteration") is not None else meta.get("iteration")
+    return Block(
+        type=kind,
+        author=name_of(raw.get("author"), findings, most=TYPE_CHARS) or "react",
+        ts=time_of(raw.get("ts"), findings, default=at),
+        turn_id=turn if isinstance(turn, str) and TURN.fullmatch(turn) else "",
+        path=text_of(raw.get("path"), where, most=4_096).removeprefix("conv:"),
+        mime=_mime(raw.get("mime"), PLAIN),
+        text=text_of(raw.get("text"), where),
+        body=_body(raw, where, findings),
+        call_id=text_of(call, where, most=TYPE_CHARS * 4) if isinstance(call, str) else "",
+        tool_id=name_of(raw.get("tool_id") or meta.get("tool_id"), findings, most=TYPE_CHARS * 2),
+        iteration=count_of(iteration, most=ITERATION_MAX),
+        meta=meta,
+    )
+
+
+def inline_bytes(raw: Any) -> bytes | None:
+    """Return the bytes that stand in a block as base64; None if there are none. Raises InputError `import_bad_base64`."""
+    told = raw.get("base64") if isinstance(raw, Mapping) else None
+    if not isinstance(told, str) or not told:
+        return None
+    try:
+        return base64.b64decode(told, validate=True)
+    except (binascii.Error, ValueError) as error:
+        refuse("import_bad_base64", "a block", str(error)[:100])
+
+
+def _body(raw: Mapping[str, Any], where: str, findings: Findings) -> Body | None:
+    body = raw.get("body")
+    if body is not None and not isinstance(body, Mapping):
+        refuse("import_bad_value", where, "`body` is an object")
+    if body:
+        sha, size, mime = body.get("sha256"), body.get("size_bytes"), body.get("mime")
+        if not isinstance(sha, str) or not SHA256.fullmatch(sha):
+            refuse("import_bad_hash", where, "a body is named by the 64 hex digits of its SHA-256")
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= ATTACHMENT_MAX_BYTES:
+            refuse("import_bad_value", where, f"a body has at most {ATTACHMENT_MAX_BYTES} bytes")
+        return Body(key="", sha256=sha, size_bytes=size, mime=_mime(mime, _UNNAMED))
+    data = inline_bytes(raw)
+    if data is None:
+        return None
+    findings.change("base64")
+    digest = hashlib.sha256(data).hexdigest()
+    return Body(key="", sha256=digest, size_bytes=len(data), mime=_mime(raw.get("mime"), _UNNAMED))
+
+
+def _mime(value: Any, default: str) -> str:
+    """Return a type, perhaps with parameters; the default for what is none."""
+    if (
+        not isinstance(value, str)
+        or len(value) > NAME_CHARS
+        or not value.isascii()
+        or not value.isprintable()
+    ):
+        return default
+    return value if MIME.fullmatch(value.partition(";")[0].strip()) else default
+
+
+SOURCES_MAX: Final = 10_000
+_TEXTS: Final = (
+    *(
+        "title",
+        "url",
+        "text",
+        "content",
+        "mime",
+        "path",
+        "turn_id",
+        "published_time_iso",
+        "modified_time_iso",
+    ),
+    *("fetched_time_iso", "author", "authority", "favicon_url"),
+)
+_SCORES: Final = ("objective_relevance", "query_relevance")
+_ALIASES: Final = {"favicon": "favicon_url", "published": "published_time_iso", "logical_path": "path"}
+_TYPES: Final = ("web", "file", "attachment", "manual")
+
+
+def read_sources(rows: Any, where: str, findings: Findings) -> dict[int, Source]:
+    """Return the rows of a pool that ours can take. Raises InputError `import_bad_value`, `import_too_large`."""
+    if not isinstance(rows, list):
+        refuse("import_bad_value", where, "`sources_pool` is a list")
+    if len(rows) > SOURCES_MAX:
+        refuse("import_too_large", where, f"a pool has at most {SOURCES_MAX} rows")
+    pool: dict[int, Source] = {}
+    for index, raw in enumerate(rows):
+        row = _row(raw, f"{where}.sources_pool[{index}]")
+        if not 0 < row.sid <= SID_MAX or not is_eligible(row):
+            findings.leave_out("source")
+            continue
+        fitted = fit_source(row)
+        if fitted != row or row.sid in pool:
+            findings.change("source")
+        pool[row.sid] = fitted
+    return pool
+
+
+def _row(raw: Any, where: str) -> Source:
+    if not isinstance(raw, dict):
+        refuse("import_bad_value", where, "a source is an object")
+    told = {_ALIASES.get(name, name): value for name, value in _named(raw)}
+    fields: dict[str, Any] = {name: _score(told.get(name)) for name in _SCORES}
+    for name in _TEXTS:
+        if told.get(name) is not None:
+            fields[name] = text_of(told[name], f"{where}.{name}")
+    if fields.get("path") and not is_address(fields["path"]):
+        fields["path"] = ""
+    kind = told.get("source_type")
+    return Source(
+        sid=count_of(told.get("sid")),
+        source_type=kind if kind in _TYPES else "web",
+        size_bytes=count_of(told.get("size_bytes")),
+        **fields,
+    )
+
+
+def _named(raw: dict[Any, Any]) -> Iterable[tuple[str, Any]]:
+    """Yield the fields, those under another system's names first, so that ours win."""
+    fields = [(str(name), value) for name, value in raw.items()]
+    return sorted(fields, key=lambda pair: pair[0] not in _ALIASES)
+
+
+def _score(value: Any) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value <= 1 else None
+
 
 BATCHES_MAX: Final = 20_000
 TURNS_MAX: Final = 2_000

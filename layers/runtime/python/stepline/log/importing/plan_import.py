@@ -3,7 +3,7 @@
     documents → blocks, rows, sources → entries by batch → batches and states → folded once, as every reader will
 
 Pure: nothing is read, nothing is written. Texts, times, ids, paths and numbers are the documents'; owner, keys, states,
-costs, limits and approvals are not. Source: docs/how-to/move-conversations-in.md.
+costs, limits and approvals are not; a state follows from the one before by the transitions that wrote the original. Source: docs/how-to/move-conversations-in.md.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import InputError, LimitError
+from stepline.events.derive import newest_event
 from stepline.log.importing.brought import BATCHES_MAX, Brought, ToldTurn, read_brought
-from stepline.log.importing.check_log import check_log
 from stepline.log.importing.foreign_value import (
     BEGIN,
     STORED_MAX,
@@ -39,20 +39,43 @@ from stepline.log.importing.import_document import (
 )
 from stepline.log.importing.infer_rows import OPEN, closed_open, infer_rows
 from stepline.log.importing.read_inbound import kind_of_event
-from stepline.log.importing.replay_state import follow_state
 from stepline.log.importing.telling import Telling
 from stepline.log.importing.turn_entries import Slots, TurnReader
 from stepline.log.spill import plan_spill
+from stepline.log.transition import (
+    closed,
+    count_entries,
+    decided,
+    declined,
+    interrupted,
+    next_round,
+    opened,
+    rejected,
+    resulted,
+    steered,
+    taken_over,
+    titled,
+)
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import (
     TITLE_CHARS,
+    Closed,
+    Compacted,
+    Contributed,
+    Decided,
+    Deferred,
     Dropped,
     Entry,
+    Feedback,
     Imported,
     Importing,
     Inbound,
+    Opened,
     Owner,
+    Pruned,
     Resulted,
+    Steered,
+    TakenOver,
     Titled,
 )
 from stepline.model.file.attachment import check_attachment
@@ -61,6 +84,140 @@ from stepline.model.shorten import shorten
 from stepline.rendering.quote import inline
 from stepline.timeline.entry_rows import BatchRow, ClosedRow, OutsideRow, ResultedRow
 from stepline.timeline.fold import Timeline
+
+
+def follow_state(
+    tail: Batch, n: int, entries: Sequence[Entry], *, at: str, rendered: int, whole: bool
+) -> State:
+    """Return the state after batch `n`; `rendered` is the newest batch that its decision had seen.
+
+    `whole` ends the import; until then the state says that it goes on.
+    """
+    before = tail.state
+    state = replace(before, importing=0 if whole else 1)
+    skips = any(isinstance(entry, Steered) and entry.phase == "tools" for entry in entries)
+    skipped = False
+    for entry in entries:
+        match entry:
+            case Resulted() if skips:  # what a steer left of a round's actions is over at once
+                state = state if skipped else next_round(state, n)
+                skipped = True
+            case _:
+                state = _after(state, n, entry, rendered)
+    tally = count_entries(state.tally, entries, at)
+    return replace(state, prev=newest_event(tail), tally=tally)
+
+
+def _after(state: State, n: int, entry: Entry, rendered: int) -> State:  # noqa: PLR0911 - one branch a kind of entry
+    match entry:
+        case Opened():
+            return opened(state, n, entry.turn)
+        case Decided():
+            return _decided(state, n, entry, rendered)
+        case Resulted():
+            return resulted(state, n)
+        case Deferred():
+            return next_round(state, n)
+        case Steered():
+            return steered(state, entry.n, finalize=entry.finalize)
+        case TakenOver():
+            return taken_over(state, n)
+        case Titled():
+            return titled(state, n)
+        case Closed():
+            return closed(state)
+        case _:
+            return state
+
+
+def _decided(state: State, n: int, entry: Decided, rendered: int) -> State:
+    if entry.interrupted:
+        return interrupted(state, n, rendered=rendered)
+    if entry.declined is not None:
+        return declined(state, n, rendered=rendered, fallback=entry.declined.fallback)
+    if not entry.accepted:
+        return rejected(state, n, rendered=rendered)
+    ends = entry.action != "call_tool"
+    return decided(state, n, rendered=rendered, actions=len(entry.actions), ends=ends)
+
+
+REDUCTIONS_MAX: Final = 1_000
+"""The most prunings, compactions and hidings of a log."""
+_WITHIN: Final = (Decided, Resulted, Deferred, Steered, TakenOver, Compacted, Pruned, Contributed)
+"""Entries that only an open turn has."""
+FEEDBACK_MAX: Final = 40
+"""The most feedback of one batch, whose rows are put with it in one transaction."""
+
+
+def check_log(slots: Mapping[int, Sequence[Entry]]) -> None:
+    """Refuse entries that no log has in this order. Raises InputError `import_bad_rows`."""
+    course = _Course()
+    for n in sorted(slots):
+        if n < 1:
+            _refuse(n, "batches count from 1")
+        if sum(isinstance(entry, Inbound) for entry in slots[n]) > 1:
+            _refuse(n, "it has two events")
+        if sum(isinstance(entry, Feedback) for entry in slots[n]) > FEEDBACK_MAX:
+            _refuse(n, f"it has feedback on more than {FEEDBACK_MAX // 2} turns")
+        for entry in slots[n]:
+            course.take(n, entry)
+
+
+class _Course:
+    """The course of a log: the open turn, where turns began, and the events that wait, each with whether a turn shows it."""
+
+    def __init__(self) -> None:
+        self._open = ""
+        self._began: set[int] = set()
+        self._turns: set[str] = set()
+        self._arrived: dict[int, bool] = {}
+        self._reduced = 0
+
+    def take(self, n: int, entry: Entry) -> None:
+        """Take the next entry."""
+        self._count(n, entry)
+        match entry:
+            case Inbound():
+                self._arrived[n] = bool(self._open)
+            case Opened():
+                self._open_turn(n, entry)
+            case Closed():
+                if self._open != entry.turn:
+                    _refuse(n, "it ends a turn that is not open")
+                self._open = ""
+            case Dropped():
+                self._arrived.pop(entry.n, None)
+            case _ if isinstance(entry, _WITHIN) and not self._open:
+                _refuse(n, "it has an entry of a turn, and none is open")
+            case Compacted() if entry.cut and entry.cut not in self._began:
+                _refuse(n, "it cuts where no turn began")
+            case _:
+                pass
+
+    def _count(self, n: int, entry: Entry) -> None:
+        """Refuse more reductions than a conversation has: each goes over all that the model reads."""
+        if isinstance(entry, Resulted):
+            self._reduced += len(entry.hides)
+        self._reduced += isinstance(entry, Pruned | Compacted)
+        if self._reduced > REDUCTIONS_MAX:
+            refuse("import_too_large", f"batch {n}", f"a log has at most {REDUCTIONS_MAX} reductions")
+
+    def _open_turn(self, n: int, entry: Opened) -> None:
+        prompts = set(entry.prompts)
+        if self._open or entry.turn in self._turns:
+            _refuse(n, "it opens a turn while another one is open, or a second time")
+        if len(prompts) < len(entry.prompts) or not self._arrived.keys() >= prompts:
+            _refuse(n, "it names an event that did not wait for a turn")
+        waited = (one for one, shown in self._arrived.items() if not shown and one not in prompts)
+        self._arrived = dict.fromkeys(waited, True)
+        self._open = entry.turn
+        self._turns.add(entry.turn)
+        self._began.add(n)
+
+
+def _refuse(n: int, why: str) -> NoReturn:
+    refuse("import_bad_rows", f"batch {n}", why)
+
 
 MAPPING: Final = 1
 """The version of the mapping from documents to entries: another one makes other batches, which are another import."""
