@@ -6,8 +6,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from stepline.context.journal.current_turn import SECTIONS
-from stepline.context.journal.render_journal import render_journal
-from stepline.context.journal.session_log import HEADER
+from stepline.context.journal.render_journal import LOG_HEADER, render_journal
 from stepline.context.journal.staged import JournalFacts, JournalText
 from stepline.context.request import Rendered
 from stepline.model.entry import Titled
@@ -48,7 +47,7 @@ def structure(text: str) -> list[str]:
 
 def section(text: str, title: str) -> str:
     """Return what stands in a section of the open turn."""
-    headings = [f"[{known}]" for known in SECTIONS] + [HEADER.rstrip("\n")]
+    headings = [f"[{known}]" for known in SECTIONS] + [LOG_HEADER.rstrip("\n")]
     lines = text.splitlines()
     start = lines.index(f"[{title}]") + 1
     return "\n".join(takewhile(lambda line: line not in headings, lines[start:]))

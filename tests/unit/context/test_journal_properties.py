@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from stepline.context.journal.current_turn import SECTIONS
-from stepline.context.journal.session_log import HEADER
+from stepline.context.journal.render_journal import LOG_HEADER
 from stepline.inspection.sent_request import read_staged, read_system, read_upto, render_sent
 from stepline.local.scripted.messages_request import count_tokens
 from stepline.log.journal import Journal
@@ -43,7 +43,7 @@ DIGEST: Final = (
     "[OPERATIONAL DIGEST]",
     "[TURN SESSION JOURNAL] oldest -> newest",
     *(f"[{title}]" for title in SECTIONS),
-    HEADER.rstrip("\n"),
+    LOG_HEADER.rstrip("\n"),
     FULL,
     ROUNDS,
 )
@@ -320,7 +320,7 @@ def order(text: str, headings: tuple[str, ...]) -> bool:
 
 def session_log(text: str) -> str:
     """Return the lines of the session log."""
-    log = text.partition(HEADER)[2]
+    log = text.partition(LOG_HEADER)[2]
     return re.split(rf"\n{re.escape(FULL)}\n|\n{re.escape(ROUNDS)}\n", log)[0]
 
 

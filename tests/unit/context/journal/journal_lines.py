@@ -6,7 +6,7 @@ import re
 
 from stepline.context.journal.current_turn import SECTIONS, SLOT_MAPPING
 from stepline.context.journal.prior_turns import STATUSES
-from stepline.context.journal.session_log import HEADER
+from stepline.context.journal.render_journal import LOG_HEADER
 from stepline.context.journal.staged_text import ARTIFACTS, SKILLS
 from tests.support.rendered_text import STRUCTURE
 
@@ -15,7 +15,7 @@ _HEADINGS = "|".join(
     for line in (
         *(f"[{title}]" for title in SECTIONS),
         *(f"{status}:" for status in STATUSES),
-        *(SLOT_MAPPING.rstrip("\n"), HEADER.rstrip("\n"), ARTIFACTS, SKILLS, "[OPERATIONAL DIGEST]"),
+        *(SLOT_MAPPING.rstrip("\n"), LOG_HEADER.rstrip("\n"), ARTIFACTS, SKILLS, "[OPERATIONAL DIGEST]"),
         *(
             "[TURN SESSION JOURNAL] oldest -> newest",
             "[LOOP ROUNDS]",

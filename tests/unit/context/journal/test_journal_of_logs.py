@@ -11,8 +11,7 @@ from msgspec.structs import replace as with_fields
 
 from stepline.context.estimate import MARGIN
 from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
-from stepline.context.journal.render_journal import render_journal
-from stepline.context.journal.session_log import HEADER
+from stepline.context.journal.render_journal import LOG_HEADER, render_journal
 from stepline.context.journal.staged import JournalText, Shown
 from stepline.context.journal.turn_course import DETAILS
 from stepline.context.request import Rendered
@@ -193,7 +192,7 @@ def test_what_a_person_decided_and_what_a_bundle_said_stand_among_the_events() -
     assert f"[APPROVAL ASKED] {call} mail.send\n" in events
     assert f"[EDITED BY THE USER] instead of {call}, which was not run:\n" in events
     assert "The turn was interrupted" in events
-    session = text.partition(HEADER)[2]
+    session = text.partition(LOG_HEADER)[2]
     areas = [line.split("[")[1].partition("]")[0] for line in session.splitlines() if line.startswith("- ")]
     assert areas == ["user", "solver", "react", "solver", "user", "solver"]
     assert f"[user] edited {call} | to bob\n" in session

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
-from stepline.context.journal.session_log import HEADER
+from stepline.context.journal.render_journal import LOG_HEADER
 from stepline.context.journal.staged import Shown
 from stepline.context.journal.staged_text import ARTIFACTS, SKILLS
 from stepline.ports.model import Media, Part
@@ -119,7 +119,7 @@ def test_media_stand_behind_the_text_and_no_mark_is_behind_them() -> None:
 
 def test_the_digest_is_the_journal_then_the_session_log_then_what_is_shown_in_full() -> None:
     timeline = told_log().timeline()
-    places = ["[TURN SESSION JOURNAL] oldest -> newest", HEADER.rstrip("\n"), ARTIFACTS, "[LOOP ROUNDS]"]
+    places = ["[TURN SESSION JOURNAL] oldest -> newest", LOG_HEADER.rstrip("\n"), ARTIFACTS, "[LOOP ROUNDS]"]
     text = digest(timeline, shown=(TABLE,))
     assert [line for line in structure(text) if line in places] == places
     assert ARTIFACTS not in digest(timeline)
@@ -241,7 +241,7 @@ def test_events_artifacts_and_sources_of_a_round_are_added_and_the_snapshot_is_n
 
 
 def test_a_line_of_the_session_log_has_its_time_its_area_a_message_and_data() -> None:
-    lines = digest(told_log().timeline()).partition(HEADER)[2].splitlines()
+    lines = digest(told_log().timeline()).partition(LOG_HEADER)[2].splitlines()
     assert lines[0] == (
         "- 2026-11-21T10:00:08.000Z [user] prompt ar:turn_0009.user.prompt | And one on herons."
     )
@@ -251,11 +251,11 @@ def test_a_line_of_the_session_log_has_its_time_its_area_a_message_and_data() ->
 
 def test_the_session_log_only_grows() -> None:
     log = told_log()
-    whole = digest(log.timeline()).partition(HEADER)[2].partition("\n[LOOP")[0]
+    whole = digest(log.timeline()).partition(LOG_HEADER)[2].partition("\n[LOOP")[0]
     log.message("And storks.")
     log.act(("react.read", {"paths": ["fi:turn_0009.outputs/herons.md"]}))
     log.result("# Herons")
-    later = digest(log.timeline()).partition(HEADER)[2]
+    later = digest(log.timeline()).partition(LOG_HEADER)[2]
     assert later.startswith(whole)
     assert "[user] followup" in later
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.adapters.memory.model import TRIES, Fail
-from stepline.context.journal.session_log import HEADER
+from stepline.context.journal.render_journal import LOG_HEADER
 from stepline.context.journal.staged_text import ARTIFACTS, SKILLS
 from stepline.errors import ContextLimit, ModelRefused, ModelTimeout
 from stepline.log.timeline_cache import History
@@ -48,7 +48,7 @@ def test_what_a_decision_stages_stands_in_the_next_request_and_in_no_other():
     turn = conversation.made(CHART, CITIES)
     shown, after = conversation.asked(), conversation.asked()
     text = digest_of(shown)
-    assert text.index(ARTIFACTS) > text.index(HEADER)
+    assert text.index(ARTIFACTS) > text.index(LOG_HEADER)
     assert f"### fi:{turn}.outputs/chart.png [artifact]" in text
     assert "  city 399,399\n" in text
     assert names_of(shown) == ["chart.png"]

@@ -1,35 +1,255 @@
 """The open turn in the journal: sixteen sections in a fixed order, from its own entries.
 
 Each section stands in every request of the turn, empty or not, but for the current slots, which stand there if there are any.
-The sections get shorter, all alike, where the request has no room for them.
+The sections get shorter, all alike, where the request has no room for them. An artifact is shown by its beginning:
+`show_artifacts` with its path stages all of it for the next round.
 Source: docs/concepts/journal.md#the-current-turn.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from stepline.context.announce import Announced, render_plans
+from stepline.context.announce import Announced, render_plans, shown_rows
 from stepline.context.journal.prior_turns import is_note, note_rows, offered_files, slot_row
-from stepline.context.journal.turn_artifacts import (
-    artifact_rows,
-    explored_rows,
-    file_rows,
-    source_rows,
-)
 from stepline.context.journal.turn_course import Course, Detail
-from stepline.context.journal.turn_events import render_course
-from stepline.model.block import Block
-from stepline.model.entry import Decided, Inbound, Resulted, Titled
+from stepline.model.block import Block, Produced
+from stepline.model.entry import (
+    ApprovalAnswered,
+    ApprovalRequested,
+    Contributed,
+    Decided,
+    Deferred,
+    Entry,
+    Inbound,
+    Resulted,
+    Steered,
+    TakenOver,
+    Titled,
+)
+from stepline.model.ids import call_id
+from stepline.model.source import Source, host_of
 from stepline.model.usage import sum_usages
+from stepline.rendering.pieces_of_entry import NOTE_TYPES, is_shown, shown_blocks
 from stepline.rendering.plan_text import count_done, current_plan, plan_steps, render_outline
-from stepline.rendering.quote import INDENT, clip, label
-from stepline.rendering.render_entry import render_elapsed, render_prompt
-from stepline.rendering.turn_facts import feedback_path
-from stepline.timeline.workspace import pulled_refs
+from stepline.rendering.quote import INDENT, clip, inline, label, quote
+from stepline.rendering.render_entry import (
+    UNPREVIEWED,
+    render_call,
+    render_edited,
+    render_elapsed,
+    render_end,
+    render_event,
+    render_notice,
+    render_outcome,
+    render_prompt,
+    render_round,
+    render_shape,
+    render_status,
+    render_steered,
+    render_takeover,
+)
+from stepline.rendering.result import notice_paths, result_path
+from stepline.rendering.turn_facts import event_place, feedback_path
+from stepline.timeline.fold import Timeline
+from stepline.timeline.workspace import fold_files, last_checkout, pulled_refs
+
+PATH_CHARS: Final = 400
+MIME_CHARS: Final = 100
+SOURCES_SHOWN: Final = 24
+SOURCE_CHARS: Final = 160
+
+
+def artifact_rows(course: Course, detail: Detail) -> str:
+    """Return the contents that the calls of the turn brought, each with its facts and its beginning."""
+    found = []
+    for _, _, entry in course.rows:
+        if isinstance(entry, Resulted):
+            own = result_path(course.turn.id, entry.call_id)
+            found += [
+                _artifact(entry, block, own, detail) for block in shown_blocks(entry) if _is_artifact(block)
+            ]
+    return detail.rows_of([detail.fit(text) for text in found])
+
+
+def _is_artifact(block: Produced) -> bool:
+    return block.type not in NOTE_TYPES and block.type != "react.notice"
+
+
+def _artifact(entry: Resulted, block: Produced, own: str, detail: Detail) -> str:
+    """Return one content; what shows a part of another path names that, and the path of the part."""
+    source = str(block.meta.get("source_path") or "")
+    path = source or block.path or own
+    head = f"- {clip(path, PATH_CHARS)} | {clip(block.type, MIME_CHARS)} by {entry.call_id} {inline(entry.tool_id)}"
+    part = f" | shown part: {clip(block.path, PATH_CHARS)}" if source and block.path else ""
+    if block.body is not None:
+        return f"{head}{part} | {_stored(block)}\n"
+    most = detail.read_chars if entry.tool_id in UNPREVIEWED else detail.preview_chars
+    facts = f"{clip(block.mime, MIME_CHARS)} | {len(block.text)} characters"
+    return f"{head}{part} | {facts}\n{_beginning(block.text, most)}"
+
+
+def _beginning(text: str, most: int) -> str:
+    """Return a text of at most `most` characters whole, and the shape and the beginning of a longer one."""
+    if len(text) <= most:
+        return f"{quote(text)}\n"
+    shape = render_shape(text)
+    told = f"shape:\n{quote(shape)}\npreview:\n" if shape else ""
+    return f"{told}{quote(text[:most])}\n...[truncated]: {len(text) - most} more characters; show_artifacts shows them\n"
+
+
+def _stored(block: Produced) -> str:
+    """Return the facts of a stored file: its type, its size, who sees it, and the extent of a picture or a PDF."""
+    assert block.body is not None
+    about: Any = block.meta.get("media")
+    extent = clip(str(about.get("extent", "")), MIME_CHARS) if isinstance(about, dict) else ""
+    facts = [
+        clip(block.body.mime, MIME_CHARS),
+        f"{block.body.size_bytes} bytes",
+        clip(str(block.meta.get("visibility") or ""), MIME_CHARS),
+        f"{extent}; show_artifacts attaches it" if extent else "",
+    ]
+    return " | ".join(fact for fact in facts if fact)
+
+
+def file_rows(course: Course, detail: Detail) -> str:
+    """Return the files of the turn below the folder of its programs, then what it pulled and checked out."""
+    files = fold_files(course.blocks)
+    rows = [
+        f"- {clip(path, PATH_CHARS)} | {clip(file.mime, MIME_CHARS)} | {file.size_bytes} bytes\n"
+        for path, file in files.items()
+    ]
+    rows += [f"- pulled: {clip(ref, PATH_CHARS)}\n" for ref in pulled_refs(course.blocks)]
+    made = last_checkout(course.blocks)
+    rows += [f"- checked out ({clip(made.mode, MIME_CHARS)}): {clip(ref, PATH_CHARS)}\n" for ref in made.refs]
+    return detail.rows_of(rows)
+
+
+def explored_rows(course: Course, detail: Detail) -> str:
+    """Return the calls that brought sources, with the numbers of these."""
+    rows = []
+    for _, _, entry in course.rows:
+        if isinstance(entry, Resulted) and entry.sources:
+            sids = ",".join(str(row.sid) for row in entry.sources)
+            rows.append(
+                f"- {entry.call_id} {inline(entry.tool_id)}: so:sources_pool[{clip(sids, detail.chars)}]"
+                f" | {result_path(course.turn.id, entry.call_id)}\n"
+            )
+    return detail.rows_of(rows)
+
+
+def source_rows(timeline: Timeline, detail: Detail) -> str:
+    """Return the rows of the pool: those cited last and the newest."""
+    pool = timeline.sources
+    shown = shown_rows(pool, timeline.cited, most=min(SOURCES_SHOWN, detail.rows))
+    rows = [
+        f"- SID:{sid:02} {label(clip(pool[sid].title, TITLE_CHARS))}"
+        f" {clip(host_of(pool[sid].url) or pool[sid].path, TITLE_CHARS)} {label(clip(_text(pool[sid]), min(SOURCE_CHARS, detail.chars)))}\n"
+        for sid in shown
+    ]
+    return "".join([*detail.more(len(pool) - len(shown)), *rows])
+
+
+def _text(row: Source) -> str:
+    return row.text or row.content
+
+
+STAGED: Final = "[STAGED] the next round shows: "
+STAGED_SHOWN: Final = 20
+
+
+def render_course(course: Course, detail: Detail) -> str:
+    """Return the events of the turn, the newest of them if there are too many; "" for none."""
+    texts = [render_event(event, place.path, place.files) for event, place in course.waited]
+    attempts = left = 0
+    for _, _, entry in course.rows:
+        if isinstance(entry, Decided):
+            attempts += entry.accepted and bool(entry.answer)
+            left = len(entry.actions) if entry.accepted else 0
+        if text := "".join(_entry(course, entry, detail, attempts)):
+            texts.append(text)
+        if isinstance(entry, Resulted):
+            left -= 1
+            texts[-1] += "" if left else render_end()
+    return detail.rows_of([detail.fit(text) for text in texts])
+
+
+def _entry(course: Course, entry: Entry, detail: Detail, attempts: int) -> Iterator[str]:
+    turn = course.turn.id
+    match entry:
+        case Inbound():
+            place = event_place(turn, entry)
+            yield render_event(entry, place.path, place.files)
+        case Decided():
+            yield from _decision(turn, entry, detail, attempts)
+        case Resulted():
+            yield from _result(turn, entry, detail)
+        case Deferred():
+            yield render_outcome(entry, f"ar:{turn}.assistant.completion.attempt.{attempts}.outcome", ())
+        case Steered():
+            yield render_steered(entry)
+        case TakenOver():
+            yield render_takeover()
+        case ApprovalAnswered() if entry.action is not None:
+            yield render_edited(entry.call_id, entry.action, turn)
+        case ApprovalRequested():
+            yield f"[APPROVAL ASKED] {entry.action.call_id} {inline(entry.action.tool_id)}\n"
+        case Contributed():
+            yield from (_contributed(block, detail) for block in entry.blocks if _tells(block))
+        case _:
+            pass
+
+
+def _tells(block: Produced) -> bool:
+    return is_shown(block) and block.type not in NOTE_TYPES
+
+
+def _contributed(block: Produced, detail: Detail) -> str:
+    """Return a text of the bundle's code below its path, or the path of what it stored."""
+    head = f"[STAGE] {clip(block.type, detail.chars)}\n"
+    where = f"[path: {clip(block.path, detail.chars)}]\n" if block.path else ""
+    return f"{head}{where}{detail.text(block.text, 'BLOCK') if block.text else ''}"
+
+
+def _decision(turn: str, entry: Decided, detail: Detail, attempts: int) -> Iterator[str]:
+    yield render_round(entry, ())
+    first = entry.actions[0].call_id if entry.actions else call_id(turn, entry.iteration, 0)
+    if entry.thinking and not entry.interrupted:
+        yield f"[thinking] ar:{turn}.react.thinking.{entry.iteration}\n{detail.text(chr(10).join(entry.thinking), 'THINKING')}"
+    if entry.notes:
+        yield f"[AI Agent say]: ar:{turn}.react.notes.{first}\n{detail.text(entry.notes, 'NOTES')}"
+    for action in entry.actions:
+        if action.code is not None:
+            yield f"[AI Agent wrote code] fi:{turn}.code.{action.call_id}\n{detail.text(action.code, 'CODE')}"
+        yield render_call(action, turn)
+    if staged := (*entry.show_artifacts, *(f"sk:{skill}" for skill in entry.show_skills)):
+        yield f"{STAGED}{', '.join(clip(path, detail.chars) for path in staged[:STAGED_SHOWN])}\n"
+    for notice, path in zip(entry.notices, notice_paths(entry, turn), strict=True):
+        yield render_notice(notice, path, entry.accepted)
+    if entry.interrupted and entry.raw:
+        path = f"ar:{turn}.react.decision.raw.interrupted.{entry.iteration}"
+        yield f"[REACT DECISION RAW INTERRUPTED] {path}\n{detail.text(entry.raw, 'RAW')}"
+    if not (entry.accepted and entry.actions):
+        yield render_end()
+    if entry.accepted and entry.answer:
+        path = f"ar:{turn}.assistant.completion.attempt.{attempts}"
+        yield f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{detail.text(entry.answer, 'ASSISTANT MESSAGE')}"
+
+
+def _result(turn: str, entry: Resulted, detail: Detail) -> Iterator[str]:
+    """Yield the status of a call, the paths of its artifacts, and its notices."""
+    yield render_status(entry)
+    own = result_path(turn, entry.call_id)
+    for block in shown_blocks(entry):
+        path = clip(str(block.meta.get("source_path") or block.path or own), detail.chars)
+        if block.type == "react.notice":
+            yield f"[REACT NOTICE]\n[path: {path}]\n{detail.text(block.text, 'NOTICE')}"
+        else:
+            yield f"artifact: {path}\n"
+
 
 SLOT_MAPPING: Final = "A slot is an external file below outputs/: turn_<id>.slots.<name> is the file fi:turn_<id>.outputs/<name>.\n"
 TITLE_CHARS: Final = 120
