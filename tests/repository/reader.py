@@ -20,7 +20,7 @@ from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.parser.field import FieldStream
 from stepline.rendering.quote import inline, quote
 from stepline.tools.plan import parse_acks
-from stepline.tools.read.pdf import count_pages
+from stepline.tools.read.attach import count_pages
 from stepline.tools.workfiles.patch import looks_pasted
 from stepline.tools.workfiles.syntax_check import _Page, _Script
 from stepline.tools.workfiles.unified_diff import apply_diff, is_diff, parse_diff, split_lines, unfence

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 
 from stepline.adapters.memory.model import Say
-from stepline.inspection.reduction import trace
 from stepline.inspection.request_diff import RequestDiff, diff_requests
 from stepline.inspection.request_view import (
     RequestView,
@@ -16,6 +15,7 @@ from stepline.inspection.request_view import (
     conceal_system,
     pieces_of,
     read_request,
+    trace,
 )
 from stepline.log.journal import Journal
 from stepline.model.entry import Decided

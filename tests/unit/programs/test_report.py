@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from stepline.model.program.execution import RefusedFile, ToolCallRecord, WorkFile
+from stepline.programs.envelope import KEPT_MAX, LINE_CHARS_MAX, LIST_MAX, LOG_CHARS
 from stepline.programs.host import sub_call_id
-from stepline.programs.report import KEPT_MAX, LINE_CHARS_MAX, LIST_MAX, LOG_CHARS
 from stepline.rendering.render_entry import RESULT_PREVIEW_CHARS
 from tests.unit.programs.program_run import AT, CALL, OLD, TURN, ProgramRun, at, promised, workbook
 

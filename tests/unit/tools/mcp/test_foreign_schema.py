@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from stepline.tools.mcp.foreign_schema import SCHEMA_CHARS, read_schema
-from stepline.tools.mcp.parameter_card import PARAMETERS_CHARS, render_parameters
 from stepline.tools.mcp.schema_check import find_problems
+from stepline.tools.mcp.tool_list import PARAMETERS_CHARS, render_parameters
 
 CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string", "minLength": 2}}}
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stepline.log.owned_conversations import OwnedConversations
-from stepline.tools.memory import turn_catalogue
+from stepline.tools.memory import memsearch
 from tests.support.generation import answered, called
 
 from .remembered_conversation import RememberedConversation, codes_of, elsewhere, turns_of
@@ -128,7 +128,7 @@ def test_all_of_a_users_conversations_are_listed_together_and_nobody_elses(conve
 
 
 def test_older_conversations_are_not_looked_at_and_that_is_told(conversation, monkeypatch):
-    monkeypatch.setattr(turn_catalogue, "OTHERS_MAX", 2)
+    monkeypatch.setattr(memsearch, "OTHERS_MAX", 2)
     mine = conversation.turn("here", "yes")
     others = []
     for name in ("c-2", "c-3", "c-4"):

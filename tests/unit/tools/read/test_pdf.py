@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import ToolError
-from stepline.tools.read import pdf as module
-from stepline.tools.read.pdf import count_pages
+from stepline.tools.read import attach
+from stepline.tools.read.attach import count_pages
 from tests.support.files import pdf
 
 
@@ -40,7 +40,7 @@ def test_a_file_that_is_not_whole_is_refused(data: bytes) -> None:
 
 
 def test_a_stream_that_unpacks_to_very_much_is_read_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "UNPACKED_BYTES", 1_000)
+    monkeypatch.setattr(attach, "UNPACKED_BYTES", 1_000)
     text = b"/Type /Page " + b" " * 100_000 + b"/Type /Page "
     head = b"1 0 obj\n<< /Type /ObjStm >>\nstream\n" + zlib.compress(text) + b"\nendstream\nendobj\n"
     assert count_pages(b"%PDF-1.7\n" + head * 3 + b"startxref\n0\n%%EOF") == 1

@@ -7,7 +7,8 @@ Source: docs/reference/events.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,6 @@ from msgspec.structs import replace
 
 from stepline.errors import PathError
 from stepline.events.derive_close import linked
-from stepline.events.search_view import render_search
 from stepline.events.types import (
     BundleItem,
     CacheBust,
@@ -57,9 +57,41 @@ from stepline.model.path import AttachmentPath, FilePath, parse_path
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.program.promise import read_promises
+from stepline.model.shorten import shorten_line
+from stepline.model.source import CONTROLS, host_of, web_url
 from stepline.model.wire.event import ClientEvent
 from stepline.rendering.call_preview import BODIES
 from stepline.rendering.result import is_offered, result_path
+
+TITLE_CHARS, SNIPPET_CHARS, HEAD_CHARS = 160, 280, 300
+DAY_CHARS: Final = 10
+
+
+def render_search(objective: str, results: Sequence[Mapping[str, Any]]) -> str:
+    """Return a section with a list; rows are untrusted, so that each text is escaped and only http(s) is linked to."""
+    head = f"<h3>{_text(objective, HEAD_CHARS)}</h3>" if objective.strip() else ""
+    rows = "".join(map(_item, results))
+    return f'<section class="web-search">{head}<ol>{rows}</ol></section>'
+
+
+def _item(row: Mapping[str, Any]) -> str:
+    url = web_url(str(row.get("url", "")))
+    title = _text(row.get("title") or url, TITLE_CHARS)
+    if url:
+        title = f'<a href="{escape(url)}" target="_blank" rel="noopener noreferrer">{title}</a>'
+    host = f"<cite>{_text(host_of(url), TITLE_CHARS)}</cite>" if url else ""
+    day = _text(str(row.get("published_time_iso") or "")[:DAY_CHARS], DAY_CHARS)
+    sid = row.get("sid")
+    number = f' data-sid="{sid}"' if isinstance(sid, int) else ""
+    return (
+        f"<li{number}>{title} {host}{f' <time>{day}</time>' if day else ''}"
+        f"<p>{_text(row.get('text', ''), SNIPPET_CHARS)}</p></li>"
+    )
+
+
+def _text(value: Any, chars: int) -> str:
+    return escape(shorten_line(CONTROLS.sub(" ", value), chars)) if isinstance(value, str) else ""
+
 
 PREVIEW_CHARS: Final = 600
 PARAM_CHARS: Final = 120
