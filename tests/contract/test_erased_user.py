@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.aws.tenancy.user_erasure import DynamoUserErasures
-from stepline.adapters.memory.tenancy.user_erasure import MemoryUserErasures
+from stepline.adapters.aws.tenancy.erasure import DynamoUserErasures
+from stepline.adapters.memory.tenancy.erasure import MemoryUserErasures
 from stepline.errors import AuthError
 from stepline.ingress.erase_user import LATE_S, ErasurePorts, ask_erasure, erase_all
 from stepline.log.erase_conversation import HUSK_S

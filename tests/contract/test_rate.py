@@ -4,11 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.aws.rate import KEPT_MINUTES, DynamoRate
 from stepline.adapters.aws.table import rate_pk
+from stepline.adapters.aws.tenancy.accounts import KEPT_MINUTES, DynamoRate
 from stepline.errors import DependencyError
 from stepline.model.tenancy.limits import Scope, scopes_of
-from stepline.ports.rate import STEP
+from stepline.ports.tenancy.accounts import STEP
 
 MINUTE = 30_000_000
 

@@ -18,7 +18,7 @@ import pytest
 
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.table import Table
-from stepline.adapters.aws.tenancy.costs import DynamoCosts
+from stepline.adapters.aws.tenancy.accounts import DynamoCosts
 from stepline.model.tenancy.consumption import Consumption, add_all, count_unreported
 from tests.support.aws import create_table, moto
 from tests.support.budget import budget

@@ -3,11 +3,11 @@ import uuid
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.aws.tenancy.user_erasure import DynamoUserErasures
+from stepline.adapters.aws.tenancy.erasure import DynamoUserErasures
 from stepline.adapters.memory.clock import MemoryClock
-from stepline.adapters.memory.tenancy.user_erasure import MemoryUserErasures
+from stepline.adapters.memory.tenancy.erasure import MemoryUserErasures
 from stepline.model.ids import person
-from stepline.ports.tenancy.user_erasure import KEPT_S, UserErasure
+from stepline.ports.tenancy.erasure import KEPT_S, UserErasure
 
 from .conftest import STORED
 

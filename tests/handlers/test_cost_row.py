@@ -4,7 +4,7 @@ import pytest
 
 from lambdas import act, close, decide, socket
 from stepline.adapters.memory.model import Fail
-from stepline.adapters.memory.tenancy.costs import MemoryCosts
+from stepline.adapters.memory.tenancy.accounts import MemoryCosts
 from stepline.errors import DependencyError, ModelTimeout
 from stepline.model.ids import Lane
 from stepline.model.tenancy.consumption import Consumption, count_unreported

@@ -14,15 +14,12 @@ from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
-from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
-from stepline.adapters.aws.tenancy.accounts import DynamoAccounts
-from stepline.adapters.aws.tenancy.costs import DynamoCosts
+from stepline.adapters.aws.tenancy.accounts import DynamoAccounts, DynamoCosts, DynamoRate
 from stepline.adapters.aws.tenancy.eraser_call import EraserCall
-from stepline.adapters.aws.tenancy.erasure import AwsErasure
-from stepline.adapters.aws.tenancy.user_erasure import DynamoUserErasures
+from stepline.adapters.aws.tenancy.erasure import AwsErasure, DynamoUserErasures
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex
 from stepline.adapters.memory.channel import MemoryPublisher

@@ -37,7 +37,7 @@ from stepline.model.program.execution import Run
 from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
 from stepline.model.program.running_log import RunningLog, log_key, read_log_key
 from stepline.ports.memory_index import MemoryQuery
-from stepline.ports.rate import STEP
+from stepline.ports.tenancy.accounts import STEP
 from stepline.tools.context import Store
 from tests.stacks.recorder import Calls, Cloud
 from tests.stacks.taken_files import ME, lose_a_listener, take_files

@@ -20,7 +20,7 @@ from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.publisher import GatewayPublisher
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
-from stepline.adapters.aws.tenancy.costs import DynamoCosts
+from stepline.adapters.aws.tenancy.accounts import DynamoCosts
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.model import MemoryModelStream

@@ -11,12 +11,10 @@ from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
 from stepline.adapters.aws.publisher import GatewayPublisher
-from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
-from stepline.adapters.aws.tenancy.accounts import DynamoAccounts
-from stepline.adapters.aws.tenancy.costs import DynamoCosts
+from stepline.adapters.aws.tenancy.accounts import DynamoAccounts, DynamoCosts, DynamoRate
 from stepline.adapters.aws.tenancy.erasure import AwsErasure
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.embedded.memory_index import EmbeddedMemoryIndex

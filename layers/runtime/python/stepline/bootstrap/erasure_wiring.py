@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.tenancy.eraser_call import EraserCall
-from stepline.adapters.aws.tenancy.erasure import AwsErasure
-from stepline.adapters.aws.tenancy.user_erasure import DynamoUserErasures
+from stepline.adapters.aws.tenancy.erasure import AwsErasure, DynamoUserErasures
 from stepline.ingress.erase_user import ErasurePorts
 
 if TYPE_CHECKING:

@@ -13,14 +13,11 @@ from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.memory_index import MemoryMemoryIndex
-from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
-from stepline.adapters.memory.tenancy.accounts import MemoryAccounts
-from stepline.adapters.memory.tenancy.costs import MemoryCosts
-from stepline.adapters.memory.tenancy.erasure import MemoryErasure
-from stepline.adapters.memory.tenancy.user_erasure import MemoryUserErasures
+from stepline.adapters.memory.tenancy.accounts import MemoryAccounts, MemoryCosts, MemoryRate
+from stepline.adapters.memory.tenancy.erasure import MemoryErasure, MemoryUserErasures
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.memory.upload.quarantine import MemoryUploads
 from stepline.bootstrap.choice import (

@@ -29,8 +29,7 @@ from stepline.log.erase_conversation import erase
 from stepline.model.ids import Lane, person, utc
 from stepline.model.tenancy.limits import Scope
 from stepline.model.wire.event import ErrorFrame, encode_frame
-from stepline.ports.tenancy.erasure import Erasure, Tombstone
-from stepline.ports.tenancy.user_erasure import UserErasure, UserErasures
+from stepline.ports.tenancy.erasure import Erasure, Tombstone, UserErasure, UserErasures
 
 logger = logging.getLogger(__name__)
 

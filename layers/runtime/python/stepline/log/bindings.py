@@ -21,13 +21,11 @@ from stepline.ports.log import Log
 from stepline.ports.machine import Machine
 from stepline.ports.mcp.mcp_server import McpServers
 from stepline.ports.memory_index import MemoryIndex
-from stepline.ports.rate import Rate
 from stepline.ports.relay import Deltas, Relay
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
-from stepline.ports.tenancy.accounts import Accounts
-from stepline.ports.tenancy.costs import Costs
+from stepline.ports.tenancy.accounts import Accounts, Costs, Rate
 from stepline.ports.tenancy.erasure import Erasure
 from stepline.ports.tenancy.ledger import Ledger
 from stepline.ports.tracing.span import NO_SPAN, Span

@@ -16,7 +16,7 @@ from stepline.ingress.erase_user import ErasurePorts, ask_erasure
 from stepline.log.fence import DELETED
 from stepline.model.base import Value
 from stepline.model.ids import check_segment, is_user, person
-from stepline.ports.tenancy.user_erasure import UserErasure
+from stepline.ports.tenancy.erasure import UserErasure
 
 State = Literal["pending", "done"]
 

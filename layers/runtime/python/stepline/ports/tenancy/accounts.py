@@ -1,15 +1,17 @@
-"""Accounts of users, projects and tenants: their limits, and the counters of what they have used."""
+"""Accounts of users, projects and tenants: their limits, the counters of what they have used, their rates, and costs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
+from stepline.model.tenancy.consumption import InvocationCost
 from stepline.model.tenancy.limits import Limits, Scope, Used
+from stepline.model.tenancy.request_rates import RequestKind
 
 Posted: TypeAlias = Literal["posted", "moved", "full"]
 
@@ -69,4 +71,41 @@ class Accounts(Protocol):
 
     def forget(self, scope: Scope) -> None:
         """Delete an account's limits and counters of all months; rows of conversations stay. Raises DependencyError."""
+        ...
+
+
+STEP: Final = 20
+"""Requests of an account that a process counts by itself before it writes them for the others."""
+
+
+class Rate(Protocol):
+    """The rates of messages and of other requests of accounts, over all connections."""
+
+    def count(self, scope: Scope, minute: int) -> int:
+        """Count one message of this account in a minute of the epoch; return the count so far.
+
+        Raises DependencyError.
+        """
+        ...
+
+    def tally(self, scope: Scope, minute: int, kind: RequestKind) -> int:
+        """Count one request of this account, and return the count so far, without a write for most of them.
+
+        Of each other process up to STEP - 1 requests may be missing. Raises DependencyError.
+        """
+        ...
+
+
+class Costs(Protocol):
+    """The costs of invocations, a row each."""
+
+    def put(self, lane: Lane, cost: InvocationCost) -> None:
+        """Add the row of one invocation; the write itself is counted in it, where writes are.
+
+        Raises DependencyError.
+        """
+        ...
+
+    def of(self, lane: Lane, *, turn: str | None = None) -> list[InvocationCost]:
+        """Return the rows of a turn, or all, oldest first. Raises DependencyError."""
         ...

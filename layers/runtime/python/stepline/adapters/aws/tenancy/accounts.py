@@ -3,16 +3,20 @@
 Counters of a month and of its days stand in one row under short names, so that it stays below a kilobyte: `t` and `n` are
 tokens and billionths of a dollar, `ht` and `hn` those that running rounds hold, `t26` and `n26` those of a day. In the row of
 the storage `bytes` are those that are stored or held, and `h1790000000` are those held until this second of the epoch.
+Beside them: a row for the messages of a minute and one for each other kind of requests, and the costs of invocations, a row each.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.adapters.aws.error import (
     AWS_ERRORS,
@@ -27,12 +31,15 @@ from stepline.adapters.aws.error import (
     mapped,
     tolerated,
 )
-from stepline.adapters.aws.table import HEAD, Table, account_pk, charge_pk, key, limits_pk
+from stepline.adapters.aws.metering.item_size import item_bytes, write_units
+from stepline.adapters.aws.table import HEAD, Table, account_pk, charge_pk, cost_pk, key, limits_pk, rate_pk
 from stepline.errors import DependencyError, InputError
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
+from stepline.model.tenancy.consumption import InvocationCost
 from stepline.model.tenancy.limits import NANOS, Limits, Scope, Used
-from stepline.ports.tenancy.accounts import GivenLimits, Posted
+from stepline.model.tenancy.request_rates import RequestKind
+from stepline.ports.tenancy.accounts import STEP, GivenLimits, Posted
 
 STORED: Final = "STORED"
 READ_TRIES: Final = 5
@@ -235,3 +242,85 @@ def _refusal(error: AwsError) -> Posted:
     if failed and not cancelled_by(error, CONFLICT):
         return "full"
     raise map_fenced_error(error) from error
+
+
+KEPT_MINUTES: Final = 5
+"""The minutes after which AWS may delete a row."""
+
+
+class DynamoRate:
+    """One update per message, and one for STEP other requests that this process has counted.
+
+    An update repeated by botocore counts twice: the limit is a bound, not exact.
+    """
+
+    def __init__(self, table: Table) -> None:
+        """Store rows in `table`."""
+        self._table = table
+        self._lock = Lock()
+        self._minute = 0
+        self._told: dict[tuple[Scope, RequestKind], int] = {}
+        self._own: dict[tuple[Scope, RequestKind], int] = {}
+
+    def count(self, scope: Scope, minute: int) -> int:
+        return self._add(scope, minute, str(minute), 1)
+
+    def tally(self, scope: Scope, minute: int, kind: RequestKind) -> int:
+        """`_own` are the requests of this process that the row has not, `_told` what it had when it was last asked."""
+        whose = scope, kind
+        with self._lock:
+            if minute != self._minute:
+                self._minute, self._told, self._own = minute, {}, {}
+            own = self._own.get(whose, 0) + 1
+            self._own[whose] = own % STEP
+            if own < STEP:
+                return self._told.get(whose, 0) + own
+        told = self._add(scope, minute, f"{minute}#{kind}", STEP)
+        with self._lock:
+            if minute == self._minute:
+                self._told[whose] = max(told, self._told.get(whose, 0))
+        return told
+
+    def _add(self, scope: Scope, minute: int, row: str, number: int) -> int:
+        expires_at = (minute + 1 + KEPT_MINUTES) * 60
+        with mapped():
+            answer = self._table.call(
+                "update_item",
+                TableName=self._table.name,
+                Key=key(rate_pk(scope.tenant, scope.project, scope.user), row),
+                UpdateExpression="ADD said :number SET expires_at = :expires_at",
+                ExpressionAttributeValues={
+                    ":number": {"N": str(number)},
+                    ":expires_at": {"N": str(expires_at)},
+                },
+                ReturnValues="UPDATED_NEW",
+            )
+        return int(answer["Attributes"]["said"]["N"])
+
+
+_COST: Final = msgspec.json.Decoder(InvocationCost)
+
+
+class DynamoCosts:
+    """A row's key has its turn, its time and a nonce. It is put once and without a condition."""
+
+    def __init__(self, table: Table) -> None:
+        """Keep rows in `table`."""
+        self._table = table
+
+    def put(self, lane: Lane, cost: InvocationCost) -> None:
+        place = key(cost_pk(lane), f"{cost.turn}#{cost.at}#{secrets.token_hex(4)}")
+        units = write_units(item_bytes(_item(place, cost)))
+        used = replace(cost.used, write_units=cost.used.write_units + units)
+        self._table.put(_item(place, replace(cost, used=used)))
+
+    def of(self, lane: Lane, *, turn: str | None = None) -> list[InvocationCost]:
+        condition, values = "pk = :pk", {":pk": {"S": cost_pk(lane)}}
+        if turn is not None:
+            condition, values[":turn"] = f"{condition} AND begins_with(sk, :turn)", {"S": f"{turn}#"}
+        items = self._table.query(condition, values, ConsistentRead=True)
+        return sorted((_COST.decode(item["body"]["B"]) for item in items), key=lambda row: row.at)
+
+
+def _item(place: Item, cost: InvocationCost) -> Item:
+    return {**place, "body": {"B": msgspec.json.encode(cost)}}

@@ -1,8 +1,8 @@
-"""Accounts in this process."""
+"""Accounts, their rates and the costs of invocations in this process."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from threading import Lock
@@ -10,7 +10,9 @@ from threading import Lock
 from stepline.errors import InputError
 from stepline.model.ids import Lane
 from stepline.model.tenancy.charge import Account, Posting
+from stepline.model.tenancy.consumption import InvocationCost
 from stepline.model.tenancy.limits import NANOS, Limits, Scope, Used
+from stepline.model.tenancy.request_rates import RequestKind
 from stepline.ports.tenancy.accounts import GivenLimits, Posted
 
 
@@ -127,3 +129,46 @@ def _end(until_s: int) -> str:
 def _ends(counted: Counter[str]) -> dict[int, int]:
     """Return the bytes that uploads hold, by the second in which each hold ends."""
     return {int(name.removeprefix(_HELD)): held for name, held in counted.items() if name.startswith(_HELD)}
+
+
+class MemoryRate:
+    """A counter for each account and minute."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._lock = Lock()
+        self._counts: Counter[tuple[Scope, int, str]] = Counter()
+
+    def count(self, scope: Scope, minute: int) -> int:
+        return self._count(scope, minute, "")
+
+    def tally(self, scope: Scope, minute: int, kind: RequestKind) -> int:
+        return self._count(scope, minute, kind)
+
+    def _count(self, scope: Scope, minute: int, kind: str) -> int:
+        with self._lock:
+            self._counts[scope, minute, kind] += 1
+            return self._counts[scope, minute, kind]
+
+
+class MemoryCosts:
+    """A list for each lane; nothing here is billed, so a row counts no write of its own."""
+
+    def __init__(self) -> None:
+        """Start without rows."""
+        self._lock = Lock()
+        self._rows: defaultdict[Lane, list[InvocationCost]] = defaultdict(list)
+
+    def put(self, lane: Lane, cost: InvocationCost) -> None:
+        with self._lock:
+            self._rows[lane].append(cost)
+
+    def of(self, lane: Lane, *, turn: str | None = None) -> list[InvocationCost]:
+        with self._lock:
+            found = [row for row in self._rows[lane] if turn is None or row.turn == turn]
+        return sorted(found, key=lambda row: row.at)
+
+    def erase(self, lane: Lane) -> int:
+        """Remove the rows of a conversation; return their number."""
+        with self._lock:
+            return len(self._rows.pop(lane, ()))

@@ -1,17 +1,20 @@
-"""Erasure from the memory twins: the log's rows, and the objects of an artifact store."""
+"""Erasure from the memory twins: the log's rows, the objects of an artifact store, and the erasures of users."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
-from stepline.model.ids import Lane
-from stepline.ports.tenancy.erasure import Tombstone
+from stepline.model.ids import Lane, person
+from stepline.ports.tenancy.erasure import KEPT_S, Tombstone, UserErasure
+
+if TYPE_CHECKING:
+    from stepline.ports.clock import Clock
 
 
 class MemoryErasure:
@@ -73,3 +76,42 @@ class MemoryErasure:
         with self._lock:
             if stone := self._log.tombstones.get(lane.key()):
                 self._log.tombstones[lane.key()] = replace(stone, **fields)
+
+
+class MemoryUserErasures:
+    """Erasures by whom they concern."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Start empty; `clock` decides what is forgotten."""
+        self._clock = clock
+        self._lock = Lock()
+        self._kept: dict[str, tuple[UserErasure, float]] = {}
+
+    def ask(self, erasure: UserErasure) -> UserErasure:
+        with self._lock:
+            kept = self._kept.get(erasure.whose)
+            if kept and not kept[0].done_at:
+                return kept[0]
+            self._kept[erasure.whose] = (erasure, self._ends_at(erasure))
+        return erasure
+
+    def get(self, tenant: str, project: str, user: str) -> UserErasure | None:
+        with self._lock:
+            erasure, ends_at = self._kept.get(person(tenant, project, user), (None, 0.0))
+        return erasure if ends_at > self._clock.now().timestamp() else None
+
+    def keep(self, erasure: UserErasure, *, before: UserErasure) -> bool:
+        with self._lock:
+            kept = self._kept.get(erasure.whose)
+            if kept is None or kept[0] != before:
+                return False
+            self._kept[erasure.whose] = (erasure, self._ends_at(erasure))
+            return True
+
+    def pending(self) -> list[UserErasure]:
+        with self._lock:
+            found = [erasure for erasure, _ in self._kept.values() if not erasure.done_at]
+        return sorted(found, key=lambda erasure: erasure.asked_at)
+
+    def _ends_at(self, erasure: UserErasure) -> float:
+        return self._clock.now().timestamp() + KEPT_S if erasure.done_at else float("inf")
