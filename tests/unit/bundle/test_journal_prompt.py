@@ -100,9 +100,9 @@ def test_a_packed_text_is_the_same_again_and_any_other_text_stands_as_it_is():
 
 @pytest.mark.parametrize("layout", ["timeline", "journal"])
 def test_the_layout_of_a_deployment_reaches_the_agent(layout: str):
-    assert in_memory(Settings.from_env({"AI_REACT_CONTEXT_LAYOUT": layout})).agent.layout == layout
+    assert in_memory(Settings.from_env({"AI_REACT_CONTEXT_LAYOUT": layout})).agent.layout.name == layout
 
 
 def test_a_bundles_layout_counts_before_the_deployments():
     props = '{"react": {"context": {"layout": "journal"}}}'
-    assert in_memory(Settings.from_env({"STEPLINE_BUNDLE_PROPS": props})).agent.layout == "journal"
+    assert in_memory(Settings.from_env({"STEPLINE_BUNDLE_PROPS": props})).agent.layout.name == "journal"

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from stepline.model.block import Body
 from stepline.model.path import out_key
+from stepline.model.version import LAYOUTS
 from stepline.tools.context import Shelved, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec
@@ -37,11 +38,11 @@ class JournalEngine(Engine):
     def lay_out(self, layout: Any) -> None:
         """Let the rounds from now on ask in a layout."""
         system = TEXT.pack() if layout == "journal" else PLAIN
-        self.conversation.agent = replace(self.conversation.agent, system=system, layout=layout)
+        self.conversation.agent = replace(self.conversation.agent, system=system, layout=LAYOUTS[layout])
 
     @property
     def layout(self) -> str:
-        return self.conversation.agent.layout
+        return self.conversation.agent.layout.name
 
 
 def skill_at(path: str) -> Shelved | None:

@@ -22,7 +22,7 @@ from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution, Summariser
 from stepline.model.base import Value
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, RuntimeProfile
-from stepline.model.version import AgentVersion, ContextLayout
+from stepline.model.version import LAYOUTS, AgentVersion, ContextLayout, Layout
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry
 from stepline.tools.context import ReadCaps
@@ -71,14 +71,14 @@ def build_agent(
         InputError: `tool_id_taken`, a tool of the bundle has the id of another one; `mcp_server_invalid`; the errors
             of `Parts`.
     """
-    rule = ONE_ACTION if version == "v2" else fanout
+    rule, shown = ONE_ACTION if version == "v2" else fanout, LAYOUTS[layout]
     resolvers = parts.namespaces  # checked before their words are in the instructions
 
     def made(tools: Sequence[Tool] = ()) -> tuple[str, Registry, Sequence[Skill]]:
         registry = _registry(parts, tools, executes=runtime is not None)
         skills = parts.skills({spec.tool_id for spec in registry.specs})
         told = _Told(registry.specs, caps, packages if runtime is not None else None, rule, version)
-        return _system(told, render_namespaces(parts.resolvers), skills, layout), registry, skills
+        return _system(told, render_namespaces(parts.resolvers), skills, shown), registry, skills
 
     system, registry, skills = made()
     execution = None
@@ -87,7 +87,7 @@ def build_agent(
         execution = Execution(profile=runtime[0], limits=runtime[1], tools=tools, preview_chars=preview_chars)
     return Agent(
         system=system,
-        layout=layout,
+        layout=shown,
         registry=registry,
         caps=caps,
         execution=execution,
@@ -112,13 +112,12 @@ class _Told(NamedTuple):
     version: AgentVersion
 
 
-def _system(told: _Told, namespaces: str, skills: Sequence[Skill], layout: ContextLayout) -> str:
+def _system(told: _Told, namespaces: str, skills: Sequence[Skill], layout: Layout) -> str:
     """Return an agent's system part; in the layout `journal` its blocks are packed into one text."""
-    if layout == "journal":
-        lists = (namespaces, render_catalogue(skills, JOURNAL_HEAD))
-        return journal_text(**told._asdict(), lists=lists).pack()
-    lists = (namespaces, render_catalogue(skills))
-    return system_prompt(**told._asdict()) + "".join(f"\n{one}\n" for one in lists if one)
+    if layout.shows_timeline:
+        lists = (namespaces, render_catalogue(skills))
+        return system_prompt(**told._asdict()) + "".join(f"\n{one}\n" for one in lists if one)
+    return journal_text(**told._asdict(), lists=(namespaces, render_catalogue(skills, JOURNAL_HEAD))).pack()
 
 
 def _servers(parts: Parts, catalogue: Rebuild, remote: RemoteRules) -> Servers | None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from stepline.context.journal.staged import JournalText
 from stepline.model.decision import FanoutMode
-from stepline.model.version import AgentVersion, ContextLayout
+from stepline.model.version import JOURNAL, TIMELINE, AgentVersion, Layout
 from stepline.protocol.decision.fanout import FanoutRule, Strategy, is_listed, may_be_apart
 from stepline.rendering.render_entry import RESULT_PREVIEW_CHARS
 from stepline.tools.context import ReadCaps
@@ -88,7 +88,7 @@ def journal_text(
 ) -> JournalText:
     """Return the system part of the layout `journal` in its blocks; `lists` follow those of the tools. See `instructions`."""
     own = instructions(
-        tools=tools, caps=caps, packages=packages, fanout=fanout, version=version, layout="journal"
+        tools=tools, caps=caps, packages=packages, fanout=fanout, version=version, layout=JOURNAL
     )
     common, infrastructure = split_catalogue(tools)
     blocks = (f"{INFRASTRUCTURE}\n{infrastructure}", *(one for one in lists if one))
@@ -107,7 +107,7 @@ def instructions(
     packages: Sequence[str] | None = None,
     fanout: FanoutRule | None = None,
     version: AgentVersion = "v3",
-    layout: ContextLayout = "timeline",
+    layout: Layout = TIMELINE,
 ) -> str:
     """Return the instructions without catalogues.
 
@@ -123,7 +123,7 @@ def instructions(
         *([] if any(spec.tool_id.startswith(SEARCH) for spec in tools) else [CITATIONS]),
     }
     names = [name for name in TEMPLATES if name not in unused]
-    if layout == "journal":
+    if not layout.shows_timeline:
         names = [IN_JOURNAL.get(name, name) for name in names]
     body = "\n".join(load_template(name) for name in names)
     if several:
@@ -140,15 +140,15 @@ def instructions(
         ("{max_bytes}", caps.max_bytes),
         *_previews(layout),
         ("{packages}", ", ".join(packages or ()) or "none"),
-        ("{record}", layout),
+        ("{record}", layout.name),
     ):
         body = body.replace(field, str(value))
     return body
 
 
-def _previews(layout: ContextLayout) -> tuple[tuple[str, int], ...]:
+def _previews(layout: Layout) -> tuple[tuple[str, int], ...]:
     """Return the characters that a request shows of results, by their fields."""
-    if layout == "timeline":
+    if layout.shows_timeline:
         return (("{preview_chars}", RESULT_PREVIEW_CHARS),)
     from stepline.context.journal.turn_course import DETAILS  # noqa: PLC0415 - most agents have the other layout
 

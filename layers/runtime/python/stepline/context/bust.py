@@ -11,7 +11,7 @@ from typing import Final
 from stepline.context.rules import ContextRules
 from stepline.model.ids import utc
 from stepline.model.usage import Bust, BustReason, Usage
-from stepline.model.version import ContextLayout
+from stepline.model.version import TIMELINE, Layout
 from stepline.timeline.fold import Timeline
 
 SHARE: Final = 0.9
@@ -26,7 +26,7 @@ def find_bust(
     model: str,
     now: datetime,
     rules: ContextRules,
-    layout: ContextLayout = "timeline",
+    layout: Layout = TIMELINE,
 ) -> Bust | None:
     """Return how much of the newest recorded request's cache a request missed, and why; None if nothing.
 
@@ -49,11 +49,11 @@ def find_bust(
     )
 
 
-def _reason(timeline: Timeline, system: str, model: str, layout: ContextLayout) -> BustReason:
+def _reason(timeline: Timeline, system: str, model: str, layout: Layout) -> BustReason:
     asked = timeline.asked
     if system != asked.system:
         return "tools" if timeline.relisted else "system"
     if model != asked.model:
         return "model"
-    # In the journal a cache holds nothing of the timeline, so no reduction costs it anything.
-    return (timeline.parts.rewritten if layout == "timeline" else "") or "provider"
+    # A cache that holds nothing of the timeline loses nothing by a reduction.
+    return (timeline.parts.rewritten if layout.shows_timeline else "") or "provider"

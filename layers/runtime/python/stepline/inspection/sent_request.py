@@ -7,9 +7,9 @@ Source: docs/concepts/context.md#what-was-sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from stepline.context.announce import render_pool
 from stepline.context.media import newest_media
@@ -21,6 +21,7 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Decided, Sent
 from stepline.model.ids import Lane
 from stepline.model.path import out_key
+from stepline.model.version import ContextLayout
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.model import DECISION_ROLE, Media, ModelRequest
 from stepline.timeline.fold import Timeline
@@ -63,9 +64,12 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str, staged: byte
 
     `staged` are the contents that it showed in full, as they are stored, in the layout `journal`. Raises NotFoundError `round_not_found`.
     """
+    _, sent = find_decision(decided)
+    return _RENDERED[sent.layout](timeline, decided, system, staged)
+
+
+def _render_timeline(timeline: Timeline, decided: Batch, system: str, _staged: bytes) -> SentRequest:
     decision, sent = find_decision(decided)
-    if sent.layout == "journal":
-        return _render_journal(timeline, decided, system=system, staged=staged)
     files = [
         Media(path=one.path, body=one.body, tokens=one.tokens, why=why)
         for one, why in zip(newest_media(timeline.media), sent.files, strict=False)
@@ -104,7 +108,7 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str, staged: byte
     )
 
 
-def _render_journal(timeline: Timeline, decided: Batch, *, system: str, staged: bytes) -> SentRequest:
+def _render_journal(timeline: Timeline, decided: Batch, system: str, staged: bytes) -> SentRequest:
     from stepline.inspection.sent_journal import render_sent_journal  # noqa: PLC0415 - most requests have the other layout
 
     decision, sent = find_decision(decided)
@@ -121,6 +125,12 @@ def _render_journal(timeline: Timeline, decided: Batch, *, system: str, staged: 
         request=request,
         roles=tuple(roles),
     )
+
+
+_RENDERED: Final[Mapping[ContextLayout, Callable[[Timeline, Batch, str, bytes], SentRequest]]] = {
+    "timeline": _render_timeline,
+    "journal": _render_journal,
+}
 
 
 def name_system(batches: Iterable[Batch]) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from stepline.model.decision import ApprovalRule
 from stepline.model.entry import Closed, HookName, Inbound
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, Placement, RuntimeProfile
 from stepline.model.tenancy.charge import ROUND_OUTPUT_TOKENS
-from stepline.model.version import ContextLayout
+from stepline.model.version import TIMELINE, Layout
 from stepline.ports.model import DECISION_ROLE
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import NO_SERVICES, ReadCaps, Resolve, Shelf, ToolContext, ToolServices
@@ -133,7 +133,7 @@ class Agent:
     hooks: Hooks = NO_HOOKS
     servers: Servers | None = None
     approvals: Callable[[ToolSpec], ApprovalRule] = own_rule
-    layout: ContextLayout = "timeline"
+    layout: Layout = TIMELINE
 
     @cached_property
     def callable_ids(self) -> frozenset[str]:

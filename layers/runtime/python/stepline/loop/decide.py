@@ -20,6 +20,7 @@ import dataclasses
 import logging
 import math
 from datetime import timedelta
+from functools import partial
 from typing import Final
 from zlib import crc32
 
@@ -57,7 +58,7 @@ from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.close import Cause, status_answer
 from stepline.loop.hooks.run_hook import run_hooks
 from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_final, steer_in, steer_of
-from stepline.loop.stream_generation import Sample, Sampler, cut_off, sample
+from stepline.loop.stream_generation import Posed, RoundLayout, Sample, Sampler, ask, cut_off, sample
 from stepline.loop.tenancy.budget import hold_round
 from stepline.loop.title import opening_stage
 from stepline.loop.tracing.traced_step import traced
@@ -77,6 +78,7 @@ from stepline.ports.clock import Meter
 from stepline.ports.model import ModelClient
 from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
+from stepline.tools.context import ToolContext
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +99,7 @@ def decide(
     history: History,
     step: Step,
     *,
-    sampler: Sampler = sample,
+    sampler: Sampler | None = None,
 ) -> Step:
     """Ask the model once and record its decision; return the step that follows.
 
@@ -163,7 +165,7 @@ def _take(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline] | St
     return held if isinstance(held, Step) else run_hooks(*held)
 
 
-def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler) -> tuple[Timeline, Sample] | Step:
+def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler | None) -> tuple[Timeline, Sample] | Step:
     """Heed steers and ask the model; return the rendered timeline and the sample, or the step to go to."""
     while True:
         heeded = heed(attempt, timeline)
@@ -402,40 +404,37 @@ FORCED_MAX: Final = 3
 """Maximum retries with a smaller request after ContextLimit."""
 
 
-def tend(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
-    """Prepare the context for a request; return the timeline to render, or the step to go to.
+class TimelineRounds:
+    """The layout that shows the timeline (`RoundLayout`)."""
 
-    Raises:
-        Fenced: another attempt owns the round.
-        ModelOverloaded, ModelRateLimited: no summary for now, and the round waits.
-        DependencyError: the same; the state machine tries again.
-    """
-    if attempt.agent.layout == "journal":
-        return _settled(attempt, timeline)
-    pruned = plan_pruning(timeline, attempt.ports.clock.now(), attempt.ports.policy.context)
-    if pruned is not None:
-        logger.info(
-            "timeline pruned",
-            extra={"cause": pruned.cause, "before": pruned.before_tokens, "after": pruned.after_tokens},
-        )
-        moved = attempt.amend(timeline, pruned)
-        if isinstance(moved, Step):
-            return moved
-        timeline = moved
-    rules = attempt.ports.policy.context
-    fixed_bytes = byte_length(attempt.agent.system) + media_bytes(timeline.media, rules)
-    if timeline.compaction.pending is None and surely_fits(timeline, fixed_bytes, rules.budget):
-        return timeline
-    return _make_room(attempt, timeline)
+    def tend(self, attempt: Attempt, timeline: Timeline) -> Timeline | Step:
+        """Prune what a dead cache makes cheap, and make room if the request may not fit."""
+        rules = attempt.ports.policy.context
+        pruned = plan_pruning(timeline, attempt.ports.clock.now(), rules)
+        if pruned is not None:
+            logger.info(
+                "timeline pruned",
+                extra={"cause": pruned.cause, "before": pruned.before_tokens, "after": pruned.after_tokens},
+            )
+            moved = attempt.amend(timeline, pruned)
+            if isinstance(moved, Step):
+                return moved
+            timeline = moved
+        fixed_bytes = byte_length(attempt.agent.system) + media_bytes(timeline.media, rules)
+        if timeline.compaction.pending is None and surely_fits(timeline, fixed_bytes, rules.budget):
+            return timeline
+        return _make_room(attempt, timeline)
 
+    def pose(self, attempt: Attempt, timeline: Timeline, _: ToolContext, *, last_round: bool) -> Posed:
+        return Posed(request=ask(attempt.ports, attempt.agent, timeline, attempt.step, last_round=last_round))
 
-def _settled(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
-    """Return the timeline for a request in the layout `journal`, which needs no reduction; one that began before is ended."""
-    if timeline.compaction.pending is None:
-        return timeline
-    from stepline.loop.make_room import settle_pending  # noqa: PLC0415 - no compaction begins in this layout
+    def shrink(self, attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
+        made = _make_room(attempt, timeline, forced=True)
+        grown = isinstance(made, Timeline) and made.parts.size >= timeline.parts.size
+        return None if grown else (attempt, made)
 
-    return settle_pending(attempt, timeline)
+    def has_files(self, timeline: Timeline) -> bool:
+        return bool(timeline.media)
 
 
 def _make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
@@ -444,38 +443,27 @@ def _make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) ->
     return make_room(attempt, timeline, forced=forced)
 
 
-def _smaller(attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
-    """Return the attempt and the timeline, or step, of a smaller request; None if it does not get smaller.
+def _round_layout(agent: Agent) -> RoundLayout:
+    if agent.layout.shows_timeline:
+        return TimelineRounds()
+    from stepline.loop.staging.ask_journal import JournalRounds  # noqa: PLC0415 - most agents have the other layout
 
-    In the layout `journal` it has a smaller budget, and nothing is put into the log for it.
-    """
-    if attempt.agent.layout == "journal":
-        return dataclasses.replace(attempt, narrowed=attempt.narrowed + 1), timeline
-    made = _make_room(attempt, timeline, forced=True)
-    grown = isinstance(made, Timeline) and made.parts.size >= timeline.parts.size
-    return None if grown else (attempt, made)
-
-
-def _has_files(attempt: Attempt, timeline: Timeline) -> bool:
-    """Return True if a request of this timeline may have pictures or documents."""
-    if attempt.agent.layout == "timeline":
-        return bool(timeline.media)
-    from stepline.loop.staging.ask_journal import asks_for_files  # noqa: PLC0415 - most agents have the other layout
-
-    return asks_for_files(timeline)
+    return JournalRounds()
 
 
 def sample_fitting(
-    attempt: Attempt, timeline: Timeline, sampler: Sampler
+    attempt: Attempt, timeline: Timeline, sampler: Sampler | None
 ) -> tuple[Timeline, Sample] | Timeline | Step:
     """Tend the context and sample, with a smaller request as long as the provider finds it too large.
 
     A request that it refuses is asked again without its pictures and documents: one of them may be the reason.
     Return the rendered timeline and its sample, or the step to go to; or a timeline alone, if it holds a
-    steer that came before the model said anything. Raises what the sampler and `tend` raise; ContextLimit if
-    the request cannot get smaller, or not small enough.
+    steer that came before the model said anything. Raises what the sampler and `RoundLayout.tend` raise; ContextLimit
+    if the request cannot get smaller, or not small enough.
     """
-    tended = tend(attempt, timeline)
+    layout = _round_layout(attempt.agent)
+    sampler = sampler or partial(sample, layout=layout)
+    tended = layout.tend(attempt, timeline)
     for left in reversed(range(FORCED_MAX + 1)):
         if isinstance(tended, Step) or steer_of(tended := attempt.caught_up(tended)) is not None:
             return tended
@@ -490,14 +478,14 @@ def sample_fitting(
                 return newer
             if not left or not isinstance(error, ContextLimit | ModelRefused):
                 raise
-            if not attempt.bare and _has_files(attempt, newer):
+            if not attempt.bare and layout.has_files(newer):
                 logger.warning("a request with files was refused", extra={"code": error.reason})
                 attempt = dataclasses.replace(attempt, bare=True)
                 continue
             if isinstance(error, ModelRefused):
                 raise
             logger.warning("the provider found a request too large", extra={"code": error.reason})
-            smaller = _smaller(attempt, tended)
+            smaller = layout.shrink(attempt, tended)
             if smaller is None:
                 raise
             attempt, tended = smaller

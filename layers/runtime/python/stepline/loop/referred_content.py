@@ -80,7 +80,7 @@ class References:
 
     def _is_visible(self, path: LogicalPath) -> bool:
         """Return True if the model reads the path now: in the timeline, among the open plans, in the pool."""
-        if isinstance(path, SourcesPath) or self._context.layout == "journal":
+        if isinstance(path, SourcesPath) or not self._context.layout.shows_timeline:
             return True  # the journal shows every block by its path, and none of them whole
         if isinstance(path, PlanPath) and self._timeline.plans[path.plan].is_open():
             return True

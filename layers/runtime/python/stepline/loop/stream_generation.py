@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -38,10 +38,11 @@ from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
 from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Sent
-from stepline.model.ids import call_id, utc
+from stepline.model.ids import Lane, call_id, utc
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation
 from stepline.model.step import Step
+from stepline.model.usage import Usage
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.clock import Clock
 from stepline.ports.model import Completion, Content, Media, ModelRequest, ModelStream, Part
@@ -62,9 +63,6 @@ from stepline.rendering.piece import byte_length, text_bytes
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
 from stepline.tools.plan import apply_acks, parse_acks
-
-if TYPE_CHECKING:
-    from stepline.loop.staging.ask_journal import Posed
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +88,49 @@ class Sample:
 Sampler: TypeAlias = Callable[[Attempt, Timeline], Sample]
 
 
-def sample(attempt: Attempt, timeline: Timeline) -> Sample:
+@dataclass(frozen=True, kw_only=True)
+class Posed:
+    """The request of a round that shows the timeline, without the bytes of its files; another layout overrides the rest."""
+
+    request: ModelRequest
+
+    def keep(self, artifacts: Artifacts, lane: Lane, turn: str) -> str:
+        """Store what is staged, before the log names it; return its SHA-256, "" for nothing. Raises DependencyError."""
+        return ""
+
+    def overhead_bytes(self, timeline: Timeline, sent: ModelRequest) -> int:
+        """Return the bytes of the request, as it is `sent`, beside its timeline."""
+        return weigh_overhead(timeline, sent)
+
+    def record(self, sent: Sent, usage: Usage | None, *, staged: str) -> Sent:
+        """Return the facts about the request as the log keeps them; `staged` is what `keep` returned."""
+        return sent
+
+
+class RoundLayout(Protocol):
+    """A layout of requests, as the rounds of a turn use it."""
+
+    def tend(self, attempt: Attempt, timeline: Timeline) -> Timeline | Step:
+        """Prepare the context for a request; return the timeline to render, or the step to go to.
+
+        Raises Fenced, and if there is no summary for now ModelOverloaded, ModelRateLimited, DependencyError.
+        """
+        ...
+
+    def pose(self, attempt: Attempt, timeline: Timeline, context: ToolContext, *, last_round: bool) -> Posed:
+        """Return the request of a round. Raises DependencyError."""
+        ...
+
+    def shrink(self, attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
+        """Return the attempt and the timeline, or step, of a smaller request; None if it does not get smaller."""
+        ...
+
+    def has_files(self, timeline: Timeline) -> bool:
+        """Return True if a request of this timeline may have pictures or documents."""
+        ...
+
+
+def sample(attempt: Attempt, timeline: Timeline, *, layout: RoundLayout) -> Sample:
     """Ask the model for this round's decision, until it is complete or the attempt's watch sees a steer.
 
     Raises what `ModelStream` raises.
@@ -99,12 +139,11 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
     context = attempt.context(timeline, _NO_CALL, utc(began))
-    posed = pose_journal(attempt, timeline, context, last_round=last_round)
-    request = posed.request if posed else ask(ports, agent, timeline, step, last_round=last_round)
-    request = load_files(request, ports.artifacts, bare=attempt.bare)
+    posed = layout.pose(attempt, timeline, context, last_round=last_round)
+    request = load_files(posed.request, ports.artifacts, bare=attempt.bare)
     files = tuple(part.why for part in request.content if isinstance(part, Media))
     request = spell_files(request)
-    staged = posed.keep(ports.artifacts, attempt.journal.lane, step.turn) if posed else ""
+    staged = posed.keep(ports.artifacts, attempt.journal.lane, step.turn)
     references = References(timeline, context)
     rules = dataclasses.replace(
         round_rules(agent, timeline, step, last_round=last_round), refer=references.refer
@@ -119,23 +158,11 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     sent = _sent(request, ports.policy.context.cache_minimum_tokens, files)
     decision = replace(
         decision,
-        overhead_bytes=0 if posed else weigh_overhead(timeline, request),
-        sent=posed.record(sent, decision.usage, staged=staged) if posed else sent,
+        overhead_bytes=posed.overhead_bytes(timeline, request),
+        sent=posed.record(sent, decision.usage, staged=staged),
     )
     taken = Sample(decision=decision, shown=heard.answer, raw=heard.completion.text, sources=rules.sources)
     return dataclasses.replace(taken, decision=cut_off(taken)) if heard.steered else taken
-
-
-def pose_journal(
-    attempt: Attempt, timeline: Timeline, context: ToolContext, *, last_round: bool
-) -> Posed | None:
-    """Return the request of a round in the layout `journal`; None in the other. Raises DependencyError."""
-    if attempt.agent.layout != "journal":
-        return None
-    from stepline.loop.staging.ask_journal import pose  # noqa: PLC0415 - most agents have the other layout
-
-    saved = saved_project(attempt.ports, timeline)
-    return pose(attempt, timeline, context, last_round=last_round, saved=saved)
 
 
 def cut_off(taken: Sample) -> Decided:
@@ -212,9 +239,9 @@ def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: boo
         sources=citable(timeline.sources),
         last_round=last_round,
         strict=agent.strict,
-        stage=partial(name_artifact, namespaces=tuple(agent.resolvers))
-        if agent.layout == "journal"
-        else None,
+        stage=None
+        if agent.layout.shows_timeline
+        else partial(name_artifact, namespaces=tuple(agent.resolvers)),
     )
 
 

@@ -6,7 +6,9 @@ Source: docs/concepts/turn.md#two-versions.
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 AgentVersion: TypeAlias = Literal["v2", "v3"]
 
@@ -16,3 +18,21 @@ ContextLayout: TypeAlias = Literal["timeline", "journal"]
 """How a round asks: with the timeline, or with the journal of the older decision context. Source: docs/concepts/journal.md."""
 
 CONTEXT_LAYOUTS: Final[tuple[ContextLayout, ...]] = get_args(ContextLayout)
+
+
+class Layout(NamedTuple):
+    """The facts that a layout decides.
+
+    `shows_timeline`: a request holds the timeline's own texts, and a cache keeps them for the next one. Else it holds a
+    digest within the budget, however long the timeline is.
+    """
+
+    name: ContextLayout
+    shows_timeline: bool
+
+
+TIMELINE: Final = Layout("timeline", shows_timeline=True)
+JOURNAL: Final = Layout("journal", shows_timeline=False)
+LAYOUTS: Final[Mapping[ContextLayout, Layout]] = MappingProxyType(
+    {layout.name: layout for layout in (TIMELINE, JOURNAL)}
+)

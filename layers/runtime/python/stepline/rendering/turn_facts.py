@@ -25,6 +25,7 @@ from stepline.model.ids import Lane
 from stepline.model.path import AttachmentPath, parse_path, physical
 from stepline.model.traversal import Names, find_ambiguity
 from stepline.model.usage import Usage
+from stepline.model.version import LAYOUTS
 
 
 class Turn(Row):
@@ -78,7 +79,7 @@ class Asked(Value):
         but the cached tokens only if the call began as the one before, and was not `rewritten`. Of a request in the layout
         `journal` a cache serves what it promised, and its count says nothing of the timeline.
         """
-        usage, journal = entry.usage, entry.sent is not None and entry.sent.layout == "journal"
+        usage, sent = entry.usage, entry.sent
         counted = usage is not None and not usage.estimated
         if entry.interrupted and not (counted and usage and usage.prompt_tokens):
             system, model = entry.system or self.system, entry.model or self.model
@@ -86,12 +87,13 @@ class Asked(Value):
             began = entry.started_at or at
             return replace(self, at=began, system=system, model=model, cached=self.cached if alike else 0)
         cached = usage.prompt_tokens - usage.input_tokens if counted and usage else 0
-        if journal and entry.sent:
-            cached = min(cached, entry.sent.promised_tokens)
+        shown = sent is None or LAYOUTS[sent.layout].shows_timeline
+        if sent and not shown:
+            cached = min(cached, sent.promised_tokens)
         return Asked(
             at=entry.started_at or at,
             size=size,
-            tokens=usage.prompt_tokens if counted and usage and not journal else 0,
+            tokens=usage.prompt_tokens if counted and usage and shown else 0,
             cached=cached,
             system=entry.system or self.system,
             model=entry.model,

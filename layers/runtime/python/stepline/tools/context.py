@@ -40,7 +40,7 @@ from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
 from stepline.model.usage import Usage
-from stepline.model.version import ContextLayout
+from stepline.model.version import TIMELINE, Layout
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.mcp.mcp_server import McpServers
@@ -287,7 +287,7 @@ class ToolContext:
     store: Store | None = None
     user: str = ""
     resolvers: Mapping[str, Resolve] = field(default_factory=dict)
-    layout: ContextLayout = "timeline"
+    layout: Layout = TIMELINE
 
     @property
     def settings(self) -> SettingsReader:
@@ -308,8 +308,8 @@ class ToolContext:
         return MeteredModel(model=model, metering=self.metering, usages=self.usages)
 
     def visible(self, path: str) -> Shown | None:
-        """Return where the model sees the whole of a path; None if it does not, and in the layout `journal` always."""
-        return None if self.layout == "journal" else self.timeline.visible(path)
+        """Return where the model sees the whole of a path; None if it does not."""
+        return self.timeline.visible(path) if self.layout.shows_timeline else None
 
     def shelf(self, family: str) -> Shelf | None:
         """Return the shelf of a path family, or of a namespace; None if there is none."""

@@ -8,6 +8,7 @@ Source: docs/concepts/journal.md.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from dataclasses import dataclass
 
@@ -17,7 +18,6 @@ from msgspec.structs import replace
 from stepline.context.announce import (
     CONSTRAINT_CHARS,
     CONSTRAINTS_SHOWN,
-    Saved,
     gather_facts,
     render_workspace,
 )
@@ -29,10 +29,13 @@ from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt
 from stepline.loop.staging.materialise import encode_staged, last_decision, materialise
 from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
+from stepline.loop.stream_generation import Posed, saved_project
 from stepline.model.entry import Sent
 from stepline.model.ids import Lane, utc
 from stepline.model.path import out_key
+from stepline.model.step import Step
 from stepline.model.usage import Usage
+from stepline.model.version import JOURNAL
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.model import Content, ModelRequest, Part
 from stepline.rendering.piece import byte_length
@@ -45,15 +48,13 @@ MIME = "application/json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Posed:
+class JournalPosed(Posed):
     """The request of a round, with all that it was made of; no bytes of files are in it."""
 
-    request: ModelRequest
     facts: JournalFacts
     staged: Staged
 
     def keep(self, artifacts: Artifacts, lane: Lane, turn: str) -> str:
-        """Store what is staged, before the log names it; return its SHA-256, "" for nothing. Raises DependencyError."""
         body = encode_staged(self.staged)
         if not body:
             return ""
@@ -61,11 +62,13 @@ class Posed:
         artifacts.put(out_key(lane, turn, digest), body, mime=MIME)
         return digest
 
+    def overhead_bytes(self, timeline: Timeline, sent: ModelRequest) -> int:
+        return 0
+
     def record(self, sent: Sent, usage: Usage | None, *, staged: str) -> Sent:
-        """Return the facts about the request with those of this layout; `staged` is what `keep` returned."""
         return replace(
             sent,
-            layout="journal",
+            layout=JOURNAL.name,
             announce="",
             facts=msgspec.json.encode(self.facts).decode(),
             staged=staged,
@@ -87,23 +90,38 @@ def _size(part: Content) -> int:
     return byte_length(part.text) if isinstance(part, Part) else weigh(part.tokens)
 
 
-def pose(
-    attempt: Attempt, timeline: Timeline, context: ToolContext, *, last_round: bool, saved: Saved | None
-) -> Posed:
-    """Return the request of this round. Raises DependencyError."""
-    staged = materialise(timeline, context)
-    facts = round_facts(attempt, timeline, last_round=last_round, saved=saved)
-    return Posed(
-        request=render_request(attempt.ports, attempt.agent, timeline, facts, staged),
-        facts=facts,
-        staged=staged,
-    )
+class JournalRounds:
+    """The layout that shows a digest (`RoundLayout`): it fits by itself, and nothing is put into the log for it."""
+
+    def tend(self, attempt: Attempt, timeline: Timeline) -> Timeline | Step:
+        """End a compaction that began in the other layout; none begins in this one."""
+        if timeline.compaction.pending is None:
+            return timeline
+        from stepline.loop.make_room import settle_pending  # noqa: PLC0415 - few conversations change their layout
+
+        return settle_pending(attempt, timeline)
+
+    def pose(
+        self, attempt: Attempt, timeline: Timeline, context: ToolContext, *, last_round: bool
+    ) -> JournalPosed:
+        staged = materialise(timeline, context)
+        facts = round_facts(attempt, timeline, last_round=last_round)
+        request = render_request(attempt.ports, attempt.agent, timeline, facts, staged)
+        return JournalPosed(request=request, facts=facts, staged=staged)
+
+    def shrink(self, attempt: Attempt, timeline: Timeline) -> tuple[Attempt, Timeline | Step] | None:
+        """Lower the budget of the digest."""
+        return dataclasses.replace(attempt, narrowed=attempt.narrowed + 1), timeline
+
+    def has_files(self, timeline: Timeline) -> bool:
+        before, turn = last_decision(timeline), timeline.current
+        if before is not None and before.show_artifacts:
+            return True
+        return turn is not None and any(block.type == ATTACHMENT for block in timeline.turn_blocks(turn.id))
 
 
-def round_facts(
-    attempt: Attempt, timeline: Timeline, *, last_round: bool, saved: Saved | None
-) -> JournalFacts:
-    """Return the facts of this round that the log does not have."""
+def round_facts(attempt: Attempt, timeline: Timeline, *, last_round: bool) -> JournalFacts:
+    """Return the facts of this round that the log does not have. Raises DependencyError."""
     policy, agent, now = attempt.ports.policy, attempt.agent, attempt.ports.clock.now()
     finalize = finalize_left(timeline)
     facts = JournalFacts(
@@ -116,6 +134,7 @@ def round_facts(
         budget_tokens=int(policy.context.budget * policy.context.target**attempt.narrowed),
         extra=tuple(clip(line, CONSTRAINT_CHARS) for line in agent.announced()[:CONSTRAINTS_SHOWN]),
     )
+    saved = saved_project(attempt.ports, timeline)
     if saved is None:
         return facts
     known = gather_facts(
@@ -151,11 +170,3 @@ def render_request(
         temperature=agent.temperature,
         declined=timeline.state.declined > 0,
     )
-
-
-def asks_for_files(timeline: Timeline) -> bool:
-    """Return True if the next request may have pictures or documents."""
-    before, turn = last_decision(timeline), timeline.current
-    if before is not None and before.show_artifacts:
-        return True
-    return turn is not None and any(block.type == ATTACHMENT for block in timeline.turn_blocks(turn.id))

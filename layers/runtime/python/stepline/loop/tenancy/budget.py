@@ -87,7 +87,7 @@ def estimate_round(attempt: Attempt, timeline: Timeline) -> Amount:
     agent, policy = attempt.agent, attempt.ports.policy
     fixed_bytes = byte_length(agent.system) + media_bytes(timeline.media, policy.context)
     estimate = estimate_request(timeline, fixed_bytes)
-    if agent.layout == "journal":  # it shows a digest within the budget, however long the timeline is
+    if not agent.layout.shows_timeline:
         estimate = min(estimate, policy.context.budget)
     usage = Usage(
         input_tokens=estimate,

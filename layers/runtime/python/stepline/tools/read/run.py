@@ -324,7 +324,7 @@ def _facts(content: Content, found: Found | None) -> dict[str, Any]:
 def _shown_by(request: Request, content: Content, context: ToolContext, *, alone: bool) -> Shown | None:
     """Return where the model already sees all of this content; a range is shown again."""
     if is_media(content.mime):
-        seen = alone and context.layout == "timeline" and attached_already(content, context)
+        seen = alone and context.layout.shows_timeline and attached_already(content, context)
         return Shown(path=content.path, n=0, turn_id="") if seen else None
     if request.is_range:
         return None
