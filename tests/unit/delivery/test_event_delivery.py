@@ -11,13 +11,14 @@ import pytest
 from stepline.delivery.resume import resume
 from stepline.events.filter import EventFilter, EventRule, Rule
 from stepline.local.client.change import EventsApplied, TurnEnded
-from stepline.local.client.reducer import ClientState, fold_frames
+from stepline.local.client.state import ClientState
 from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.entry import Closed
 from stepline.model.wire.event import ClientEvent
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import NOT_JSON, ToolContext, ToolOutput
 from tests.support.conversation import FAR, LANE, USER, Conversation, durable, event_types, frames, tool
+from tests.support.fold import fold_frames
 from tests.support.generation import answered, called, end_tag
 
 EVERYTHING_ELSE = EventRule(types=frozenset({"chat.start", "chat.complete"}))
@@ -105,7 +106,7 @@ def test_of_the_frames_that_get_lost_each_shows_itself_and_a_replay_brings_it_on
         state, after = fold_frames(state, frames(replayed(conversation)))
         applied = [effect.n for effect in (*before, *after) if isinstance(effect, EventsApplied)]
         assert applied == [n for n, _ in durable(inbox)]
-        assert (state.cursor, state.answer, state.behind()) == (whole.cursor, whole.answer, False)
+        assert (state.cursor, state.behind()) == (whole.cursor, False)
 
 
 # What a listener's code did wrong was swallowed without a trace.

@@ -18,13 +18,14 @@ from stepline.errors import DependencyError
 from stepline.events.filter import EventFilter, EventRule
 from stepline.events.types import TABLE
 from stepline.local.client.change import LaneEnded, LaneKnown, StreamSettled
-from stepline.local.client.reducer import fold_frames, resume_request
+from stepline.local.client.reducer import resume_request
 from stepline.local.client.state import ClientState
 from stepline.model.program.execution import Run
 from stepline.model.program.running_log import LOG_CHARS, RunningLog, log_key
 from stepline.model.wire.event import FRAME_MAX_BYTES, DeltaFrame
 from stepline.ports.executor import Job
 from tests.support.conversation import FAR, LANE, USER, Conversation, frames, of
+from tests.support.fold import fold_frames
 from tests.support.generation import answered, coded
 
 NAME = "exec.0.log"

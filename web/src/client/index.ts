@@ -27,8 +27,6 @@ export {
   type LaneText,
   laneText,
   noteMessage,
-  type Rated,
-  ratedKey,
 } from "./state.ts";
 export {
   type AbortReason,

@@ -17,7 +17,6 @@ import {
   isStreaming,
   type LaneText,
   NO_TEXT,
-  ratedKey,
   withEntry,
   without,
 } from "./state.ts";
@@ -187,7 +186,7 @@ function applyBatch(state: ClientState, frame: EventFrame, events: readonly Clie
 function applyEvent(state: ClientState, n: number, event: ClientEvent): Folded {
   switch (event.type) {
     case "chat.start":
-      return [{ ...state, open: true, turnId: event.turn_id, answer: "" }, []];
+      return [{ ...state, open: true, turnId: event.turn_id }, []];
     case "turn.queued":
       return [{ ...state, place: asNumber(event.data.place) }, []];
     case "turn.begun":
@@ -204,8 +203,6 @@ function applyEvent(state: ClientState, n: number, event: ClientEvent): Folded {
       return [{ ...state, approval: asText(event.data.call_id) }, []];
     case "approval.answered":
       return [{ ...state, approval: "" }, []];
-    case "turn.feedback":
-      return [rate(state, event), []];
     case "timeline.external.steer.interrupted":
       return [state, [heeded(event)]];
     case "code_exec.status":
@@ -224,16 +221,6 @@ function applyEvent(state: ClientState, n: number, event: ClientEvent): Folded {
 function queue(state: ClientState, event: ClientEvent): ClientState {
   if (!["followup", "steer"].includes(asText(event.data.kind))) return state;
   return { ...state, queued: withEntry(state.queued, asText(event.data.message_id), asText(event.data.text)) };
-}
-
-/** Keep the feedback of a turn and an origin, in place of their earlier one. */
-function rate(state: ClientState, { data, turn_id: turnId }: ClientEvent): ClientState {
-  const origin = asText(data.origin);
-  const key = ratedKey(turnId, origin);
-  const others = without(state.feedback, key);
-  if (data.withdrawn) return { ...state, feedback: others };
-  const given = { turnId, origin, reaction: asText(data.reaction), text: asText(data.text) };
-  return { ...state, feedback: withEntry(others, key, given) };
 }
 
 /** Report a message that was handed back, with its text if this client has seen it. */
@@ -265,13 +252,12 @@ function heeded({ data, turn_id: turnId }: ClientEvent): Effect {
 /** Close the turn: settle every stream that began before batch `n`; the recorded answer is final. */
 function end(state: ClientState, n: number, event: ClientEvent): Folded {
   const { data, turn_id: turnId } = event;
-  const answer = asText(data.answer);
   const ended: Effect = {
     kind: "turnEnded",
     n,
     turnId,
     outcome: event.type === "chat.complete" ? "completed" : "error",
-    answer,
+    answer: asText(data.answer),
     reason: asText(data.reason),
     code: asText(data.code),
     message: asText(data.error),
@@ -281,7 +267,7 @@ function end(state: ClientState, n: number, event: ClientEvent): Folded {
   const [settled, effects] = settle(state, n - 1);
   // The stream of the next turn may have arrived before this event.
   const streams = isStreaming(settled) ? {} : { lanes: new Map(), control: NO_CONTROL };
-  const next = { ...settled, ...streams, open: false, turnId: "", answer, approval: "", place: 0, ended: turnId };
+  const next = { ...settled, ...streams, open: false, turnId: "", approval: "", place: 0, ended: turnId };
   return [next, [...effects, ended]];
 }
 

@@ -16,14 +16,6 @@ export interface LaneText {
 
 export const NO_TEXT: LaneText = { base: 0, text: "", end: 0, early: [] };
 
-/** The feedback of one origin that stands about turn `turnId`. */
-export interface Rated {
-  readonly turnId: string;
-  readonly origin: string;
-  readonly reaction: string;
-  readonly text: string;
-}
-
 export interface ClientState {
   readonly conversation: string;
   /** The newest batch applied. */
@@ -45,15 +37,12 @@ export interface ClientState {
   readonly queued: ReadonlyMap<string, string>;
   readonly open: boolean;
   readonly turnId: string;
-  readonly answer: string;
   /** The call about which the turn waits for a person's answer, or "". */
   readonly approval: string;
   /** Where the turn waits in line to begin, 1 if it is the next; 0 if it does not. */
   readonly place: number;
   /** The newest turn that has ended, as far as this client has heard. */
   readonly ended: string;
-  /** Feedback that stands, by `ratedKey`. */
-  readonly feedback: ReadonlyMap<string, Rated>;
   /** Nothing of the conversation is left, and nothing more comes. */
   readonly deleted: boolean;
 }
@@ -73,11 +62,9 @@ export function emptyState(conversation: string, cursor = 0): ClientState {
     queued: new Map(),
     open: false,
     turnId: "",
-    answer: "",
     approval: "",
     place: 0,
     ended: "",
-    feedback: new Map(),
     deleted: false,
   };
 }
@@ -96,11 +83,6 @@ export function isStreaming(state: ClientState): boolean {
 export function isBehind(state: ClientState): boolean {
   if (state.deleted) return false;
   return state.newest > state.cursor || [...state.lanes.values()].some((lane) => lane.early.length > 0);
-}
-
-/** Return the key of the feedback that `origin` gave about a turn. */
-export function ratedKey(turnId: string, origin: string): string {
-  return `${turnId} ${origin}`;
 }
 
 /** Return the request for the message noted under `messageId`. */

@@ -4,10 +4,6 @@ import {
   type ClientState,
   type Effect,
   emptyState,
-  type FeedFrame,
-  type FeedItem,
-  type FeedRows,
-  foldFeed,
   foldFrame,
   isBehind,
   isStreaming,
@@ -17,8 +13,6 @@ import {
   parseFrame,
   resumeRequest,
   Session,
-  takePage,
-  unreadN,
   voidLanes,
 } from "../../src/client/index.ts";
 import { saying } from "../../src/client/outgoing.ts";
@@ -54,9 +48,9 @@ export function playFold(vector: Pick<FoldVector, "conversation" | "cursor" | "n
 
 /** Return the facts about a state that both sides must agree on. */
 export function plainState(state: ClientState): Record<string, unknown> {
-  const { cursor, newest, claim, settled, open, turnId, answer, approval, place, ended, deleted } = state;
+  const { cursor, newest, claim, settled, open, turnId, approval, place, ended, deleted } = state;
   return {
-    ...{ cursor, newest, claim, settled, open, turnId, answer, approval, place, ended, deleted },
+    ...{ cursor, newest, claim, settled, open, turnId, approval, place, ended, deleted },
     behind: isBehind(state),
     streaming: isStreaming(state),
     lanes: Object.fromEntries(
@@ -70,27 +64,7 @@ export function plainState(state: ClientState): Record<string, unknown> {
     ),
     queued: Object.fromEntries(state.queued),
     unacked: [...state.unacked.keys()].sort(),
-    feedback: [...state.feedback.values()].map(({ turnId, origin, reaction, text }) => [
-      turnId,
-      origin,
-      reaction,
-      text,
-    ]),
   };
-}
-
-export interface FeedVector {
-  readonly name: string;
-  readonly steps: readonly { readonly frame?: unknown; readonly page?: readonly FeedItem[]; readonly rows: unknown }[];
-}
-
-/** Fold pages and frames; return the list after each. */
-export function playFeed(vector: FeedVector): unknown[] {
-  let rows: FeedRows = new Map();
-  return vector.steps.map(({ frame, page }) => {
-    rows = page ? takePage(rows, page) : foldFeed(rows, parseFrame(frame) as FeedFrame);
-    return Object.fromEntries([...rows].map(([name, row]) => [name, { ...row, unreadN: unreadN(row) }]));
-  });
 }
 
 type Step = { readonly at: number } & (

@@ -107,6 +107,15 @@ it("a frame that brings nothing new leaves the very same state", () => {
   expect(foldFrame(state, frame({ frame: "pong", n: 1 }))[0].newest).toBe(1);
 });
 
+it("a notice is an effect, and changes nothing", () => {
+  const state = emptyState(C);
+  const notice = frame({ frame: "notice", event: { type: "chat.attachments", route: "", ts: "" } });
+  expect(foldFrame(state, notice)).toEqual([state, [{ kind: "noticeHeard", frame: notice }]]);
+  expect(
+    foldFrame(state, frame({ frame: "notice", conversation: "c2", event: { type: "t", route: "", ts: "" } })),
+  ).toEqual([state, []]);
+});
+
 it("the expiry of a token is read if there is one, and left to the server otherwise", () => {
   const claims = { exp: 1_795_256_100, name: "Zoë >?~ 🙂" };
   const bytes = new TextEncoder().encode(JSON.stringify(claims));

@@ -60,6 +60,40 @@ function lastActions(page: Page): unknown[] {
   return page.far.last.sent.map((request) => request.action);
 }
 
+describe("a session that watches the feed", () => {
+  it("asks again until it is answered, and then from time to time", () => {
+    const page = new Page({ state: emptyState(C) });
+    page.session.watch();
+    page.pass(2 * PACE.answerS * 1000 + 1000);
+    expect(page.asked("watch")).toBe(3);
+    page.far.say({ frame: "watching", expires_at: 0 });
+    page.pass((PACE.idlePingEveryS - 1) * 1000);
+    expect(page.asked("watch")).toBe(3);
+    page.pass(2000);
+    expect(page.asked("watch")).toBe(4);
+  });
+
+  it("asks on each connection, and hears of other conversations without a change of its own", () => {
+    const page = new Page({ state: emptyState(C) });
+    page.session.watch();
+    const before = page.session.state;
+    page.far.say({ frame: "watching", expires_at: 0 });
+    page.far.say({ frame: "feed", conversation: "c2", n: 4, read_n: 3 });
+    expect(page.told.map((effect) => effect.kind)).toEqual(["feedHeard", "feedHeard"]);
+    expect(page.session.state).toBe(before);
+    page.far.cut();
+    page.pass(5000);
+    expect(lastActions(page)).toEqual(["watch"]);
+  });
+
+  it("is not one unless it was asked to watch", () => {
+    const page = new Page();
+    page.sync();
+    page.pass(60 * MINUTE_MS);
+    expect(page.asked("watch")).toBe(0);
+  });
+});
+
 describe("a machine that slept", () => {
   it("asks at once whether its connection still stands, and opens another one if nothing comes", () => {
     const page = new Page();

@@ -8,24 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from random import Random
 from typing import Any, Final
 
-import msgspec
-
 from stepline.errors import DependencyError
-from stepline.local.client.feed import FeedRows, fold_feed, take_page
 from stepline.local.client.websocket import read_frame
-from stepline.model.wire.event import FeedFrame
-from tests.unit.local.client.test_feed_fold import STEPS, status
 from tests.unit.local.client.vector_rules import rules
 from tests.unit.local.client.vector_session import sessions
-from tests.unit.local.client.vector_walk import camel, plain, vector, walk
+from tests.unit.local.client.vector_walk import plain
 
 CLIENT: Final = Path(__file__).parents[3] / "data" / "client"
-WALKS: Final = 12
-DELETED: Final = status(13, "deleted")
-RULES: Final = 150
 
 TEXTS: Final = (
     '{"frame":"events","conversation":"c1","n":2,"prev":1}',
@@ -76,42 +67,9 @@ def wire() -> Iterator[dict[str, Any]]:
             yield {"text": text, "fails": error.reason}
 
 
-def walks() -> Iterator[dict[str, Any]]:
-    """Yield random walks, always the same ones."""
-    for seed in range(WALKS):
-        yield vector(f"walk {seed}", walk(Random(seed), RULES))
-
-
-def feeds() -> Iterator[dict[str, Any]]:
-    """Yield pages and frames in several orders, with the list after each."""
-    for seed in range(5):
-        steps = Random(seed).sample([*STEPS, *STEPS], 2 * len(STEPS))
-        yield {"name": f"order {seed}", "steps": list(_folded(steps))}
-    steps = Random(5).sample([*STEPS, DELETED], len(STEPS) + 1)
-    yield {"name": "a deletion among them", "steps": list(_folded(steps))}
-
-
-def _folded(steps: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    rows: FeedRows = {}
-    for step in steps:
-        if isinstance(step, FeedFrame):
-            rows = fold_feed(rows, step)
-            taken = {"frame": msgspec.to_builtins(step)}
-        else:
-            rows = take_page(rows, [step])
-            taken = {"page": [step]}
-        yield {**taken, "rows": {name: _row(row) for name, row in rows.items()}}
-
-
-def _row(row: Any) -> dict[str, Any]:
-    return {**{camel(name): value for name, value in plain(row).items()}, "unreadN": row.unread_n}
-
-
 FILES: Final[dict[str, Callable[[], Iterator[dict[str, Any]]]]] = {
     "wire": wire,
     "rules": rules,
-    "walks": walks,
-    "feed": feeds,
     "sessions": sessions,
 }
 

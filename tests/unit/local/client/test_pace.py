@@ -19,10 +19,8 @@ from stepline.model.wire.event import (
     ClientEvent,
     ErrorFrame,
     EventFrame,
-    FeedFrame,
     PongFrame,
     SyncFrame,
-    WatchingFrame,
     encode_frame,
 )
 from tests.unit.local.client.simulated_connection import PACE, C, RemoteEnd, drive
@@ -50,44 +48,6 @@ def at_event(n, *, open=False, place=0):  # noqa: A002 - as the frame has it
                 return [AckFrame(message_id=request["message_id"], conversation=C, n=n, kind="prompt")]
 
     return script
-
-
-def test_a_session_that_watches_asks_again_until_it_is_answered_and_on_each_connection_it_has():
-    def script(request):
-        answers = len(far.of("watch")) > 2
-        return [WatchingFrame(expires_at=0)] if request["action"] == "watch" and answers else []
-
-    far = RemoteEnd(script)
-    with far.session() as session:
-        session.watch()
-        heard = drive(session, PACE.answer_s * 3)
-        assert [type(effect.frame) for effect in heard] == [WatchingFrame]
-        drive(session, PACE.idle_ping_every_s)
-        assert len(far.of("watch")) == 4
-        far.wires[-1].cut()
-        drive(session, 60)
-    assert [at_s for at_s, _ in far.wires[1].sent] == far.of("watch")[4:]
-    assert [asked["action"] for _, asked in far.wires[1].sent] == ["watch"]
-
-
-def test_a_session_that_does_not_watch_never_asks_to():
-    far = RemoteEnd(at_event(3))
-    with far.session(cursor=3) as session:
-        drive(session, 3 * HOURS)
-    assert not far.of("watch")
-
-
-def test_the_feed_is_heard_and_changes_nothing_of_the_conversation():
-    feed = FeedFrame(conversation=C, n=9, read_n=3)
-    far = RemoteEnd(lambda _: [WatchingFrame(expires_at=0), feed])
-    with far.session() as session:
-        before = session.state
-        session.watch()
-        heard = drive(session, 5)
-        assert (session.state, [effect.frame for effect in heard]) == (
-            before,
-            [WatchingFrame(expires_at=0), feed],
-        )
 
 
 def test_an_idle_session_is_never_silent_for_as_long_as_the_gateway_allows_and_never_as_old():

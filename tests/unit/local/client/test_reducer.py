@@ -22,7 +22,7 @@ from stepline.local.client.change import (
     Waiting,
 )
 from stepline.local.client.outgoing import Said
-from stepline.local.client.reducer import fold_frame, fold_frames, resume_request
+from stepline.local.client.reducer import fold_frame, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.model.wire.client_message import Approve, Deny, Edit, Event, Rate, Resume, Send, parse_message
 from stepline.model.wire.event import (
@@ -36,6 +36,7 @@ from stepline.model.wire.event import (
     frame_events,
 )
 from stepline.protocol.stream.lane import CONTROL_LANE, LaneFacts
+from tests.support.fold import fold_frames
 
 C = "c1"
 EMPTY = ClientState(conversation=C)
@@ -193,7 +194,7 @@ def test_the_terminal_event_replaces_what_was_streamed():
     assert state.open
     state, effects = fold_frame(state, batch(2, 1, event("chat.complete", answer="Hello.")))
     assert effects[-1] == TurnEnded(n=2, turn_id="turn_1", outcome="completed", answer="Hello.")
-    assert (state.open, state.answer, state.lanes) == (False, "Hello.", {})
+    assert (state.open, state.lanes) == (False, {})
     assert fold_frame(state, delta(1, 3, "lo"))[1] == ()
 
 
@@ -387,18 +388,6 @@ def test_what_is_told_is_what_the_server_reads():
     assert isinstance(told, Event)
     assert (told.kind, told.payload, told.reactive) == ("form", {"field": 1, "text": "done"}, False)
     assert told.uploads == [upload]
-
-
-def test_feedback_stands_by_turn_and_origin_until_it_is_replaced_or_withdrawn():
-    def given(n, **data):
-        return batch(n, n - 1, event("turn.feedback", **{"origin": "user", "reaction": "ok", **data}))
-
-    state, _ = fold_frames(EMPTY, (given(1, text="good"), given(2, origin="machine", reaction="not_ok")))
-    known = {key: (rated.reaction, rated.text) for key, rated in state.feedback.items()}
-    (turn,) = {turn for turn, _ in known}
-    assert known == {(turn, "user"): ("ok", "good"), (turn, "machine"): ("not_ok", "")}
-    state, _ = fold_frames(state, (given(3, reaction="neutral"), given(4, origin="machine", withdrawn=True)))
-    assert [(r.origin, r.reaction, r.text) for r in state.feedback.values()] == [("user", "neutral", "")]
 
 
 def test_the_newest_turn_that_has_ended_is_known_while_another_one_runs():

@@ -11,15 +11,11 @@ from stepline.local.client.outgoing import Said
 from stepline.local.client.state import ClientState, note_message
 from stepline.model.wire.event import (
     AckFrame,
-    AuthFrame,
     DeltaFrame,
     ErrorFrame,
-    FeedFrame,
     Frame,
-    NoticeFrame,
     PongFrame,
     SyncFrame,
-    WatchingFrame,
 )
 from stepline.protocol.stream.lane import CONTROL_LANE
 from tests.unit.local.client.test_reducer import (
@@ -42,10 +38,6 @@ LATER: Final = (
     '{"do":"move","lane":"a"}\n{"do":"open","lane":"a","facts":{"marker":"hologram"}}\nno json\n[]\n'
     '{"do":"close","lane":"a","chars":"5"}\n{"do":"close","lane":"a","chars":5,"aborted":"bored"}\n'
 )
-
-
-def feedback(n: int, **data: Any) -> Frame:
-    return batch(n, n - 1, event("turn.feedback", **{"origin": "user", "reaction": "ok", **data}))
 
 
 def log(off: int, text: str, start: int = 0) -> DeltaFrame:
@@ -173,12 +165,6 @@ TURNS: Final[dict[str, list[Frame]]] = {
         SyncFrame(conversation=C, n=0, open=True, turn_id="turn_9", place=4),
         SyncFrame(conversation=C, n=0),
     ],
-    "feedback stands until it is replaced or withdrawn": [
-        feedback(1, text="good"),
-        feedback(2, origin="machine", reaction="not_ok"),
-        feedback(3, reaction="neutral"),
-        feedback(4, origin="machine", withdrawn=True),
-    ],
     "a sync says whether a turn is open, and a pong what is missing": [
         SyncFrame(conversation=C, n=0, open=True, claim=3, turn_id="turn_9"),
         delta(3, 0, "x"),
@@ -191,13 +177,6 @@ TURNS: Final[dict[str, list[Frame]]] = {
         replace(delta(1, 0, "x"), conversation="c2"),
         refusal("not_found", conversation="c2"),
         AckFrame(message_id="m9", conversation="c2", n=4, kind="prompt"),
-        NoticeFrame(conversation="c2", event=event("chat.attachments")),
-    ],
-    "notices and the feed are heard and change nothing": [
-        NoticeFrame(conversation=C, event=event("rate_limit.attachment_failure", upload="up_1")),
-        WatchingFrame(expires_at=1_795_256_100),
-        FeedFrame(conversation="c2", n=9, read_n=3),
-        AuthFrame(expires_at=1_795_256_100),
     ],
 }
 

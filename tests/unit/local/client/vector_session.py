@@ -49,7 +49,7 @@ def call(at: int, method: str, *args: Any, **given: Any) -> Step:
 
 
 def frame(at: int, tag: str, **given: Any) -> Step:
-    conversation = {} if tag in ("auth", "watching") or given.pop("bare", False) else {"conversation": C}
+    conversation = {} if tag == "auth" or given.pop("bare", False) else {"conversation": C}
     return {"at": at, "frame": {"frame": tag, **conversation, **given}}
 
 
@@ -224,16 +224,6 @@ SCRIPTS: Final[dict[str, dict[str, Any]]] = {
         "steps": [
             sync(1, 3, open=True, turn_id="turn_1", place=2),
             *(frame(at, "pong", n=3, place=1) for at in range(26, 410, 25)),
-        ],
-    },
-    "a session that watches asks again until it is answered, and on each connection": {
-        "until": 130,
-        "steps": [
-            call(1, "watch"),
-            frame(25, "watching", expires_at=1),
-            {"at": 26, "frame": {"frame": "feed", "conversation": "c2", "n": 4, "read_n": 3}},
-            {"at": 90, "cut": True},
-            frame(95, "watching", expires_at=1),
         ],
     },
     "a token is renewed at four fifths of its life": {

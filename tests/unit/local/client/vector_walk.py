@@ -60,7 +60,6 @@ def plain_state(state: ClientState) -> dict[str, Any]:
         "settled",
         "open",
         "turn_id",
-        "answer",
         "approval",
         "place",
         "ended",
@@ -77,9 +76,6 @@ def plain_state(state: ClientState) -> dict[str, Any]:
         "parts": {str(n): sorted(pieces) for n, pieces in state.parts.items()},
         "queued": dict(state.queued),
         "unacked": sorted(state.unacked),
-        "feedback": [
-            [turn, origin, given.reaction, given.text] for (turn, origin), given in state.feedback.items()
-        ],
     }
 
 

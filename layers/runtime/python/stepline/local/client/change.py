@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from stepline.model.base import Value
-from stepline.model.wire.event import (
-    AckFrame,
-    ClientEvent,
-    ErrorFrame,
-    FeedFrame,
-    NoticeFrame,
-    SyncFrame,
-    WatchingFrame,
-)
+from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, SyncFrame
 from stepline.protocol.stream.lane import AbortReason, LaneFacts
 
 
@@ -149,18 +141,6 @@ class Synced(Value):
     frame: SyncFrame
 
 
-class NoticeHeard(Value):
-    """Something about the conversation that its log does not hold, such as the verdict about an upload. It may come twice."""
-
-    frame: NoticeFrame
-
-
-class FeedHeard(Value):
-    """The feed of the user's conversations begins, and the list is to be read now; or it tells of one of them."""
-
-    frame: WatchingFrame | FeedFrame
-
-
 Effect: TypeAlias = (
     EventsApplied
     | TextAppended
@@ -176,6 +156,4 @@ Effect: TypeAlias = (
     | Refused
     | PutOff
     | Synced
-    | NoticeHeard
-    | FeedHeard
 )

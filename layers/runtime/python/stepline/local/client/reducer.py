@@ -9,7 +9,6 @@ Source: docs/concepts/log.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -20,9 +19,7 @@ from stepline.local.client.change import (
     Acknowledged,
     Effect,
     EventsApplied,
-    FeedHeard,
     HandedBack,
-    NoticeHeard,
     Refused,
     Steered,
     StreamReset,
@@ -33,7 +30,7 @@ from stepline.local.client.change import (
     Waiting,
 )
 from stepline.local.client.control import Control, fold_control, fold_ends
-from stepline.local.client.state import ClientState, LaneText, Rated, forget_message, without
+from stepline.local.client.state import ClientState, LaneText, forget_message, without
 from stepline.model.wire.event import (
     AckFrame,
     AuthFrame,
@@ -102,23 +99,12 @@ def _fold(state: ClientState, frame: Frame) -> Folded:
             return _fold_ack(state, frame)
         case ErrorFrame() if frame.conversation in ("", state.conversation):
             return _fold_refusal(state, frame)
-        case WatchingFrame() | FeedFrame():
-            return state, (FeedHeard(frame=frame),)
-        case AuthFrame() | ErrorFrame():
-            return state, ()  # of the connection, or of another conversation
+        case WatchingFrame() | FeedFrame() | NoticeFrame() | AuthFrame() | ErrorFrame():
+            return state, ()  # of the user, of the connection, or of another conversation
         case _ if frame.conversation == state.conversation:
             return _fold_progress(state, frame)
         case _:
             return state, ()
-
-
-def fold_frames(state: ClientState, frames: Iterable[Frame]) -> Folded:
-    """Apply frames in order."""
-    effects: list[Effect] = []
-    for frame in frames:
-        state, more = fold_frame(state, frame)
-        effects += more
-    return state, tuple(effects)
 
 
 def _fold_ack(state: ClientState, frame: AckFrame) -> Folded:
@@ -146,9 +132,7 @@ def _fold_refusal(state: ClientState, frame: ErrorFrame) -> Folded:
     return state, (Refused(frame=frame),)
 
 
-def _fold_progress(
-    state: ClientState, frame: EventFrame | DeltaFrame | SyncFrame | PongFrame | NoticeFrame
-) -> Folded:
+def _fold_progress(state: ClientState, frame: EventFrame | DeltaFrame | SyncFrame | PongFrame) -> Folded:
     match frame:
         case EventFrame():
             return _fold_events(state, frame)
@@ -159,8 +143,6 @@ def _fold_progress(
         case PongFrame():
             place = frame.place if frame.n == state.cursor and state.open else state.place
             return replace(state, newest=max(state.newest, frame.n), place=place), ()
-        case NoticeFrame():
-            return state, (NoticeHeard(frame=frame),)
 
 
 def _fold_events(state: ClientState, frame: EventFrame) -> Folded:
@@ -199,7 +181,7 @@ def _apply_batch(state: ClientState, frame: EventFrame, events: tuple[ClientEven
 def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # noqa: C901, PLR0911, PLR0912 - one branch a type of event
     match event.type:
         case "chat.start":
-            return replace(state, open=True, turn_id=event.turn_id, answer=""), ()
+            return replace(state, open=True, turn_id=event.turn_id), ()
         case "turn.queued":
             return replace(state, place=int(event.data.get("place", 0))), ()
         case "turn.begun":
@@ -218,8 +200,6 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return replace(state, approval=str(event.data.get("call_id", ""))), ()
         case "approval.answered":
             return replace(state, approval=""), ()
-        case "turn.feedback":
-            return _rate(state, event), ()
         case "timeline.external.steer.interrupted":
             return state, (_heeded(event),)
         case "code_exec.status" if event.data.get("status") in ("done", "error"):
@@ -231,20 +211,6 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
             return _end(state, n, event)
         case _:
             return state, ()
-
-
-def _rate(state: ClientState, event: ClientEvent) -> ClientState:
-    """Keep the feedback of a turn and an origin, in place of their earlier one."""
-    data = event.data
-    given = Rated(
-        turn_id=event.turn_id,
-        origin=str(data.get("origin", "")),
-        reaction=str(data.get("reaction") or ""),
-        text=str(data.get("text", "")),
-    )
-    key = (given.turn_id, given.origin)
-    others = without(state.feedback, key)
-    return replace(state, feedback=others if data.get("withdrawn") else {**others, key: given})
 
 
 def _hand_back(state: ClientState, event: ClientEvent) -> Folded:
@@ -273,12 +239,11 @@ def _heeded(event: ClientEvent) -> Steered:
 
 def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
     """Close the turn: settle every stream that began before batch `n`; the recorded answer is final."""
-    answer = str(event.data.get("answer", ""))
     ended = TurnEnded(
         n=n,
         turn_id=event.turn_id,
         outcome="completed" if event.type == "chat.complete" else "error",
-        answer=answer,
+        answer=str(event.data.get("answer", "")),
         reason=str(event.data.get("reason", "")),
         code=str(event.data.get("code", "")),
         message=str(event.data.get("error", "")),
@@ -289,7 +254,7 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
     # The stream of the next turn may have arrived before this event.
     if not state.streaming():
         state = replace(state, lanes={}, control=Control())
-    state = replace(state, open=False, turn_id="", answer=answer, approval="", place=0, ended=event.turn_id)
+    state = replace(state, open=False, turn_id="", approval="", place=0, ended=event.turn_id)
     return state, (*effects, ended)
 
 

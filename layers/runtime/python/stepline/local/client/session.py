@@ -31,7 +31,6 @@ from stepline.model.wire.event import (
     Frame,
     PongFrame,
     SyncFrame,
-    WatchingFrame,
 )
 from stepline.ports.clock import Clock
 
@@ -203,7 +202,6 @@ class Session:
         self._credential = credential if credential and credential.renews else None
         self._renewing = self._trusted = self._expired = False
         self._renew_due_s = 0.0
-        self._watch_due_s: float | None = None
         self._known = state.cursor > 0
         self._pinged_s, self._unheard = 0.0, 0
         self._heard_s = clock.monotonic_s()
@@ -247,15 +245,6 @@ class Session:
         """Ask for all events after the cursor, and for new ones as they happen."""
         self._known = True
         self._resume()
-
-    def watch(self) -> None:
-        """Ask for the feed of all of the user's conversations, on this connection and each that follows it.
-
-        The list is to be read whenever a `FeedHeard` brings a `WatchingFrame`, which comes again from time to time:
-        `stepline/local/client/feed.py`.
-        """
-        self._watch_due_s = self._clock.monotonic_s() + self._pace.answer_s
-        self._ask({"action": "watch"})
 
     def say(self, text: str, *, message_id: str = "", uploads: tuple[str, ...] = ()) -> str:
         """Send a message and return its id; it comes with the files of `uploads`.
@@ -343,10 +332,8 @@ class Session:
     def _note_answer(self, frame: Frame) -> None:
         """An answer proves that the connection works and, for most frames, that the token was accepted."""
         self._unheard = 0
-        if isinstance(frame, AckFrame | AuthFrame | PongFrame | SyncFrame | WatchingFrame):
+        if isinstance(frame, AckFrame | AuthFrame | PongFrame | SyncFrame):
             self._trusted = True
-        if isinstance(frame, WatchingFrame):
-            self._watch_due_s = self._clock.monotonic_s() + self._pace.idle_ping_every_s
         if not isinstance(frame, PongFrame | SyncFrame):
             self._heard_s = self._clock.monotonic_s()
         if isinstance(frame, AuthFrame):
@@ -410,8 +397,6 @@ class Session:
             self._renew(self._credential)
         if self._known and now_s >= self._ping_due_s():
             self._ping(now_s)
-        if self._watch_due_s is not None and now_s >= self._watch_due_s:
-            self.watch()
         if self._catchup.is_due(self.state):
             yield from self._ask_for_what_is_missing()
         for message_id in self._outbox.due():
@@ -507,8 +492,6 @@ class Session:
         self._outbox.say_all_again()
         if self._known:
             self._resume()
-        if self._watch_due_s is not None:
-            self.watch()
 
 
 Uniform = Callable[[float, float], float]

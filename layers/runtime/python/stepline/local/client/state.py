@@ -33,15 +33,6 @@ class LaneText(Value):
         return self.base + len(self.text)
 
 
-class Rated(Value):
-    """The feedback of one origin that stands about turn `turn_id`."""
-
-    turn_id: str
-    origin: str
-    reaction: str
-    text: str
-
-
 class ClientState(Value):
     """The client's state of one conversation.
 
@@ -51,7 +42,7 @@ class ClientState(Value):
     stream's lanes. `unacked` maps ids of our unanswered messages to their content; `queued` maps ids of all
     messages beside the open turn to their texts. `approval` is the call about which the turn waits for a person's answer.
     `place` is where the turn waits in line to begin, 1 if it is the next; 0 if it does not.
-    `ended` is the newest turn that has ended, as far as this client has heard; `feedback` stands by turn and origin.
+    `ended` is the newest turn that has ended, as far as this client has heard.
     `deleted`: nothing of the conversation is left, and nothing more comes.
     """
 
@@ -67,11 +58,9 @@ class ClientState(Value):
     queued: Mapping[str, str] = {}
     open: bool = False
     turn_id: str = ""
-    answer: str = ""
     approval: str = ""
     place: int = 0
     ended: str = ""
-    feedback: Mapping[tuple[str, str], Rated] = {}
     deleted: bool = False
 
     def text(self, lane: str) -> str:
