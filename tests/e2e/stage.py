@@ -157,15 +157,11 @@ class Stage:
             if seen.get("AWS_ENDPOINT_URL") == self.deployed.endpoint and "_HANDLER" in seen
         ]
 
-    def pids_of(self, function):
-        """Return the process ids of the workers of one function of this stage."""
-        handler = f"lambdas.{function}.handler"
-        processes = [process for process in Path("/proc").iterdir() if process.name.isdigit()]
-        return [int(process.name) for process in processes if self._is_worker(process, handler)]
-
     def kill_workers(self, function):
         """Kill every worker process of one function of this stage; return how many there were."""
-        pids = self.pids_of(function)
+        handler = f"lambdas.{function}.handler"
+        processes = [process for process in Path("/proc").iterdir() if process.name.isdigit()]
+        pids = [int(process.name) for process in processes if self._is_worker(process, handler)]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         return len(pids)
