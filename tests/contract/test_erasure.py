@@ -17,13 +17,13 @@ from stepline.ingress.delete import delete_conversation, redo_deletion
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import HUSK_S, apply_tombstones, erase, erase_pending
 from stepline.log.journal import Draft, Journal
-from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.batch import EMPTY, IMPORT, Batch, State, Tombstone
 from stepline.model.entry import Deleted, Dropped, Entry, Importing, Owner, Reopened
 from stepline.model.ids import Lane, person, utc
 from stepline.model.memory_row import MemoryRow, MemoryScope
-from stepline.ports.log import IMPORT, Occupied, Written
+from stepline.ports.log import Occupied, Written
 from stepline.ports.memory_index import MemoryQuery
-from stepline.ports.tenancy.erasure import Erasure, Tombstone
+from stepline.ports.tenancy.erasure import Erasure
 from tests.contract.kept_things import OWNER, everything, fill_conversation, ports_of
 from tests.support.draw import share
 

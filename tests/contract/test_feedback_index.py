@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepline.model.batch import Batch, State
+from stepline.model.batch import Batch, FeedbackRow, State
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane
-from stepline.ports.log import FeedbackQuery, FeedbackRow, Log, Occupied, Written
+from stepline.ports.log import FeedbackQuery, Log, Occupied, Written
 
 DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")
 BEGUN = "2026-11-01T08:00:00.000Z"

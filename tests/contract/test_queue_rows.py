@@ -5,13 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from stepline.model.batch import Batch, State
+from stepline.model.batch import Batch, QueuedTurn, State
 from stepline.model.entry import Begun, Deleted, Entry, Queued
 from stepline.model.ids import Lane
 from stepline.ports.log import (
     Duplicate,
     Occupied,
-    QueuedTurn,
     Slot,
     Slots,
     SlotTaken,

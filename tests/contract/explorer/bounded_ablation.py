@@ -15,10 +15,9 @@ from stepline.ingress import delete, line_up
 from stepline.log import fence as guard
 from stepline.log.bindings import Ports
 from stepline.loop import close, sweep
-from stepline.model.batch import Batch, State
+from stepline.model.batch import Batch, State, queue_changes
 from stepline.model.ids import Lane
 from stepline.model.step import Step
-from stepline.ports.log import queue_changes
 
 from .ablation import ROUGH, Ablation
 from .bounded import BEGUN, IDLE, LEFT, SLOTLESS, STRANDED

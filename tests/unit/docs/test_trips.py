@@ -10,10 +10,10 @@ from bench.trips import render_rows
 
 ROOT = Path(__file__).parents[3]
 LIMITS = {
-    "message → provider": 36,
-    "tool parameter → recorded result": 57,
-    "program → recorded result": 67,
-    "delta → socket and log": 33,
+    "message → provider": 33,
+    "tool parameter → recorded result": 55,
+    "program → recorded result": 65,
+    "delta → socket and log": 31,
 }
 
 

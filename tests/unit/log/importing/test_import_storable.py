@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 
 from stepline.log.importing.import_document import Document
+from stepline.model.batch import feedback_rows
 from stepline.model.entry import Feedback, Inbound
 from stepline.model.file.attachment import Attachment
-from stepline.ports.log import feedback_rows
 from stepline.timeline.export import TURN_LOG
 from tests.support.exported_log import THERE, documents_of, moved, read_everywhere
 from tests.support.log_builder import LogBuilder

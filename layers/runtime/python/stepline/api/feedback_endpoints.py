@@ -19,10 +19,11 @@ from stepline.ingress.allow import check_rate
 from stepline.ingress.feedback import Opinion, Stated, submit_feedback
 from stepline.log.rated_conversations import ORIGINS, count_period, list_rated, rates_of, read_period
 from stepline.model.base import Value
+from stepline.model.batch import FeedbackRow
 from stepline.model.decision import FEEDBACK_CHARS, Origin, Reaction
 from stepline.model.ids import SEGMENT
 from stepline.model.wire.client_message import TIME_CHARS
-from stepline.ports.log import FeedbackQuery, FeedbackRow
+from stepline.ports.log import FeedbackQuery
 
 CURSOR_MAX_CHARS: Final = 512
 

@@ -26,10 +26,11 @@ from stepline.errors import BusyError, NotFoundError, SteplineError
 from stepline.ingress.delete import end_conversation, redo_deletion
 from stepline.log.bindings import Ports
 from stepline.log.erase_conversation import erase
+from stepline.model.batch import Tombstone
 from stepline.model.ids import Lane, person, utc
 from stepline.model.tenancy.limits import Scope
 from stepline.model.wire.event import ErrorFrame, encode_frame
-from stepline.ports.tenancy.erasure import Erasure, Tombstone, UserErasure, UserErasures
+from stepline.ports.tenancy.erasure import Erasure, UserErasure, UserErasures
 
 logger = logging.getLogger(__name__)
 

@@ -24,9 +24,10 @@ from msgspec.structs import replace
 from stepline.errors import NotFoundError, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED
+from stepline.model.batch import Tombstone
 from stepline.model.ids import Lane, utc
 from stepline.model.memory_row import MemoryScope
-from stepline.ports.tenancy.erasure import Erasure, Tombstone
+from stepline.ports.tenancy.erasure import Erasure
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from stepline.errors import InputError
 from stepline.log.cursor import read_cursor, write_cursor
+from stepline.model.batch import FeedbackPlace, FeedbackRow
 from stepline.model.decision import Origin
 from stepline.model.ids import SEGMENT, TURN, Lane, read_utc, utc
-from stepline.ports.log import FeedbackPlace, FeedbackQuery, FeedbackRow, Log
+from stepline.ports.log import FeedbackQuery, Log
 
 PERIOD_DAYS_MAX: Final = 366
 """The longest period: one question of the index a day."""

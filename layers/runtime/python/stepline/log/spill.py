@@ -14,6 +14,7 @@ from stepline.errors import DependencyError, LimitError, NotFoundError
 from stepline.model.batch import (
     BATCH_MAX_BYTES,
     DEPTH_MAX,
+    IMPORT,
     STATE_MAX_BYTES,
     Batch,
     Spill,
@@ -23,7 +24,6 @@ from stepline.model.batch import (
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
-from stepline.ports.log import IMPORT
 
 SPILL_MIN_BYTES = 512
 """Strings that take less as JSON stay in the batch: a reference takes about half as much."""

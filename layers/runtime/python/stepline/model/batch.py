@@ -1,15 +1,18 @@
-"""A batch, the unit of a conversation's log, and its encoding."""
+"""A batch, the unit of a conversation's log, its encoding, and the rows that it leaves beside the log."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from stepline.errors import DependencyError
 from stepline.model.base import Row, Value
-from stepline.model.entry import Entry
+from stepline.model.decision import Origin, Reaction
+from stepline.model.entry import Begun, Deleted, Entry, Feedback, Queued
+from stepline.model.ids import Lane, person, utc
 from stepline.model.usage import ModelCall, Tally
 
 FORMAT = 1
@@ -20,6 +23,9 @@ DEPTH_MAX = 100
 UNREADABLE = "[unreadable: nested too deep]"
 STATE_MAX_BYTES = 1_136
 BATCH_MAX_BYTES = 32 * 1024
+
+IMPORT: Final = "import"
+"""The step of batches that are made of documents; their times are those of the documents."""
 
 
 class Cursor(Row):
@@ -226,3 +232,123 @@ def _refuse_newer(version: int) -> None:
         raise DependencyError(
             f"a batch has format {version}, and this release reads up to {FORMAT}", code="format_newer"
         )
+
+
+class QueuedTurn(Value):
+    """A turn in the stage's queue: batch `n` of its lane queued it, at the time `at`."""
+
+    lane: Lane
+    n: int
+    at: str
+
+    @property
+    def place(self) -> str:
+        """Its place among others."""
+        return f"{self.at}#{self.lane.key()}#{self.n:012d}"
+
+
+FeedbackPlace: TypeAlias = tuple[str, str, str, str]
+"""The place of a feedback among others: its time, conversation, turn and origin."""
+
+
+class FeedbackRow(Value):
+    """A feedback that counts: the newest of its turn and origin, unless that was withdrawn. `n` is its batch.
+
+    `started_at` is when the conversation began, `turn_at` when the turn did; times are ISO-8601 in UTC.
+    """
+
+    lane: Lane
+    owner: str
+    turn: str
+    origin: Origin
+    at: str
+    n: int
+    turn_at: str
+    started_at: str = ""
+    reaction: Reaction | None = None
+    text: str = ""
+    confidence: float | None = None
+    given_at: str = ""
+
+    @property
+    def place(self) -> FeedbackPlace:
+        """Its place among others."""
+        return (self.at, self.lane.conversation, self.turn, self.origin)
+
+
+class Tombstone(Value):
+    """A conversation that was deleted: its names and times, and nothing that was said in it.
+
+    `n` is the batch that deleted it, and `whose` stands for its owner; `owner` is their name as long as something is left to
+    erase. `due` is the time of the next pass. With `done_at` nothing but the tombstone is left.
+    """
+
+    lane: Lane
+    deleted_at: str
+    n: int
+    whose: str
+    owner: str = ""
+    due: str = ""
+    done_at: str = ""
+
+
+def is_founding(batch: Batch) -> bool:
+    """Return True for a batch that a tombstone refuses, also without a row beside it.
+
+    The times of an import are not those of its puts, so an erasure leaves no husks of it.
+    """
+    return batch.n == 1 or batch.step == IMPORT
+
+
+def queue_changes(lane: Lane, batch: Batch) -> list[tuple[QueuedTurn, bool]]:
+    """Return the turns that a batch puts into the stage's queue, with True, and those that it takes out, with False."""
+    changes: list[tuple[QueuedTurn, bool]] = []
+    for entry in batch.entries:
+        if isinstance(entry, Queued):
+            changes.append((QueuedTurn(lane=lane, n=batch.n, at=batch.at), True))
+        elif isinstance(entry, Begun | Deleted) and entry.n:
+            changes.append((QueuedTurn(lane=lane, n=entry.n, at=entry.queued_at), False))
+    return changes
+
+
+def feedback_rows(lane: Lane, batch: Batch) -> list[tuple[Feedback, FeedbackRow | None]]:
+    """Return each feedback of a batch with the row that it leaves; None for one that was withdrawn."""
+    return [
+        (entry, None if entry.withdrawn else _feedback_row(lane, batch, entry))
+        for entry in batch.entries
+        if isinstance(entry, Feedback)
+    ]
+
+
+def _feedback_row(lane: Lane, batch: Batch, entry: Feedback) -> FeedbackRow:
+    begun_ms = batch.state.begun_ms
+    return FeedbackRow(
+        lane=lane,
+        owner=batch.state.owner,
+        turn=entry.turn,
+        origin=entry.origin,
+        at=entry.at,
+        n=batch.n,
+        turn_at=entry.turn_at,
+        started_at=utc(datetime.fromtimestamp(begun_ms / 1000, UTC)) if begun_ms else "",
+        reaction=entry.reaction,
+        text=entry.text,
+        confidence=entry.confidence,
+        given_at=entry.given_at,
+    )
+
+
+def bury_batch(lane: Lane, batch: Batch) -> Tombstone | None:
+    """Return the tombstone that a batch needs; None if it does not delete its conversation."""
+    ending = next((entry for entry in batch.entries if isinstance(entry, Deleted)), None)
+    if ending is None:
+        return None
+    owner = batch.state.owner
+    return Tombstone(
+        lane=lane,
+        deleted_at=ending.at,
+        n=batch.n,
+        whose=person(lane.tenant, lane.project, owner),
+        owner=owner,
+        due=ending.at,
+    )

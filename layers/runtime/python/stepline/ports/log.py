@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final, Literal, Protocol, TypeAlias
 
 from stepline.model.base import Value
-from stepline.model.batch import Batch
-from stepline.model.decision import Origin, Reaction
-from stepline.model.entry import Begun, Deleted, Feedback, Queued
-from stepline.model.ids import Lane, utc
+from stepline.model.batch import Batch, FeedbackPlace, FeedbackRow, QueuedTurn
+from stepline.model.ids import Lane
 from stepline.model.tenancy.limits import Scope
-
-IMPORT: Final = "import"
-"""The step of batches that are made of documents; their times are those of the documents."""
 
 
 class Written(Value):
@@ -61,19 +55,6 @@ def stage_scope(group: str) -> Scope:
 def is_stage_slot(slot: Slot) -> bool:
     """Return True for a slot of the stage's own."""
     return not slot.scope.tenant
-
-
-class QueuedTurn(Value):
-    """A turn in the stage's queue: batch `n` of its lane queued it, at the time `at`."""
-
-    lane: Lane
-    n: int
-    at: str
-
-    @property
-    def place(self) -> str:
-        """Its place among others."""
-        return f"{self.at}#{self.lane.key()}#{self.n:012d}"
 
 
 class SlotTaken(Value):
@@ -124,35 +105,6 @@ class Listing(Value):
     def place(self) -> Place:
         """Its place in the list of its owner."""
         return (self.last_at, self.lane.conversation)
-
-
-FeedbackPlace: TypeAlias = tuple[str, str, str, str]
-"""The place of a feedback among others: its time, conversation, turn and origin."""
-
-
-class FeedbackRow(Value):
-    """A feedback that counts: the newest of its turn and origin, unless that was withdrawn. `n` is its batch.
-
-    `started_at` is when the conversation began, `turn_at` when the turn did; times are ISO-8601 in UTC.
-    """
-
-    lane: Lane
-    owner: str
-    turn: str
-    origin: Origin
-    at: str
-    n: int
-    turn_at: str
-    started_at: str = ""
-    reaction: Reaction | None = None
-    text: str = ""
-    confidence: float | None = None
-    given_at: str = ""
-
-    @property
-    def place(self) -> FeedbackPlace:
-        """Its place among others."""
-        return (self.at, self.lane.conversation, self.turn, self.origin)
 
 
 class FeedbackQuery(Value):
@@ -276,49 +228,3 @@ class Log(Protocol):
     def conversation_feedback(self, lane: Lane) -> list[FeedbackRow]:
         """Return the rows of a conversation, oldest first, by a strong read."""
         ...
-
-
-def is_founding(batch: Batch) -> bool:
-    """Return True for a batch that a tombstone refuses, also without a row beside it.
-
-    The times of an import are not those of its puts, so an erasure leaves no husks of it.
-    """
-    return batch.n == 1 or batch.step == IMPORT
-
-
-def queue_changes(lane: Lane, batch: Batch) -> list[tuple[QueuedTurn, bool]]:
-    """Return the turns that a batch puts into the stage's queue, with True, and those that it takes out, with False."""
-    changes: list[tuple[QueuedTurn, bool]] = []
-    for entry in batch.entries:
-        if isinstance(entry, Queued):
-            changes.append((QueuedTurn(lane=lane, n=batch.n, at=batch.at), True))
-        elif isinstance(entry, Begun | Deleted) and entry.n:
-            changes.append((QueuedTurn(lane=lane, n=entry.n, at=entry.queued_at), False))
-    return changes
-
-
-def feedback_rows(lane: Lane, batch: Batch) -> list[tuple[Feedback, FeedbackRow | None]]:
-    """Return each feedback of a batch with the row that it leaves; None for one that was withdrawn."""
-    return [
-        (entry, None if entry.withdrawn else _feedback_row(lane, batch, entry))
-        for entry in batch.entries
-        if isinstance(entry, Feedback)
-    ]
-
-
-def _feedback_row(lane: Lane, batch: Batch, entry: Feedback) -> FeedbackRow:
-    begun_ms = batch.state.begun_ms
-    return FeedbackRow(
-        lane=lane,
-        owner=batch.state.owner,
-        turn=entry.turn,
-        origin=entry.origin,
-        at=entry.at,
-        n=batch.n,
-        turn_at=entry.turn_at,
-        started_at=utc(datetime.fromtimestamp(begun_ms / 1000, UTC)) if begun_ms else "",
-        reaction=entry.reaction,
-        text=entry.text,
-        confidence=entry.confidence,
-        given_at=entry.given_at,
-    )

@@ -44,29 +44,33 @@ from stepline.adapters.aws.table import (
 )
 from stepline.adapters.aws.tenancy.tombstone import TOMB, alive_check, burial
 from stepline.errors import NotFoundError
-from stepline.model.batch import Batch, decode_batch, encode_batch
+from stepline.model.batch import (
+    Batch,
+    FeedbackPlace,
+    FeedbackRow,
+    QueuedTurn,
+    bury_batch,
+    decode_batch,
+    encode_batch,
+    feedback_rows,
+    is_founding,
+    queue_changes,
+)
 from stepline.model.ids import Lane, make_lane
 from stepline.model.tenancy.limits import Scope
 from stepline.ports.log import (
     Duplicate,
-    FeedbackPlace,
     FeedbackQuery,
-    FeedbackRow,
     Listing,
     Occupied,
     OpenLane,
     Place,
     Put,
-    QueuedTurn,
     Slot,
     Slots,
     SlotTaken,
     Written,
-    feedback_rows,
-    is_founding,
-    queue_changes,
 )
-from stepline.ports.tenancy.erasure import bury_batch
 
 MESSAGE_TTL_S: Final = 14 * 24 * 3600
 USER_INDEX: Final = "GSI1"

@@ -9,28 +9,33 @@ from typing import Any
 from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
-from stepline.model.batch import Batch, decode_batch, encode_batch
+from stepline.model.batch import (
+    Batch,
+    FeedbackRow,
+    QueuedTurn,
+    Tombstone,
+    bury_batch,
+    decode_batch,
+    encode_batch,
+    feedback_rows,
+    is_founding,
+    queue_changes,
+)
 from stepline.model.ids import Lane
 from stepline.model.tenancy.limits import Scope
 from stepline.ports.log import (
     Duplicate,
     FeedbackQuery,
-    FeedbackRow,
     Listing,
     Occupied,
     OpenLane,
     Place,
     Put,
-    QueuedTurn,
     Slot,
     Slots,
     SlotTaken,
     Written,
-    feedback_rows,
-    is_founding,
-    queue_changes,
 )
-from stepline.ports.tenancy.erasure import Tombstone, bury_batch
 
 
 class MemoryLog:

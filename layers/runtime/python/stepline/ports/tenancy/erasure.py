@@ -10,25 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from stepline.model.base import Value
-from stepline.model.batch import Batch
-from stepline.model.entry import Deleted
-from stepline.model.ids import Lane, person
-
-
-class Tombstone(Value):
-    """A conversation that was deleted: its names and times, and nothing that was said in it.
-
-    `n` is the batch that deleted it, and `whose` stands for its owner; `owner` is their name as long as something is left to
-    erase. `due` is the time of the next pass. With `done_at` nothing but the tombstone is left.
-    """
-
-    lane: Lane
-    deleted_at: str
-    n: int
-    whose: str
-    owner: str = ""
-    due: str = ""
-    done_at: str = ""
+from stepline.model.batch import Tombstone
+from stepline.model.ids import Lane
 
 
 class Erasure(Protocol):
@@ -88,22 +71,6 @@ class Erasure(Protocol):
     def finish(self, lane: Lane, done_at: str) -> None:
         """Record that nothing but the tombstone is left, and forget its owner's name."""
         ...
-
-
-def bury_batch(lane: Lane, batch: Batch) -> Tombstone | None:
-    """Return the tombstone that a batch needs; None if it does not delete its conversation."""
-    ending = next((entry for entry in batch.entries if isinstance(entry, Deleted)), None)
-    if ending is None:
-        return None
-    owner = batch.state.owner
-    return Tombstone(
-        lane=lane,
-        deleted_at=ending.at,
-        n=batch.n,
-        whose=person(lane.tenant, lane.project, owner),
-        owner=owner,
-        due=ending.at,
-    )
 
 
 KEPT_S: Final = 90 * 86_400

@@ -34,9 +34,9 @@ from stepline.adapters.aws.table import (
 )
 from stepline.adapters.aws.tenancy.tombstone import ERASE_SHARD, TOMB, read_tombstone, tombstone_item
 from stepline.errors import DependencyError, NotFoundError
-from stepline.model.batch import decode_batch
+from stepline.model.batch import Tombstone, decode_batch
 from stepline.model.ids import person
-from stepline.ports.tenancy.erasure import KEPT_S, Tombstone, UserErasure
+from stepline.ports.tenancy.erasure import KEPT_S, UserErasure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,8 @@ from typing import Final
 
 from stepline.adapters.aws.error import Item
 from stepline.adapters.aws.table import HEAD, conversation_pk, key
+from stepline.model.batch import Tombstone
 from stepline.model.ids import Lane, make_lane
-from stepline.ports.tenancy.erasure import Tombstone
 
 TOMB: Final = "TOMB"
 ERASE_SHARD: Final = "erase"

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
+from stepline.model.batch import Tombstone
 from stepline.model.ids import Lane, person
-from stepline.ports.tenancy.erasure import KEPT_S, Tombstone, UserErasure
+from stepline.ports.tenancy.erasure import KEPT_S, UserErasure
 
 if TYPE_CHECKING:
     from stepline.ports.clock import Clock
