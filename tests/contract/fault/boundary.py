@@ -31,13 +31,16 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
     "Executor": frozenset({"run"}),
-    "Log": frozenset({"put", "clear_open", "leave_queue", "project", "mark_read"}),
+    "Log": frozenset({"put", "project", "mark_read"}),
     "Machine": frozenset({"start", "stop"}),
     "McpServers": frozenset({"call_tool", "cancel_task"}),
     "MemoryIndex": frozenset({"add", "forget"}),
     "ModelStream": frozenset({"__iter__"}),
+    "OpenLanes": frozenset({"clear_open"}),
+    "ProviderCall": frozenset({"send"}),
     "Publisher": frozenset({"post", "close"}),
     "Quarantine": frozenset({"remove"}),
+    "Queue": frozenset({"leave_queue"}),
     "Rate": frozenset({"count", "tally"}),
     "RelayStream": frozenset({"push", "close", "note"}),
     "Signals": frozenset({"notify"}),
@@ -62,22 +65,21 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Following": frozenset({"__iter__", "end"}),
     "Grants": frozenset({"read", "serve", "write", "rewrite"}),  # they sign, and nobody hears of it
     "Identity": frozenset({"verify"}),
-    "Log": frozenset(
-        {
-            *("get", "tail", "since", "admitted", "open_lanes", "conversations", "listing"),
-            *("feedback", "conversation_feedback", "held_slots", "taken_slots"),
-            *("queued_turns", "count_queued"),
-        }
-    ),
+    "FeedbackIndex": frozenset({"feedback", "conversation_feedback"}),
+    "Log": frozenset({"get", "tail", "since", "admitted", "conversations", "listing"}),
     "Machine": frozenset({"status", "running"}),
     "McpServers": frozenset({"list_tools", "poll_task"}),
     "MemoryIndex": frozenset({"reads_logs", "search"}),
     "Meter": frozenset({"count"}),  # nothing depends on what is counted
     "ModelClient": frozenset({"stream"}),  # nothing is sent before the iteration
+    "ModelProvider": frozenset({"call", "warm", "find_refusals", "cache_minimum", "close"}),
     "ModelStream": frozenset({"abort", "completion"}),
+    "OpenLanes": frozenset({"open_lanes", "held_slots", "taken_slots"}),
     "OwnMachine": frozenset({"take", "end", "started", "ended", "door"}),  # of this process alone
     "Preflight": frozenset({"judge"}),
+    "ProviderCall": frozenset({"__iter__", "facts", "renew", "close", "shut_down"}),
     "Quarantine": frozenset({"allow", "fetch"}),  # it signs, and nobody hears of it
+    "Queue": frozenset({"queued_turns", "count_queued"}),
     "Relay": frozenset({"open"}),
     "Scanner": frozenset({"scan"}),
     "SecretReader": frozenset({"get_secret"}),
@@ -163,7 +165,7 @@ def interruptible_ports(ports: Ports, reach: Reach) -> dict[str, Any]:
 
 @functools.cache
 def _guarded() -> tuple[tuple[str, type], ...]:
-    ours = {protocol for protocol in protocols() if protocol.__name__ in WRITES}
+    ours = {one for one in protocols() if any(base.__name__ in WRITES for base in one.__mro__)}
     return tuple(
         (field, kind)
         for field, hint in get_type_hints(Ports).items()

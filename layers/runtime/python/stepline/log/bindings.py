@@ -17,7 +17,7 @@ from stepline.ports.artifacts import Artifacts, Uploads
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
 from stepline.ports.identity import Tickets
-from stepline.ports.log import Log
+from stepline.ports.log import StageLog
 from stepline.ports.machine import Machine
 from stepline.ports.mcp.mcp_server import McpServers
 from stepline.ports.memory_index import MemoryIndex
@@ -86,7 +86,7 @@ class Ports:
     those of its default one.
     """
 
-    log: Log
+    log: StageLog
     artifacts: Artifacts
     subscriptions: Subscriptions
     tickets: Tickets

@@ -18,7 +18,7 @@ from stepline.log.cursor import read_cursor, write_cursor
 from stepline.model.batch import FeedbackPlace, FeedbackRow
 from stepline.model.decision import Origin
 from stepline.model.ids import SEGMENT, TURN, Lane, read_utc, utc
-from stepline.ports.log import FeedbackQuery, Log
+from stepline.ports.log import FeedbackIndex, FeedbackQuery
 
 PERIOD_DAYS_MAX: Final = 366
 """The longest period: one question of the index a day."""
@@ -76,9 +76,9 @@ def read_period(start: str, end: str) -> tuple[str, str]:
     return since, until
 
 
-def count_period(log: Log, query: FeedbackQuery, *, after: str) -> CountedPeriod:
+def count_period(index: FeedbackIndex, query: FeedbackQuery, *, after: str) -> CountedPeriod:
     """Count the feedback of a period, behind the cursor `after`. Raises InputError `bad_cursor`."""
-    rows = log.feedback(_behind(query, after), ROWS_MAX + 1)
+    rows = index.feedback(_behind(query, after), ROWS_MAX + 1)
     counted = rows[:ROWS_MAX]
     user, machine = (rates_of(row for row in counted if row.origin == origin) for origin in ORIGINS)
     more = len(rows) > ROWS_MAX
@@ -93,7 +93,7 @@ def rates_of(rows: Iterable[FeedbackRow]) -> Rates:
     return Rates(said.total(), ok, not_ok, neutral, ok / rated if rated else None)
 
 
-def list_rated(log: Log, query: FeedbackQuery, *, limit: int, after: str) -> RatedPage:
+def list_rated(index: FeedbackIndex, query: FeedbackQuery, *, limit: int, after: str) -> RatedPage:
     """Return at most `limit` conversations that were rated in a period, behind the cursor `after`.
 
     A conversation stands where its newest row of the period is, so that it is on one page. Raises InputError `bad_cursor`.
@@ -101,11 +101,11 @@ def list_rated(log: Log, query: FeedbackQuery, *, limit: int, after: str) -> Rat
     asked, found = _behind(query, after), list[list[FeedbackRow]]()
     looked: dict[Lane, list[FeedbackRow]] = {}
     for _ in range(ROWS_MAX // ROWS_AT_ONCE):
-        rows = log.feedback(asked, ROWS_AT_ONCE)
+        rows = index.feedback(asked, ROWS_AT_ONCE)
         for row in rows:
             asked = replace(asked, before=row.place)
             if row.lane not in looked:
-                theirs = log.conversation_feedback(row.lane)
+                theirs = index.conversation_feedback(row.lane)
                 looked[row.lane] = [one for one in theirs if query.since <= one.at <= query.until]
             if [one.place for one in looked[row.lane][-1:]] == [row.place]:
                 found.append(looked[row.lane])

@@ -122,7 +122,7 @@ class FeedbackQuery(Value):
 
 
 class Log(Protocol):
-    """One dense sequence of batches per lane, from n = 1."""
+    """One dense sequence of batches per lane, from n = 1, and the list of conversations made from it."""
 
     def put(
         self,
@@ -169,34 +169,6 @@ class Log(Protocol):
         """Return the batch that admitted this message, by a strong read."""
         ...
 
-    def clear_open(self, lane: Lane, upto: int) -> None:
-        """Remove the lane from the open listing, unless a batch after `upto` opened it again; its slots become free."""
-        ...
-
-    def held_slots(self, lane: Lane) -> tuple[Slot, ...]:
-        """Return the slots that the lane's mark holds, by a strong read."""
-        ...
-
-    def taken_slots(self, scope: Scope) -> frozenset[int]:
-        """Return the numbers of an account's slots that are taken, by a strong read."""
-        ...
-
-    def queued_turns(self, most: int) -> list[QueuedTurn]:
-        """Return the first turns of the stage's queue, the one that waits longest first, by a strong read."""
-        ...
-
-    def count_queued(self, before: QueuedTurn | None = None) -> int:
-        """Return how many turns wait, or how many of them wait in front of one, by a strong read."""
-        ...
-
-    def leave_queue(self, turn: QueuedTurn) -> None:
-        """Take a turn out of the queue whose lane does not wait any more."""
-        ...
-
-    def open_lanes(self, *, before: str) -> list[OpenLane]:
-        """Return the lanes marked open at or before the time `before` (ISO-8601), oldest first."""
-        ...
-
     def project(self, listing: Listing) -> None:
         """Write the listing row if `applied_n` is newer than the stored one."""
         ...
@@ -221,6 +193,46 @@ class Log(Protocol):
         """Return a user's conversations, newest activity first: the `most` first ones behind the place `after`."""
         ...
 
+
+class OpenLanes(Protocol):
+    """The marks of the lanes with an open turn, and the slots that they hold."""
+
+    def open_lanes(self, *, before: str) -> list[OpenLane]:
+        """Return the lanes marked open at or before the time `before` (ISO-8601), oldest first."""
+        ...
+
+    def clear_open(self, lane: Lane, upto: int) -> None:
+        """Remove the lane from the open listing, unless a batch after `upto` opened it again; its slots become free."""
+        ...
+
+    def held_slots(self, lane: Lane) -> tuple[Slot, ...]:
+        """Return the slots that the lane's mark holds, by a strong read."""
+        ...
+
+    def taken_slots(self, scope: Scope) -> frozenset[int]:
+        """Return the numbers of an account's slots that are taken, by a strong read."""
+        ...
+
+
+class Queue(Protocol):
+    """The turns of the stage that wait for a slot; a put changes them (`queue_changes`)."""
+
+    def queued_turns(self, most: int) -> list[QueuedTurn]:
+        """Return the first turns of the stage's queue, the one that waits longest first, by a strong read."""
+        ...
+
+    def count_queued(self, before: QueuedTurn | None = None) -> int:
+        """Return how many turns wait, or how many of them wait in front of one, by a strong read."""
+        ...
+
+    def leave_queue(self, turn: QueuedTurn) -> None:
+        """Take a turn out of the queue whose lane does not wait any more."""
+        ...
+
+
+class FeedbackIndex(Protocol):
+    """The feedback of a project; a put changes it (`feedback_rows`)."""
+
     def feedback(self, query: FeedbackQuery, most: int) -> list[FeedbackRow]:
         """Return the newest `most` rows of a query, newest first; a row may be late here."""
         ...
@@ -228,3 +240,7 @@ class Log(Protocol):
     def conversation_feedback(self, lane: Lane) -> list[FeedbackRow]:
         """Return the rows of a conversation, oldest first, by a strong read."""
         ...
+
+
+class StageLog(Log, OpenLanes, Queue, FeedbackIndex, Protocol):
+    """The log of a stage, with the rows that its puts change in the same transaction."""

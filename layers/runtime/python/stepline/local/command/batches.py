@@ -50,10 +50,10 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
-from stepline.ports.log import Log
+from stepline.ports.log import Log, StageLog
 
 
-def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:
+def open_log(stage: LocalStage) -> tuple[StageLog, Artifacts]:
     """Return the stage's log and artifacts, through the same adapters as the functions use."""
     # As inside a function, botocore finds the emulator by the process's environment.
     place = {"AWS_ENDPOINT_URL": stage.endpoint, "AWS_DEFAULT_REGION": stage.region}

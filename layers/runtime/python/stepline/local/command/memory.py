@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from stepline.model.memory_row import MemoryScope
     from stepline.ports.artifacts import Artifacts
-    from stepline.ports.log import Log
+    from stepline.ports.log import StageLog
 
 
 @click.group()
@@ -46,7 +46,7 @@ def rebuild(user: str, *, as_json: bool) -> None:
         click.echo(render_json({"conversations": conversations, "rows": rows}))
 
 
-def rebuilt(log: Log, artifacts: Artifacts, scope: MemoryScope) -> Iterable[tuple[int, int]]:
+def rebuilt(log: StageLog, artifacts: Artifacts, scope: MemoryScope) -> Iterable[tuple[int, int]]:
     """Rebuild an index; yield how many conversations and rows it has so far. Raises DependencyError."""
     from dataclasses import replace
 
