@@ -8,7 +8,7 @@ from stepline.adapters.aws.metering.client_meter import refused_units, units_of
 from stepline.adapters.aws.metering.item_size import item_bytes, read_units_x2, write_units
 from stepline.adapters.aws.table import key
 from stepline.errors import DependencyError
-from stepline.ports.tenancy.ledger import Ledger
+from stepline.metering.ledger import Ledger
 from tests.support.aws import Faults
 
 from .test_dynamo import make_batch

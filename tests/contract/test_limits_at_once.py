@@ -26,6 +26,7 @@ from stepline.loop.attempt import Attempt
 from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.tenancy.budget import estimate_round
+from stepline.metering.ledger import Ledger
 from stepline.model.batch import Batch
 from stepline.model.entry import Closed
 from stepline.model.ids import Lane
@@ -34,7 +35,6 @@ from stepline.model.tenancy.charge import ROUND_OUTPUT_TOKENS, Posting
 from stepline.model.tenancy.limits import Limits, scopes_of
 from stepline.model.usage import Usage
 from stepline.ports.log import Slots
-from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import Settings
 from tests.support.draw import ALL
 from tests.support.generation import BROKEN, answered

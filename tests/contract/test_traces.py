@@ -12,9 +12,9 @@ from stepline.adapters.system import SystemClock
 from stepline.adapters.tracing.trace_credential import WithHeaders, signed, traces_url, xray_url
 from stepline.adapters.tracing.traces import REST_S, SPANS_AT_ONCE, OtlpTraces
 from stepline.errors import DependencyError, InputError
+from stepline.metering.span import begin_visit
 from stepline.metrics import SPANS_LOST
 from stepline.model.ids import Lane, root_span_id, trace_id
-from stepline.ports.tracing.span import begin_visit
 from stepline.ports.tracing.traces import EndedSpan
 from tests.support.collector import Collector, Seen, collector
 

@@ -16,10 +16,10 @@ from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.close import close
 from stepline.loop.decide import decide
+from stepline.metering.ledger import Ledger
 from stepline.model.step import Step
 from stepline.model.wire.event import Frame
 from stepline.ports.model import ModelRequest
-from stepline.ports.tenancy.ledger import Ledger
 from tests.contract.fault.boundary import Reach
 from tests.contract.fault.invocation import Invocation
 from tests.handlers.conftest import LambdaRuntime

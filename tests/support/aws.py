@@ -34,7 +34,7 @@ from stepline.adapters.aws.tenancy.accounts import DynamoAccounts, DynamoCosts, 
 from stepline.adapters.aws.tenancy.erasure import AwsErasure
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.clock import MemoryClock
-from stepline.ports.tenancy.ledger import Ledger
+from stepline.metering.ledger import Ledger
 
 ROLE_TRUST = {
     "Version": "2012-10-17",

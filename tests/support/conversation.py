@@ -25,6 +25,7 @@ from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUT
 from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
 from stepline.loop.turn import caught
+from stepline.metering.ledger import Ledger
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
 from stepline.model.ids import Lane
@@ -34,7 +35,6 @@ from stepline.model.wire.event import EventFrame, Frame, decode_frame, join_piec
 from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
 from stepline.ports.model import Media, ModelClient, ModelRequest, Part
-from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput

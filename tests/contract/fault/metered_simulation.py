@@ -30,10 +30,10 @@ from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.graph import UNKNOWN, tries_of_lost
 from stepline.loop.tenancy.state_visit import StateVisit
+from stepline.metering.ledger import Ledger
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.step import Step
 from stepline.ports.model import ModelRequest
-from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import Settings
 
 from .billing_front import BillingFront, observing

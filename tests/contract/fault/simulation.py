@@ -29,6 +29,7 @@ from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
+from stepline.metering.ledger import Ledger
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Produced
 from stepline.model.decision import ApprovalRule
@@ -41,7 +42,6 @@ from stepline.ports.executor import Job
 from stepline.ports.mcp.mcp_server import RemoteTool, Reply
 from stepline.ports.model import ModelRequest
 from stepline.ports.signal import NeverSteered, Signals, Watch
-from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.execute_code import exec_tool

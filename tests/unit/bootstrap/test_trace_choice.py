@@ -6,9 +6,9 @@ from stepline.adapters.aws.client import session
 from stepline.adapters.memory.clock import MemoryClock, MemoryMeter
 from stepline.adapters.tracing.trace_credential import signed
 from stepline.bootstrap.choice import traces_of
+from stepline.metering.span import begin_visit
 from stepline.metrics import SPANS_LOST
 from stepline.model.ids import Lane
-from stepline.ports.tracing.span import begin_visit
 from stepline.settings import Settings
 from tests.support.collector import collector
 

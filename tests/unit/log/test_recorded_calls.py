@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from stepline.errors import DependencyError
 from stepline.log.journal import Draft, Journal
+from stepline.metering.ledger import Ledger
 from stepline.model.batch import Batch
 from stepline.model.entry import Inbound
 from stepline.model.ids import Lane
 from stepline.model.usage import CALLS_MAX, ModelCall, Usage, call_ids
 from stepline.ports.log import Put
-from stepline.ports.tenancy.ledger import Ledger
 from tests.support.conversation import LANE, Conversation
 from tests.support.faulty_log import BusyLog, LosingLog
 

@@ -37,7 +37,7 @@ from stepline.bootstrap.choice import (
 from stepline.delivery.post_pace import Pace, least_interval_s
 from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
-from stepline.ports.tenancy.ledger import Ledger
+from stepline.metering.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

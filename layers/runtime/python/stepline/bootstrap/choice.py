@@ -32,6 +32,7 @@ from stepline.settings import EMBEDDING_MODEL, Settings, env
 
 if TYPE_CHECKING:
     from stepline.adapters.aws.table import Table
+    from stepline.metering.ledger import Ledger
     from stepline.model.file.upload_slot import Upload
     from stepline.model.ids import Lane
     from stepline.ports.artifacts import Uploads
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from stepline.ports.mcp.mcp_server import McpServers
     from stepline.ports.memory_index import MemoryIndex
     from stepline.ports.search import Page, WebPages, WebSearch
-    from stepline.ports.tenancy.ledger import Ledger
     from stepline.ports.tracing.traces import Traces
 
 HOUR_S: Final = 3600.0

@@ -22,9 +22,9 @@ from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.hooks.run_hook import follow_turn
 from stepline.loop.programs.execute import execute
+from stepline.metering.ledger import Ledger
 from stepline.model.ids import DEFAULT_BUNDLE
 from stepline.model.program.execution import RuntimeProfile
-from stepline.ports.tenancy.ledger import Ledger
 from stepline.settings import PLACEMENTS, Settings
 
 if TYPE_CHECKING:

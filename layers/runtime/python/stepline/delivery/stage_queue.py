@@ -20,12 +20,12 @@ from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import begun
+from stepline.metering.ledger import Ledger
 from stepline.metrics import QUEUE_WAIT_MS, TURNS_STARTED
 from stepline.model.batch import Batch, QueuedTurn, State
 from stepline.model.entry import Begun
 from stepline.model.ids import Lane, utc
 from stepline.ports.log import STAGE_GROUP, Slot, Slots, stage_scope
-from stepline.ports.tenancy.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
+from stepline.metering.ledger import Ledger
+from stepline.metering.span import NO_SPAN, Span
 from stepline.model.file.attachment import EVENT_MAX_BYTES, TEXT_MAX_CHARS
 from stepline.model.program.execution import WorkspaceMode
 from stepline.model.tenancy.limits import ScopeLimits
@@ -27,8 +29,6 @@ from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
 from stepline.ports.tenancy.accounts import Accounts, Costs, Rate
 from stepline.ports.tenancy.erasure import Erasure
-from stepline.ports.tenancy.ledger import Ledger
-from stepline.ports.tracing.span import NO_SPAN, Span
 from stepline.ports.tracing.traces import Traces
 
 

@@ -17,6 +17,7 @@ from stepline.log.owned_conversations import OwnedConversations
 from stepline.log.timeline_cache import History
 from stepline.log.transition import epoch_ms, steered, titled
 from stepline.loop.agent import Agent
+from stepline.metering.metered_model import MeteredModel, Metering
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
@@ -28,7 +29,6 @@ from stepline.ports.clock import Meter
 from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
 from stepline.ports.relay import RelayStream
 from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
-from stepline.ports.tenancy.metered_model import MeteredModel, Metering
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import Store, ToolContext
 from stepline.tools.sources import SourcePool

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from stepline.context.rules import ContextRules
 from stepline.errors import LimitError, NotFoundError, ToolError
+from stepline.metering.metered_model import MeteredModel, Metering
 from stepline.model.base import Value
 from stepline.model.block import Block, Body
 from stepline.model.entry import Hide, RemoteTask
@@ -49,7 +50,6 @@ from stepline.ports.model import ModelClient
 from stepline.ports.search import WebPages, WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.ports.task import Grants
-from stepline.ports.tenancy.metered_model import MeteredModel, Metering
 from stepline.protocol.citation.token import renumber_citations
 from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.turn_facts import Turn

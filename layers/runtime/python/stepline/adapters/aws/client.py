@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from botocore.config import Config
     from botocore.session import Session
 
-    from stepline.ports.tenancy.ledger import Ledger
+    from stepline.metering.ledger import Ledger
 
 MODULES: Final = ("botocore.session", "botocore.client", "stepline.adapters.aws.metering.client_meter")
 """The modules that the first client loads."""

@@ -21,7 +21,7 @@ from stepline.ports.channel import OVER_LIMIT
 if TYPE_CHECKING:
     from mypy_boto3_apigatewaymanagementapi.client import ApiGatewayManagementApiClient
 
-    from stepline.ports.tenancy.ledger import Ledger
+    from stepline.metering.ledger import Ledger
 
 
 class GatewayPublisher:

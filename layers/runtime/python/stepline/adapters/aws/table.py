@@ -14,9 +14,9 @@ from stepline.model.ids import person
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.client import DynamoDBClient
 
+    from stepline.metering.ledger import Ledger
     from stepline.model.ids import Lane
     from stepline.model.tenancy.limits import Scope
-    from stepline.ports.tenancy.ledger import Ledger
 
 Operation: TypeAlias = Literal[
     "get_item",

@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import INDEX_ABSENT, INDEX_EXISTS, mapped, tolerated
 from stepline.errors import DependencyError, ToolError
+from stepline.metering.ledger import Ledger
 from stepline.model.memory_row import TEXT_CHARS, MemoryRow, MemoryScope
 from stepline.ports.memory_index import Forgotten, MemoryHit, MemoryHits, MemoryQuery
-from stepline.ports.tenancy.ledger import Ledger
 
 DIMENSIONS: Final = 512
 """Of 256, 512 and 1,024: 99 percent of the accuracy of 1,024 (AWS News Blog, "Amazon Titan Text V2") at half the bytes."""

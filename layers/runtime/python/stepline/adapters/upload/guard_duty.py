@@ -19,8 +19,8 @@ from stepline.ports.upload.quarantine import Infection
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
+    from stepline.metering.ledger import Ledger
     from stepline.ports.clock import Clock
-    from stepline.ports.tenancy.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from stepline.ports.upload.quarantine import PostGrant
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-    from stepline.ports.tenancy.ledger import Ledger
+    from stepline.metering.ledger import Ledger
 
 PIECE_BYTES = 1024 * 1024
 LENGTH = "content-length-range"

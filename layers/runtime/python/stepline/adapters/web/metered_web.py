@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from stepline.metering.ledger import Ledger
     from stepline.ports.search import Hit, Page, SearchQuery, WebPages, WebSearch
-    from stepline.ports.tenancy.ledger import Ledger
 
 
 class MeteredSearch:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from stepline.loop.attempt import Attempt
+from stepline.metering.convention import CALL, OPERATION, TOOL, call_texts, failure_code, result_texts
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted
-from stepline.ports.tracing.convention import CALL, OPERATION, TOOL, call_texts, failure_code, result_texts
 from stepline.ports.tracing.traces import Attribute, Attributes
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput

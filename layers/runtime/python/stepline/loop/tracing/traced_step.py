@@ -8,9 +8,9 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from stepline.log.bindings import Ports
+from stepline.metering.convention import CONVERSATION, failure_code
+from stepline.metering.span import begin_visit
 from stepline.model.step import Step
-from stepline.ports.tracing.convention import CONVERSATION, failure_code
-from stepline.ports.tracing.span import begin_visit
 from stepline.ports.tracing.traces import Attribute
 
 P = ParamSpec("P")

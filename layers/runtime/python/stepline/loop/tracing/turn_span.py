@@ -10,10 +10,7 @@ import hashlib
 from datetime import datetime, timedelta
 
 from stepline.log.bindings import Ports
-from stepline.model.batch import Batch
-from stepline.model.entry import Closed
-from stepline.model.ids import DEFAULT_BUNDLE, Lane, person
-from stepline.ports.tracing.convention import (
+from stepline.metering.convention import (
     AGENT,
     CONVERSATION,
     FINISH,
@@ -24,7 +21,10 @@ from stepline.ports.tracing.convention import (
     answer_texts,
     usage_attributes,
 )
-from stepline.ports.tracing.span import begin_visit
+from stepline.metering.span import begin_visit
+from stepline.model.batch import Batch
+from stepline.model.entry import Closed
+from stepline.model.ids import DEFAULT_BUNDLE, Lane, person
 from stepline.ports.tracing.traces import Attribute
 
 NANOS = 1_000_000_000

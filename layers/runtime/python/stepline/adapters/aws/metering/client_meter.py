@@ -17,7 +17,7 @@ from stepline.adapters.aws.error import CANCELLED, CONDITION_FAILED, Item
 from stepline.adapters.aws.metering.item_size import item_bytes, read_units_x2, value_bytes, write_units
 
 if TYPE_CHECKING:
-    from stepline.ports.tenancy.ledger import Ledger
+    from stepline.metering.ledger import Ledger
 
 UNSENT: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError)
 FRAME_BYTES: Final = 32 * 1024

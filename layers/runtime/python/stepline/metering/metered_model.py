@@ -7,11 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
-from stepline.model.tenancy.price import Prices
-from stepline.model.usage import ModelCall, Usage
-from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
-from stepline.ports.tenancy.ledger import Ledger
-from stepline.ports.tracing.convention import (
+from stepline.metering.convention import (
     FIRST_CHUNK_S,
     REQUEST_MODEL,
     answer_attributes,
@@ -20,7 +16,11 @@ from stepline.ports.tracing.convention import (
     request_attributes,
     request_texts,
 )
-from stepline.ports.tracing.span import NO_SPAN, Span
+from stepline.metering.ledger import Ledger
+from stepline.metering.span import NO_SPAN, Span
+from stepline.model.tenancy.price import Prices
+from stepline.model.usage import ModelCall, Usage
+from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
 
 
 def _keep_nothing(_: ModelCall) -> None: ...

@@ -9,11 +9,11 @@ import pytest
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.errors import ModelOverloaded, ModelStreamBroken, SteplineError
+from stepline.metering.ledger import Ledger
+from stepline.metering.metered_model import MeteredModel, Metering
 from stepline.model.tenancy.price import read_prices
 from stepline.model.usage import ModelCall, Usage
 from stepline.ports.model import Completion, ModelRequest, ModelStream, Part
-from stepline.ports.tenancy.ledger import Ledger
-from stepline.ports.tenancy.metered_model import MeteredModel, Metering
 
 REQUEST = ModelRequest(
     role="test", system=(Part(text="Be brief."),), content=(Part(text="Go."),), max_tokens=99
