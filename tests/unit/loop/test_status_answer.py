@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from stepline.log.bindings import Policy
-from stepline.loop.close import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answer
 from stepline.loop.decide import settle
 from stepline.model.entry import Decided, Opened
 from stepline.model.plan_steps import Plan
+from stepline.rendering.status_answer import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answer
 from tests.support.conversation import Conversation
 from tests.support.generation import called
 from tests.support.log_builder import LogBuilder

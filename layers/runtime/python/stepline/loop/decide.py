@@ -55,7 +55,6 @@ from stepline.log.transition import (
 )
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt, count_usage
-from stepline.loop.close import Cause, status_answer
 from stepline.loop.hooks.run_hook import run_hooks
 from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_final, steer_in, steer_of
 from stepline.loop.stream_generation import Posed, RoundLayout, Sample, Sampler, ask, cut_off, sample
@@ -77,6 +76,7 @@ from stepline.model.usage import Usage, sum_usages
 from stepline.ports.clock import Meter
 from stepline.ports.model import ModelClient
 from stepline.rendering.piece import byte_length
+from stepline.rendering.status_answer import Cause, status_answer
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
 
