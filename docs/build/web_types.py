@@ -88,7 +88,8 @@ def _interface(kind: kinds.StructType, *, optional: bool) -> str:
     if kind.tag_field is not None:
         lines.append(f'  readonly {kind.tag_field}: "{kind.tag}";')
     for field in kind.fields:
-        missing = "?" if optional and not field.required else ""
+        is_unset = not field.required and field.default is field.default_factory  # both are NODEFAULT
+        missing = "?" if is_unset or (optional and not field.required) else ""
         lines += _field(f"  readonly {field.encode_name}{missing}:", spell(field.type))
     return "\n".join([*lines, "}"])
 

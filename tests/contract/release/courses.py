@@ -15,9 +15,9 @@ from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.delivery.resume import resume
 from stepline.errors import ModelRefused
 from stepline.ingress.approval_answer import Answer, answer_request
-from stepline.ingress.feedback import Opinion, submit_feedback
+from stepline.ingress.feedback import submit_feedback
 from stepline.log.importing.import_document import read_document
-from stepline.model.entry import ApprovalRequested
+from stepline.model.entry import ApprovalRequested, Feedback
 from stepline.model.file.attachment import attachment_key
 from stepline.model.program.execution import Run
 from stepline.model.program.running_log import RunningLog
@@ -169,17 +169,17 @@ def _reduced(conversation: Conversation) -> None:
 def _rated(conversation: Conversation) -> None:
     _turns("first", "second")(conversation)
     first, second = conversation.timeline().turns
-    for at, opinion in enumerate(
+    for at, given in enumerate(
         (
-            Opinion(turn=first, reaction="not_ok", text="too long"),
-            Opinion(turn=first, reaction="not_ok", text="No source.", origin="machine", confidence=0.8),
-            Opinion(turn=second, reaction="ok", given_at="2026-11-21T10:00:00Z"),
-            Opinion(turn=second),
+            Feedback(at="", turn=first, reaction="not_ok", text="too long"),
+            Feedback(
+                at="", turn=first, reaction="not_ok", text="No source.", origin="machine", confidence=0.8
+            ),
+            Feedback(at="", turn=second, reaction="ok", given_at="2026-11-21T10:00:00Z"),
+            Feedback(at="", turn=second),
         )
     ):
-        submit_feedback(
-            conversation.ports, conversation.history, LANE, opinion, user=USER, message_id=f"r{at}"
-        )
+        submit_feedback(conversation.ports, conversation.history, LANE, given, user=USER, message_id=f"r{at}")
 
 
 def _import(conversation: Conversation) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stepline.api import project_conversations
-from stepline.ingress.feedback import Opinion, submit_feedback
+from stepline.ingress.feedback import submit_feedback
 from stepline.log.timeline_cache import History
+from stepline.model.entry import Feedback
 from tests.support.api_caller import Caller
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered
@@ -101,9 +102,9 @@ def test_turns_with_feedback_have_all_of_it_that_was_not_withdrawn() -> None:
     conversation, caller = talked(2)
     first, second = conversation.timeline().turns
     for opinion in (
-        Opinion(turn=first, reaction="ok", text="good"),
-        Opinion(turn=second, reaction="not_ok"),
-        Opinion(turn=second),
+        Feedback(at="", turn=first, reaction="ok", text="good"),
+        Feedback(at="", turn=second, reaction="not_ok"),
+        Feedback(at="", turn=second),
     ):
         submit_feedback(conversation.ports, History(), LANE, opinion, user=USER)
     (turn,) = caller.post(f"{URL}/turns-with-feedbacks", {})["turns"]

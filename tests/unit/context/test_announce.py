@@ -10,7 +10,6 @@ from stepline.context.announce import (
     PLANS_SHOWN,
     SECTION_BYTES,
     Announced,
-    Opinion,
     announce,
     render_announce,
     shown_plans,
@@ -34,9 +33,9 @@ def rendered(**fields) -> str:
     return render_announce(Announced(**facts))
 
 
-def opinion(text: str = "", **fields) -> Opinion:
-    said = Feedback(turn="turn_0001", at="2026-11-21T11:00:00.000Z", text=text, **fields)
-    return Opinion(feedback=said, turn_at="2026-11-21T10:00:00.000Z")
+def given(text: str = "", **fields) -> Feedback:
+    at = {"at": "2026-11-21T11:00:00.000Z", "turn_at": "2026-11-21T10:00:00.000Z"}
+    return Feedback(turn="turn_0001", text=text, **at, **fields)
 
 
 def test_a_quiet_announce_is_small():
@@ -124,7 +123,7 @@ def test_open_plans_are_shown_with_their_steps():
 
 
 def test_new_feedback_is_told_until_the_timeline_has_it():
-    text = rendered(fresh=(opinion("not\nwhat I meant " + "x" * 200, reaction="not_ok"), opinion()))
+    text = rendered(fresh=(given("not\nwhat I meant " + "x" * 200, reaction="not_ok"), given()))
     rows = [line for line in text.splitlines() if line.startswith("  • turn")]
     assert rows[0].startswith(
         "  • turn turn_0001 | turn_ts 2026-11-21T10:00:00.000Z | feedback_ts 2026-11-21T11:00:00.000Z"
@@ -132,21 +131,21 @@ def test_new_feedback_is_told_until_the_timeline_has_it():
     )
     assert rows[1].endswith(" | user | withdrawn | ")
     assert "[NEW USER FEEDBACKS]\n" in text
-    later = rendered(incorporated=(opinion("fine", reaction="ok"),))
+    later = rendered(incorporated=(given("fine", reaction="ok"),))
     assert "feedback incorporated above (1): turn_0001\n" in later
     assert "[NEW USER FEEDBACKS]" not in later
 
 
 def test_feedback_of_a_machine_is_not_announced_as_a_users():
-    checked = opinion("No source.", origin="machine", confidence=0.9)
-    text = rendered(fresh=(opinion("good"), checked))
+    checked = given("No source.", origin="machine", confidence=0.9)
+    text = rendered(fresh=(given("good"), checked))
     assert "[NEW FEEDBACKS]\n" in text
     assert " | machine | none | No source." in text
     assert "[NEW USER FEEDBACKS]" not in text
 
 
 def test_of_much_feedback_the_newest_is_told():
-    text = rendered(fresh=tuple(opinion(f"no {n}") for n in range(9)))
+    text = rendered(fresh=tuple(given(f"no {n}") for n in range(9)))
     assert "  … 5 older ones\n" in text
     assert [line.rpartition("| ")[2] for line in text.splitlines() if "| no " in line] == [
         "no 5",
@@ -170,12 +169,12 @@ def test_an_announce_is_bounded_and_nobody_forges_a_section(evil: str):
         timezone=evil,
         plans=many,
         events=(Event(n=1, inbound=said),) * 50,
-        fresh=(opinion(evil),) * 50,
-        incorporated=(opinion(evil),) * 50,
+        fresh=(given(evil),) * 50,
+        incorporated=(given(evil),) * 50,
         extra=(evil,) * 50,
     )
     plain = rendered(
-        plans=(plan(1),), events=(Event(n=1, inbound=said),), fresh=(opinion(),), extra=("x",)
+        plans=(plan(1),), events=(Event(n=1, inbound=said),), fresh=(given(),), extra=("x",)
     ).splitlines()
     heads = [line for line in text.splitlines() if not line.startswith("  ")]
     assert len(heads) == 1 + len([line for line in plain if not line.startswith("  ")])

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.events.derive import derive, newest_event
-from stepline.ingress.feedback import Opinion, Stated, submit_feedback
+from stepline.ingress.feedback import Stated, submit_feedback
 from stepline.model.decision import FEEDBACK_CHARS
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane
@@ -30,7 +30,7 @@ class Rated(Conversation):
     def rate(self, reaction: Any = "not_ok", text: str = "", **fields: Any) -> Stated:
         user, lane = fields.pop("user", USER), fields.pop("lane", LANE)
         named = fields.pop("id", "")
-        opinion = Opinion(**{"turn": self.first, "reaction": reaction, "text": text, **fields})
+        opinion = Feedback(**{"at": "", "turn": self.first, "reaction": reaction, "text": text, **fields})
         return submit_feedback(self.ports, self.history, lane, opinion, user=user, message_id=named)
 
     def check(self, text: str = "No source.", **fields: Any) -> Stated:

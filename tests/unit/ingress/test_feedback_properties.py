@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepline.errors import InputError
-from stepline.ingress.feedback import Opinion, submit_feedback
+from stepline.ingress.feedback import submit_feedback
+from stepline.model.entry import Feedback
 from stepline.rendering.turn_facts import feedback_path
 from tests.support.budget import budget
 from tests.support.conversation import LANE, USER, Conversation
@@ -44,7 +45,7 @@ class World:
         if not turns:
             return
         turn = turns[opinion["turn"] % len(turns)]
-        given_ = Opinion(**{**opinion, "turn": turn.id})
+        given_ = Feedback(**{"at": "", **opinion, "turn": turn.id})
         before = len(self.loop.batches())
         try:
             submit_feedback(self.loop.ports, self.loop.history, LANE, given_, user=USER)

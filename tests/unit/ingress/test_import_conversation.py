@@ -15,7 +15,7 @@ from stepline.adapters.memory.memory_index import MemoryMemoryIndex
 from stepline.errors import InputError, LimitError, NotFoundError, SteplineError, UnknownOutcome
 from stepline.ingress.delete import delete_conversation
 from stepline.ingress.erase_user import ErasurePorts, ask_erasure, erase_all
-from stepline.ingress.feedback import Opinion, submit_feedback
+from stepline.ingress.feedback import submit_feedback
 from stepline.ingress.rename import rename
 from stepline.log.erase_conversation import erase_pending
 from stepline.log.importing.import_document import Document
@@ -23,7 +23,7 @@ from stepline.log.owned_conversations import OwnedConversations
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
 from stepline.model.block import Block
-from stepline.model.entry import Closed, Decided, Imported, Importing, Opened
+from stepline.model.entry import Closed, Decided, Feedback, Imported, Importing, Opened
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
 from stepline.model.memory_row import MemoryScope
@@ -185,7 +185,12 @@ WRITERS: dict[str, Callable[[Conversation], Any]] = {
     "a steer": lambda home: home.send("stop", id="m7", kind="steer", lane=MOVED),
     "a title": lambda home: rename(home.ports, MOVED, "Mine", user=USER),
     "feedback": lambda home: submit_feedback(
-        home.ports, History(), MOVED, Opinion(turn="turn_1", reaction="ok"), user=USER, message_id="f1"
+        home.ports,
+        History(),
+        MOVED,
+        Feedback(turn="turn_1", at="", reaction="ok"),
+        user=USER,
+        message_id="f1",
     ),
 }
 

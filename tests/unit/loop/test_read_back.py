@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from stepline.context.rules import ContextRules
-from stepline.ingress.feedback import Opinion, submit_feedback
+from stepline.ingress.feedback import submit_feedback
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
-from stepline.model.entry import Compacted, Pruned, Resulted
+from stepline.model.entry import Compacted, Feedback, Pruned, Resulted
 from stepline.model.path import parse_path
 from stepline.timeline.fold import Timeline
 from stepline.tools.content import load_content
@@ -79,7 +79,7 @@ def told(conversation: Library) -> str:
         answered("seen"),
     )
     conversation.tell(called("react.read", {"paths": [f"fi:{first}.outputs/tall.md"]}), answered("read"))
-    opinion = Opinion(turn=first, reaction="not_ok", text="too tall")
+    opinion = Feedback(turn=first, at="", reaction="not_ok", text="too tall")
     submit_feedback(conversation.ports, conversation.history, LANE, opinion, user=USER)
     for _ in range(3):
         conversation.clock.pause(1000)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from stepline.context.announce import Announced, Opinion, render_announce, render_pool
+from stepline.context.announce import Announced, render_announce, render_pool
 from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
@@ -396,7 +396,7 @@ def _tails() -> Iterator[tuple[str, str]]:
     yield "pool.many", render_pool(pages, {5: 10, 7: 12})
     quiet = Announced(now=AT, turn=TURN, iteration=0, max_iterations=15, elapsed_s=4.2)
     yield "announce.quiet", render_announce(quiet)
-    opinion = Opinion(feedback=Feedback(turn=TURN, at=AT, reaction="not_ok", text="Too long."), turn_at=AT)
+    opinion = Feedback(turn=TURN, at=AT, reaction="not_ok", text="Too long.", turn_at=AT)
     event = Event(n=9, inbound=inbound("Make it short!", "followup"), path=f"ar:{TURN}.external.followup.m1")
     full = Announced(
         now=AT,

@@ -323,15 +323,15 @@ export interface FoundConversation {
   readonly last_activity_at: string;
 }
 
-/** Feedback that stands; a user is sure. `given_at` is the time that the client named, "" if it named none. */
+/** Feedback on a turn; a user is sure. `given_at`, in the answer about a period alone, is the time that the client named, or "". */
 export interface GivenFeedback {
   readonly turn_id: string;
   readonly ts: string;
-  readonly text: string;
   readonly reaction: "neutral" | "not_ok" | "ok" | null;
-  readonly confidence: number | null;
+  readonly text: string;
   readonly origin: "machine" | "user";
-  readonly given_at: string;
+  readonly confidence: number | null;
+  readonly given_at?: string;
 }
 
 /** A ticket, its lifetime, and the websocket it opens. Secret. */
@@ -511,7 +511,11 @@ export interface NewLimits {
   readonly version?: number | null;
 }
 
-/** Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null where there are none of these. */
+/**
+ * Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null where there are none of these.
+ *
+ * A machine may say something without a reaction: that is in `total` alone.
+ */
 export interface OriginRates {
   readonly total: number;
   readonly ok: number;
@@ -651,7 +655,7 @@ export interface RatedTurn {
   readonly bundle_id: string;
   readonly user: string;
   readonly assistant: string;
-  readonly feedbacks: readonly Said[];
+  readonly feedbacks: readonly GivenFeedback[];
 }
 
 /**
@@ -818,16 +822,6 @@ export interface RoundView {
 /** The turns of a conversation, oldest first. */
 export interface Rounds {
   readonly turns: readonly TurnRounds[];
-}
-
-/** Feedback on a turn. */
-export interface Said {
-  readonly turn_id: string;
-  readonly ts: string;
-  readonly reaction: string | null;
-  readonly text: string;
-  readonly origin: string;
-  readonly confidence: number | null;
 }
 
 /**
@@ -1068,7 +1062,7 @@ export interface UserData {
   readonly conversation: ConversationRow | null;
   readonly documents: readonly Export[];
   readonly memory: readonly MemoryRow[];
-  readonly feedback: readonly Said[];
+  readonly feedback: readonly GivenFeedback[];
   readonly files: readonly ExportedFile[];
   readonly next: string;
 }

@@ -14,13 +14,22 @@ import msgspec
 from msgspec import Meta
 
 from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
+from stepline.api.project_conversations import GivenFeedback, make_given
 from stepline.errors import NotFoundError
 from stepline.ingress.allow import check_rate
-from stepline.ingress.feedback import Opinion, Stated, submit_feedback
-from stepline.log.rated_conversations import ORIGINS, count_period, list_rated, rates_of, read_period
+from stepline.ingress.feedback import submit_feedback
+from stepline.log.rated_conversations import (
+    ORIGINS,
+    OriginRates,
+    count_period,
+    list_rated,
+    rates_of,
+    read_period,
+)
 from stepline.model.base import Value
 from stepline.model.batch import FeedbackRow
-from stepline.model.decision import FEEDBACK_CHARS, Origin, Reaction
+from stepline.model.decision import FEEDBACK_CHARS, Reaction
+from stepline.model.entry import Feedback
 from stepline.model.ids import SEGMENT
 from stepline.model.wire.client_message import TIME_CHARS
 from stepline.ports.log import FeedbackQuery
@@ -79,16 +88,6 @@ class PeriodQuery(Closed):
     after: After = ""
 
 
-class OriginRates(Value, omit_defaults=False):
-    """Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null where there are none of these."""
-
-    total: int
-    ok: int
-    not_ok: int
-    neutral: int
-    satisfaction: float | None
-
-
 class PeriodRates(Value, omit_defaults=False):
     """The rates of a period: of the `project`, or of the caller's `own` conversations.
 
@@ -131,18 +130,6 @@ class FeedbackCounts(Value, omit_defaults=False):
     neutral: int
 
 
-class GivenFeedback(Value, omit_defaults=False):
-    """Feedback that stands; a user is sure. `given_at` is the time that the client named, "" if it named none."""
-
-    turn_id: str
-    ts: str
-    text: str
-    reaction: Reaction | None
-    confidence: float | None
-    origin: Origin
-    given_at: str
-
-
 class FeedbackTurn(Value, omit_defaults=False):
     """A turn, when it began, and the feedback on it."""
 
@@ -173,12 +160,12 @@ class FeedbackPeriod(Value, omit_defaults=False):
 
 def rate_turn(call: Call[Nothing, UserFeedback]) -> StandingFeedback:
     """Rate a turn that has ended, in place of what the user said before."""
-    return _standing(_take(call, _opinion(call)))
+    return _standing(_take(call, _read_body(call)))
 
 
 def give_feedback(call: Call[Nothing, TimedFeedback]) -> FeedbackTaken:
     """Rate a turn that has ended; `reaction` null clears that."""
-    said = _take(call, _opinion(call, given_at=call.body.ts)).feedback
+    said = _take(call, _read_body(call, given_at=call.body.ts))
     return FeedbackTaken(
         success=True,
         turn_id=said.turn,
@@ -192,59 +179,49 @@ def rate_turn_by_machine(call: Call[Nothing, MachineFeedback]) -> StandingFeedba
     """Rate a turn of anybody in the project as a machine, which signs in as an admin."""
     if not call.principal.is_admin:
         raise NotFoundError("no such conversation")
-    said = call.body
-    opinion = Opinion(
-        turn=call.path["turn"],
-        reaction=said.reaction,
-        text=said.text,
-        origin="machine",
-        confidence=said.confidence,
-    )
-    return _standing(_take(call, opinion))
+    return _standing(_take(call, _read_body(call, origin="machine", confidence=call.body.confidence)))
 
 
 def read_rates(call: Call[PeriodQuery, None]) -> PeriodRates:
     """Read the rates of a period, of users and of machines."""
     query = _query(call, call.query.since, call.query.until)
-    counted = count_period(call.ports.log, query, after=call.query.after)
+    user, machine, more = count_period(call.ports.log, query, after=call.query.after)
     return PeriodRates(
         since=query.since,
         until=query.until,
         scope="project" if query.user is None else "own",
-        user=OriginRates(**counted.user._asdict()),
-        machine=OriginRates(**counted.machine._asdict()),
-        next=counted.next,
+        user=user,
+        machine=machine,
+        next=more,
     )
 
 
 def list_feedback(call: Call[Nothing, PeriodFilter]) -> FeedbackPeriod:
     """List the conversations with feedback in a period."""
     query = _query(call, call.body.start, call.body.end)
-    page = list_rated(call.ports.log, query, limit=call.body.limit, after=call.body.cursor)
+    conversations, more = list_rated(call.ports.log, query, limit=call.body.limit, after=call.body.cursor)
     return FeedbackPeriod(
         tenant=query.tenant,
         project=query.project,
         window=Window(start=query.since, end=query.until),
-        items=tuple(_conversation(call, rows) for rows in page.conversations),
-        next_cursor=page.next,
+        items=tuple(_conversation(call, rows) for rows in conversations),
+        next_cursor=more,
     )
 
 
-def _opinion(call: Call[Nothing, Any], given_at: str = "") -> Opinion:
-    said: UserFeedback = call.body
-    return Opinion(turn=call.path["turn"], reaction=said.reaction, text=said.text, given_at=given_at)
+def _read_body(call: Call[Nothing, Any], **fields: Any) -> Feedback:
+    return Feedback(turn=call.path["turn"], at="", reaction=call.body.reaction, text=call.body.text, **fields)
 
 
-def _take(call: Call[Any, Any], opinion: Opinion) -> Stated:
+def _take(call: Call[Any, Any], said: Feedback) -> Feedback:
     owner = None
-    if opinion.origin == "user":  # a machine looks at many turns
+    if said.origin == "user":  # a machine looks at many turns
         check_rate(call.ports, call.principal)
         owner = call.principal.user
-    return submit_feedback(call.ports, call.services.history, call.lane(), opinion, user=owner)
+    return submit_feedback(call.ports, call.services.history, call.lane(), said, user=owner).feedback
 
 
-def _standing(stated: Stated) -> StandingFeedback:
-    said = stated.feedback
+def _standing(said: Feedback) -> StandingFeedback:
     return StandingFeedback(reaction=said.reaction, text=said.text, at=said.at)
 
 
@@ -267,7 +244,9 @@ def _conversation(call: Call[Any, PeriodFilter], rows: list[FeedbackRow]) -> Fee
     user, machine = (sum(row.origin == origin for row in rows) for origin in ORIGINS)
     by_turn = attrgetter("turn_at", "turn")
     turns = tuple(
-        FeedbackTurn(turn_id=turn, ts=at, feedbacks=tuple(map(_given, theirs)))
+        FeedbackTurn(
+            turn_id=turn, ts=at, feedbacks=tuple(make_given(row, given_at=row.given_at) for row in theirs)
+        )
         for (at, turn), theirs in groupby(
             sorted(rows, key=lambda row: (*by_turn(row), row.origin != "user")), by_turn
         )
@@ -285,18 +264,6 @@ def _conversation(call: Call[Any, PeriodFilter], rows: list[FeedbackRow]) -> Fee
             neutral=everybody.neutral,
         ),
         turns=turns if call.body.include_turns else None,
-    )
-
-
-def _given(row: FeedbackRow) -> GivenFeedback:
-    return GivenFeedback(
-        turn_id=row.turn,
-        ts=row.at,
-        text=row.text,
-        reaction=row.reaction,
-        confidence=1.0 if row.origin == "user" else row.confidence,
-        origin=row.origin,
-        given_at=row.given_at,
     )
 
 

@@ -12,12 +12,14 @@ from http import HTTPStatus
 from itertools import takewhile
 from typing import Annotated, Any, Final
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from stepline.api.conversations import NAMED, State, listing_of, state_of
 from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
 from stepline.errors import LimitError, NotFoundError
 from stepline.model.base import Value
+from stepline.model.batch import FeedbackRow
+from stepline.model.decision import Origin, Reaction
 from stepline.model.entry import Feedback
 from stepline.model.ids import DEFAULT_BUNDLE, read_utc, utc
 from stepline.rendering.turn_facts import Turn
@@ -118,15 +120,16 @@ class Details(Fetched, omit_defaults=False):
     sources_pool: tuple[dict[str, Any], ...]
 
 
-class Said(Value, omit_defaults=False):
-    """Feedback on a turn."""
+class GivenFeedback(Value, omit_defaults=False):
+    """Feedback on a turn; a user is sure. `given_at`, in the answer about a period alone, is the time that the client named, or ""."""
 
     turn_id: str
     ts: str
-    reaction: str | None
+    reaction: Reaction | None
     text: str
-    origin: str
+    origin: Origin
     confidence: float | None
+    given_at: str | UnsetType = UNSET
 
 
 class RatedTurn(Value, omit_defaults=False):
@@ -136,7 +139,7 @@ class RatedTurn(Value, omit_defaults=False):
     bundle_id: str
     user: str
     assistant: str
-    feedbacks: tuple[Said, ...]
+    feedbacks: tuple[GivenFeedback, ...]
 
 
 class Rated(Value, omit_defaults=False):
@@ -215,10 +218,10 @@ def fetch_named(call: Call[Nothing, NamedFilter]) -> Fetched:
 def read_rated(call: Call[Nothing, TurnFilter]) -> Rated:
     """Read the turns that have feedback."""
     timeline = call.timeline()
-    said: dict[str, list[Said]] = {}
+    said: dict[str, list[GivenFeedback]] = {}
     for one in timeline.feedback.values():
         if not one.withdrawn:
-            said.setdefault(one.turn, []).append(make_said(one))
+            said.setdefault(one.turn, []).append(make_given(one))
     turns = [turn for turn in _wanted(call, timeline) if turn.id in said]
     messages = _by_turn(turn_messages(timeline, turns))
     bundle = timeline.state.bundle or DEFAULT_BUNDLE
@@ -240,15 +243,16 @@ def read_rated(call: Call[Nothing, TurnFilter]) -> Rated:
     )
 
 
-def make_said(given: Feedback) -> Said:
+def make_given(given: Feedback | FeedbackRow, *, given_at: str | UnsetType = UNSET) -> GivenFeedback:
     """Return a feedback as clients read it."""
-    return Said(
+    return GivenFeedback(
         turn_id=given.turn,
         ts=given.at,
         reaction=given.reaction,
         text=given.text,
         origin=given.origin,
         confidence=1.0 if given.origin == "user" else given.confidence,
+        given_at=given_at,
     )
 
 

@@ -13,7 +13,7 @@ from stepline.errors import InputError
 from stepline.loop.agent import Hook, HookCall
 from stepline.model.block import Produced
 from stepline.model.decision import Reaction
-from stepline.model.entry import Closed, HookName, Inbound
+from stepline.model.entry import Closed, Feedback, HookName, Inbound
 from stepline.model.ids import Lane
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
@@ -121,14 +121,19 @@ class HookContext:
             LimitError: the text is longer than 1,000 characters.
             BusyError, DependencyError, UnknownOutcome: temporary.
         """
-        from stepline.ingress.feedback import Opinion, submit_feedback  # noqa: PLC0415 - most hooks rate nothing
+        from stepline.ingress.feedback import submit_feedback  # noqa: PLC0415 - most hooks rate nothing
 
         if self.closed is None:
             raise InputError("the turn has not ended", code="turn_open")
-        opinion = Opinion(
-            turn=turn or self.turn, reaction=reaction, text=text, origin="machine", confidence=confidence
+        said = Feedback(
+            turn=turn or self.turn,
+            at="",
+            reaction=reaction,
+            text=text,
+            origin="machine",
+            confidence=confidence,
         )
-        submit_feedback(self._call.ports, self._call.history, self.lane, opinion, user=self.user)
+        submit_feedback(self._call.ports, self._call.history, self.lane, said, user=self.user)
 
     def fetch(self, ref: str) -> dict[str, Any]:
         """Return the whole content at a logical path: `path`, and either `ret` or `err`, as `ctx_client.fetch_ctx`."""

@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from stepline.model.base import Value
 from stepline.model.entry import Feedback
 from stepline.model.ids import UTC_ZONE, local_time, utc
@@ -57,13 +59,6 @@ SECTION_BYTES: Final = 6_000
 """Maximum bytes of one section; only four can come near it, and only with misused input."""
 
 
-class Opinion(Value):
-    """A feedback, and the start time of its turn."""
-
-    feedback: Feedback
-    turn_at: str = ""
-
-
 class Saved(Value):
     """The newest version of a project that has a git history, and its turn, if there is one.
 
@@ -98,7 +93,7 @@ class Announced(Value):
     `reserved`: this round is the last one, for an answer only. `finalize` counts the rounds left after a
     steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round except
     the last. Of the feedback, `fresh` is not in the timeline yet, `incorporated` entered it since the newest
-    request. `local` is the time in the user's `timezone`, if that is not UTC. `extra` are lines of the bundle's code.
+    request; of both, `turn_at` is known if the turn is in the timeline. `local` is the time in the user's `timezone`, if that is not UTC. `extra` are lines of the bundle's code.
     """
 
     now: str
@@ -114,8 +109,8 @@ class Announced(Value):
     local: str = ""
     plans: tuple[Plan, ...] = ()
     events: tuple[Event, ...] = ()
-    fresh: tuple[Opinion, ...] = ()
-    incorporated: tuple[Opinion, ...] = ()
+    fresh: tuple[Feedback, ...] = ()
+    incorporated: tuple[Feedback, ...] = ()
     workspace: Workspace | None = None
     extra: tuple[str, ...] = ()
 
@@ -180,17 +175,17 @@ def gather_facts(
         local="" if timeline.timezone == UTC_ZONE else local_time(now, timeline.timezone),
         plans=tuple(timeline.plans.values()),
         events=timeline.events_since(0),
-        fresh=_opinions(timeline, timeline.fresh),
-        incorporated=_opinions(timeline, timeline.incorporated),
+        fresh=_feedbacks(timeline, timeline.fresh),
+        incorporated=_feedbacks(timeline, timeline.incorporated),
         workspace=_find_workspace(timeline, turn.id if turn else "", saved),
         extra=tuple(extra),
     )
 
 
-def _opinions(timeline: Timeline, keys: Iterable[str]) -> tuple[Opinion, ...]:
+def _feedbacks(timeline: Timeline, keys: Iterable[str]) -> tuple[Feedback, ...]:
     known = [timeline.feedback[key] for key in dict.fromkeys(keys) if key in timeline.feedback]
     began = {turn.id: turn.started_at for turn in timeline.history} if known else {}
-    return tuple(Opinion(feedback=entry, turn_at=began.get(entry.turn, "")) for entry in known)
+    return tuple(replace(entry, turn_at=began.get(entry.turn, "")) for entry in known)
 
 
 def _find_workspace(timeline: Timeline, turn: str, saved: Saved | None) -> Workspace | None:
@@ -388,23 +383,22 @@ def _history(found: Workspace, saved: Saved) -> list[str]:
 def _feedback(facts: Announced) -> str:
     rows = []
     if facts.fresh:
-        users = all(opinion.feedback.origin == "user" for opinion in facts.fresh)
+        users = all(entry.origin == "user" for entry in facts.fresh)
         rows.append("[NEW USER FEEDBACKS]" if users else "[NEW FEEDBACKS]")
         left_out = len(facts.fresh) - FEEDBACKS_SHOWN
         if left_out > 0:
             rows.append(f"{INDENT}… {left_out} older ones")
-        rows += [_opinion(opinion) for opinion in facts.fresh[-FEEDBACKS_SHOWN:]]
+        rows += [_feedback_row(entry) for entry in facts.fresh[-FEEDBACKS_SHOWN:]]
     if facts.incorporated:
-        turns = [opinion.feedback.turn for opinion in facts.incorporated[-FEEDBACKS_SHOWN:]]
+        turns = [entry.turn for entry in facts.incorporated[-FEEDBACKS_SHOWN:]]
         count = len(facts.incorporated)
         rows.append(f"feedback incorporated above ({count}): {', '.join(dict.fromkeys(turns))}")
     return "\n".join(rows)
 
 
-def _opinion(opinion: Opinion) -> str:
-    entry = opinion.feedback
+def _feedback_row(entry: Feedback) -> str:
     return (
-        f"{INDENT}• turn {entry.turn} | turn_ts {opinion.turn_at} | feedback_ts {entry.at} | {entry.origin}"
+        f"{INDENT}• turn {entry.turn} | turn_ts {entry.turn_at} | feedback_ts {entry.at} | {entry.origin}"
         f" | {entry.word} | {clip(entry.text, EVENT_CHARS)}"
     )
 

@@ -1,4 +1,4 @@
-"""Feedback: a user's or a machine's opinion of a turn's answer enters the log, once for each statement.
+"""Feedback of a user or a machine on a turn's answer: it enters the log, once for each statement.
 
 It belongs to no turn of its own: it changes no state, clients hear of it at the turn that it is about, and the next request
 shows it. What stands is in an index by time, which the batch changes in its own transaction.
@@ -21,7 +21,7 @@ from stepline.log.journal import Draft, Journal
 from stepline.log.owned_tail import owned_tail
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
-from stepline.model.decision import FEEDBACK_CHARS, Origin, Reaction
+from stepline.model.decision import FEEDBACK_CHARS
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, read_utc, utc
 from stepline.rendering.turn_facts import Turn, feedback_key
@@ -29,22 +29,6 @@ from stepline.timeline.fold import Timeline
 
 CONFIDENCE_MIN: Final = 0.7
 """A machine that is less sure says nothing."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opinion:
-    """An opinion of turn `turn` and its origin; "" is the newest turn that has ended.
-
-    A user's without a reaction withdraws the earlier one, and so does a machine's without reaction and text. `given_at` is
-    the time that the client names.
-    """
-
-    turn: str
-    reaction: Reaction | None = None
-    text: str = ""
-    origin: Origin = "user"
-    confidence: float | None = None
-    given_at: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +44,17 @@ def submit_feedback(
     ports: Ports,
     history: History,
     lane: Lane,
-    opinion: Opinion,
+    said: Feedback,
     *,
     user: str | None,
     message_id: str = "",
     connection: str = "",
     until_s: int = 0,
 ) -> Stated:
-    """Put an opinion of a turn that has ended, unless it repeats its origin's newest or `message_id` has put it before.
+    """Put feedback on a turn that has ended, unless it repeats its origin's newest or `message_id` has put it before.
 
+    Without a turn it is on the newest one, and its time is set here. A user's without a reaction withdraws the earlier one, and so
+    does a machine's without reaction and text.
     It is the conversation owner's, `user`; None for a machine that may rate every conversation of the project. Its sender's
     `connection` is subscribed until `until_s`.
 
@@ -80,7 +66,7 @@ def submit_feedback(
         LimitError: the text is longer than FEEDBACK_CHARS.
         BusyError: the lane is contended.
     """
-    check_opinion(opinion)
+    check_feedback(said)
     journal = Journal(ports, lane, "feedback")
     begun = _find_tail(journal, user)
     timeline = history.load(journal, segment=begun.state.segment, consistent=True)
@@ -89,13 +75,13 @@ def submit_feedback(
         nonlocal timeline
         if timeline.n < tail.n:
             timeline = history.load(journal, consistent=True)
-        entry = make_entry(opinion, rated_turn(timeline, opinion.turn), utc(ports.clock.now()))
+        entry = make_entry(said, rated_turn(timeline, said.turn), utc(ports.clock.now()))
         standing = timeline.feedback.get(feedback_key(entry))
         if is_said(standing, entry):
             return Stated(feedback=standing or entry, n=newest_event(tail), duplicate=True)
         return Draft(entries=(entry,), state=tail.state, message_id=message_id)
 
-    put = journal.commit(plan, tail=begun, on_duplicate=lambda n: _find_stated(journal, opinion, n))
+    put = journal.commit(plan, tail=begun, on_duplicate=lambda n: _find_stated(journal, said, n))
     ports.ledger.works_for(lane)
     if connection and user is not None:
         ports.subscriptions.subscribe(lane, connection, until_s, user)
@@ -117,24 +103,24 @@ def _find_tail(journal: Journal, user: str | None) -> Batch:
     return tail
 
 
-def _find_stated(journal: Journal, opinion: Opinion, n: int) -> Stated:
+def _find_stated(journal: Journal, asked: Feedback, n: int) -> Stated:
     """Return the feedback that an earlier try of this message has put as batch n."""
     found = journal.get(n)
     if found is None:
         raise UnknownOutcome("a message row names a batch that is not there", n=n)
     said = next((entry for entry in found.entries if isinstance(entry, Feedback)), None)
-    if said is None or opinion.turn not in ("", said.turn) or said.origin != opinion.origin:
+    if said is None or asked.turn not in ("", said.turn) or said.origin != asked.origin:
         raise InputError("this id is another message's", code="message_id_taken")
     return Stated(feedback=said, n=n, duplicate=True)
 
 
-def check_opinion(opinion: Opinion) -> None:
-    """Refuse an opinion that is not to be stored, wherever it is about. Raises LimitError, InputError `bad_feedback`."""
-    if len(opinion.text) > FEEDBACK_CHARS:
+def check_feedback(said: Feedback) -> None:
+    """Refuse feedback that is not to be stored, on any turn. Raises LimitError, InputError `bad_feedback`."""
+    if len(said.text) > FEEDBACK_CHARS:
         raise LimitError(f"feedback has at most {FEEDBACK_CHARS} characters", limit=FEEDBACK_CHARS)
-    if opinion.origin == "user" or not (opinion.reaction or opinion.text):
+    if said.origin == "user" or not (said.reaction or said.text):
         return
-    if not opinion.text.strip() or not CONFIDENCE_MIN <= (opinion.confidence or 0.0) <= 1:
+    if not said.text.strip() or not CONFIDENCE_MIN <= (said.confidence or 0.0) <= 1:
         raise InputError(
             f"a machine's feedback has words, and a confidence of {CONFIDENCE_MIN} to 1", code="bad_feedback"
         )
@@ -156,17 +142,17 @@ def rated_turn(timeline: Timeline, turn: str) -> Turn:
     return found
 
 
-def make_entry(opinion: Opinion, turn: Turn, at: str) -> Feedback:
-    """Return the entry of an opinion; of one that withdraws, nothing but its origin stays."""
-    entry = Feedback(turn=turn.id, at=at, origin=opinion.origin, turn_at=turn.started_at)
-    if opinion.reaction is None and (opinion.origin == "user" or not opinion.text):
-        return entry
+def make_entry(said: Feedback, turn: Turn, at: str) -> Feedback:
+    """Return the entry of a feedback; of one that withdraws, nothing but its origin stays."""
+    placed = Feedback(turn=turn.id, at=at, origin=said.origin, turn_at=turn.started_at)
+    if said.reaction is None and (said.origin == "user" or not said.text):
+        return placed
     return replace(
-        entry,
-        given_at=read_utc(opinion.given_at, "ts") if opinion.given_at else "",
-        reaction=opinion.reaction,
-        text=opinion.text,
-        confidence=opinion.confidence if opinion.origin == "machine" else None,
+        placed,
+        given_at=read_utc(said.given_at, "ts") if said.given_at else "",
+        reaction=said.reaction,
+        text=said.text,
+        confidence=said.confidence if said.origin == "machine" else None,
     )
 
 

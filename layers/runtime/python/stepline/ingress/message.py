@@ -25,6 +25,7 @@ from stepline.ingress.approval_answer import Answer, Settled, answer_request
 from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
 from stepline.log.owned_tail import conceal_deletion
+from stepline.model.entry import Feedback
 from stepline.model.ids import Lane
 from stepline.model.wire.client_message import (
     Approve,
@@ -242,16 +243,18 @@ def _settle(
 
 
 def _rate(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Rate) -> None:
-    from stepline.ingress.feedback import Opinion, submit_feedback  # noqa: PLC0415 - of all messages this one alone folds
+    from stepline.ingress.feedback import submit_feedback  # noqa: PLC0415 - of all messages this one alone folds
     from stepline.log.timeline_cache import History  # noqa: PLC0415 - as above
 
     check_rate(ports, principal)
-    opinion = Opinion(turn=message.turn, reaction=message.reaction, text=message.text, given_at=message.ts)
+    said = Feedback(
+        turn=message.turn, at="", reaction=message.reaction, text=message.text, given_at=message.ts
+    )
     stated = submit_feedback(
         ports,
         History(),
         lane,
-        opinion,
+        said,
         user=principal.user,
         message_id=message.message_id,
         connection=connection,

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
 from stepline.errors import InputError
 from stepline.log.cursor import read_cursor, write_cursor
+from stepline.model.base import Value
 from stepline.model.batch import FeedbackPlace, FeedbackRow
 from stepline.model.decision import Origin
 from stepline.model.ids import SEGMENT, TURN, Lane, read_utc, utc
@@ -29,8 +30,8 @@ DAY_CHARS: Final = 10
 ORIGINS: Final[tuple[Origin, ...]] = ("user", "machine")
 
 
-class Rates(NamedTuple):
-    """How often an origin said what; `satisfaction` is ok / (ok + not_ok + neutral), None where nothing is to be divided.
+class OriginRates(Value, omit_defaults=False):
+    """Counts of one origin. `satisfaction` is ok / (ok + not_ok + neutral), null where there are none of these.
 
     A machine may say something without a reaction: that is in `total` alone.
     """
@@ -40,21 +41,6 @@ class Rates(NamedTuple):
     not_ok: int
     neutral: int
     satisfaction: float | None
-
-
-class CountedPeriod(NamedTuple):
-    """The rates of each origin, of the rows in front of the cursor `next`; "" if they are all."""
-
-    user: Rates
-    machine: Rates
-    next: str
-
-
-class RatedPage(NamedTuple):
-    """Conversations by their newest feedback in the period, each with all its rows there, oldest first."""
-
-    conversations: list[list[FeedbackRow]]
-    next: str
 
 
 def read_period(start: str, end: str) -> tuple[str, str]:
@@ -76,25 +62,34 @@ def read_period(start: str, end: str) -> tuple[str, str]:
     return since, until
 
 
-def count_period(index: FeedbackIndex, query: FeedbackQuery, *, after: str) -> CountedPeriod:
-    """Count the feedback of a period, behind the cursor `after`. Raises InputError `bad_cursor`."""
+def count_period(
+    index: FeedbackIndex, query: FeedbackQuery, *, after: str
+) -> tuple[OriginRates, OriginRates, str]:
+    """Return the rates of a period's users and machines after the cursor `after`, and the cursor of what is not counted, or "".
+
+    Raises InputError `bad_cursor`.
+    """
     rows = index.feedback(_behind(query, after), ROWS_MAX + 1)
     counted = rows[:ROWS_MAX]
     user, machine = (rates_of(row for row in counted if row.origin == origin) for origin in ORIGINS)
     more = len(rows) > ROWS_MAX
-    return CountedPeriod(user, machine, _write_cursor(counted[-1].place, query) if more else "")
+    return user, machine, _write_cursor(counted[-1].place, query) if more else ""
 
 
-def rates_of(rows: Iterable[FeedbackRow]) -> Rates:
+def rates_of(rows: Iterable[FeedbackRow]) -> OriginRates:
     """Return the rates of rows."""
     said = Counter(row.reaction for row in rows)
     ok, not_ok, neutral = said["ok"], said["not_ok"], said["neutral"]
     rated = ok + not_ok + neutral
-    return Rates(said.total(), ok, not_ok, neutral, ok / rated if rated else None)
+    return OriginRates(
+        total=said.total(), ok=ok, not_ok=not_ok, neutral=neutral, satisfaction=ok / rated if rated else None
+    )
 
 
-def list_rated(index: FeedbackIndex, query: FeedbackQuery, *, limit: int, after: str) -> RatedPage:
-    """Return at most `limit` conversations that were rated in a period, behind the cursor `after`.
+def list_rated(
+    index: FeedbackIndex, query: FeedbackQuery, *, limit: int, after: str
+) -> tuple[list[list[FeedbackRow]], str]:
+    """Return at most `limit` conversations rated in a period, after the cursor `after`, each with all its rows, and the next cursor.
 
     A conversation stands where its newest row of the period is, so that it is on one page. Raises InputError `bad_cursor`.
     """
@@ -111,10 +106,10 @@ def list_rated(index: FeedbackIndex, query: FeedbackQuery, *, limit: int, after:
                 found.append(looked[row.lane])
             if len(found) == limit:
                 more = row != rows[-1] or len(rows) == ROWS_AT_ONCE
-                return RatedPage(found, _write_cursor(row.place, query) if more else "")
+                return found, _write_cursor(row.place, query) if more else ""
         if len(rows) < ROWS_AT_ONCE:
-            return RatedPage(found, "")
-    return RatedPage(found, _write_cursor(asked.before, query) if asked.before else "")
+            return found, ""
+    return found, _write_cursor(asked.before, query) if asked.before else ""
 
 
 def _behind(query: FeedbackQuery, after: str) -> FeedbackQuery:

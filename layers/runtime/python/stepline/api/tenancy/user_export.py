@@ -17,7 +17,7 @@ from msgspec import Meta
 from stepline.api.conversations import CURSOR_MAX_CHARS, ConversationRow, listing_of, make_row
 from stepline.api.endpoint import Call, Closed, Endpoint
 from stepline.api.files import FileRow, link_to, make_file_row
-from stepline.api.project_conversations import Said, make_said
+from stepline.api.project_conversations import GivenFeedback, make_given
 from stepline.errors import InputError, NotFoundError
 from stepline.log.cursor import read_cursor, write_cursor
 from stepline.log.listed_conversations import TIME_MAX_CHARS
@@ -63,7 +63,7 @@ class UserData(Value, omit_defaults=False):
     conversation: ConversationRow | None
     documents: tuple[Export, ...]
     memory: tuple[MemoryRow, ...]
-    feedback: tuple[Said, ...]
+    feedback: tuple[GivenFeedback, ...]
     files: tuple[ExportedFile, ...]
     next: str
 
@@ -121,7 +121,7 @@ def _filled(
         documents=part.documents,
         memory=tuple(memory for turn in part.turns for memory in turn_rows(timeline, turn)),
         feedback=tuple(
-            make_said(one)
+            make_given(one)
             for one in timeline.feedback.values()
             if one.turn in part.turns and not one.withdrawn
         ),
