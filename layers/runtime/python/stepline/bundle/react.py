@@ -2,7 +2,7 @@
 
     admit → Decide ─▶ Act ─▶ Decide … ─▶ Close → the next turn, if one was opened
 
-Edges and retries are those of the state machine (`loop.course`), and so is the state after a crash: the log.
+Edges and retries are those of the state machine (`loop.graph`), and so is the state after a crash: the log.
 After a failed step, a cancelled task or the end of a process, the next message, or the same one again,
 resumes the turn. Several conversations run in parallel, each in one thread at a time.
 

@@ -3,7 +3,7 @@
     idle, asks for an answer → [in, turn opened]        open → [in]
     idle, does not           → [in]                     idle, steers → [in, dropped]
 
-`model.live_event` holds the table of events and what each does. The batch, the message's row and the
+`model.wire.live_event` holds the table of events and what each does. The batch, the message's row and the
 listing's open mark are one transaction. A turn that the stage has no room for is opened all the same, and waits in line
 (`ingress/line_up.py`). Source: docs/concepts/log.md#admission.
 """
