@@ -11,7 +11,6 @@ from stepline.adapters.memory.model import Say
 from stepline.loop.steer import FINALIZE_TOOLS, STOPPED
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.ports.model import ModelRequest
-from stepline.timeline.order import conversation_order
 from tests.support.conversation import text_of
 from tests.support.generation import answered, called
 from tests.support.rendered_text import forged
@@ -68,7 +67,7 @@ def later(
 def talk(live: SteeredConversation) -> list[str]:
     """Return what people said and heard, in the order in which it began."""
     kinds = ("user.", "event.", "assistant.completion")
-    ordered = conversation_order(live.timeline().blocks())
+    ordered = sorted(live.timeline().blocks(), key=lambda block: (block.turn_id, block.ts))
     return [b.text for b in ordered if b.type.startswith(kinds) and ".attempt" not in b.path]
 
 
