@@ -54,7 +54,8 @@ def _method(row: Endpoint, imports: set[tuple[str, str]]) -> str:
         hints = get_type_hints(row.query)
         optional += [_parameter(one, hints[one.name], imports) for one in fields]
         query = _spell(row.query, imports)
-        given.append(f"query={_call(query, [f'{one.name}={one.name}' for one in fields], 12)}")
+        asked = _call(f"query={query}", [f"{one.name}={one.name}" for one in fields], 12, ",")
+        given.append(asked.removesuffix(","))
     if row.body is not None:
         given.append("body=body")
     if takes_key(row):
@@ -66,7 +67,7 @@ def _method(row: Endpoint, imports: set[tuple[str, str]]) -> str:
     parameters = [*needed, *(["*", *optional] if optional else [])]
     return "\n".join(
         [
-            f"    def {_call(row.run.__name__, parameters, 4, f' -> {answer}:')}",
+            f"    {_call(f'def {row.run.__name__}', parameters, 4, f' -> {answer}:')}",
             f'        """{(row.run.__doc__ or "").strip().partition(chr(10))[0]}"""',
             f"        {_call(verb, given, 8)}",
         ]
@@ -120,11 +121,14 @@ def _spell(kind: Any, imports: set[tuple[str, str]]) -> str:
 
 
 def _call(name: str, given: Iterable[str], indent: int, end: str = "") -> str:
-    """Return a call on one line if it fits, else with a line for each argument, as the formatter would."""
+    """Return a call on one line, its arguments on one line, or a line for each, whichever fits first, as the formatter would."""
     texts = list(given)
-    line = f"{name}({', '.join(texts)}){end}"
-    if indent + len("def ") + len(line) <= LINE_MAX_CHARS and "\n" not in line:
+    inside = ", ".join(texts)
+    line = f"{name}({inside}){end}"
+    if indent + len(line) <= LINE_MAX_CHARS and "\n" not in line:
         return line
+    if indent + 4 + len(inside) <= LINE_MAX_CHARS and "\n" not in inside:
+        return f"{name}(\n{' ' * (indent + 4)}{inside}\n{' ' * indent}){end}"
     inner = "".join(f"{' ' * (indent + 4)}{text},\n" for text in texts)
     return f"{name}(\n{inner}{' ' * indent}){end}"
 
@@ -141,4 +145,5 @@ def _imports(found: set[tuple[str, str]]) -> Iterable[str]:
     yield HEAD + lines.pop("typing")
     yield ""
     for module, line in lines.items():
-        yield line if len(line) <= LINE_MAX_CHARS else _call(f"from {module} import ", modules[module], 0)
+        rows = "".join(f"    {name},\n" for name in modules[module])
+        yield line if len(line) <= LINE_MAX_CHARS else f"from {module} import (\n{rows})"

@@ -65,10 +65,7 @@ class HttpApi(ApiTransport):
     def list_all(self, *, after: str = "", limit: int = 50, q: str = "") -> ConversationList:
         """List the caller's conversations, newest activity first."""
         return self._ask(
-            "GET",
-            "/v1/conversations",
-            ConversationList,
-            query=ListQuery(after=after, limit=limit, q=q),
+            "GET", "/v1/conversations", ConversationList, query=ListQuery(after=after, limit=limit, q=q)
         )
 
     def read_conversation(self, conversation: str) -> ConversationRow:
@@ -108,20 +105,12 @@ class HttpApi(ApiTransport):
             f"/conversations/{part(tenant)}/{part(project)}",
             RecentList,
             query=RecentQuery(
-                last_n=last_n,
-                started_after=started_after,
-                days=days,
-                include_titles=include_titles,
+                last_n=last_n, started_after=started_after, days=days, include_titles=include_titles
             ),
         )
 
     def fetch_named(
-        self,
-        tenant: str,
-        project: str,
-        body: NamedFilter,
-        *,
-        idempotency_key: str = "",
+        self, tenant: str, project: str, body: NamedFilter, *, idempotency_key: str = ""
     ) -> Fetched:
         """Fetch turns of the conversation that the body names."""
         return self._ask(
@@ -135,27 +124,17 @@ class HttpApi(ApiTransport):
     def read_status(self, tenant: str, project: str, conversation: str) -> Standing:
         """Read how a conversation stands."""
         return self._ask(
-            "GET",
-            f"/conversations/{part(tenant)}/{part(project)}/{part(conversation)}/status",
-            Standing,
+            "GET", f"/conversations/{part(tenant)}/{part(project)}/{part(conversation)}/status", Standing
         )
 
     def read_details(self, tenant: str, project: str, conversation: str) -> Details:
         """Read what a conversation consists of, without its texts."""
         return self._ask(
-            "GET",
-            f"/conversations/{part(tenant)}/{part(project)}/{part(conversation)}/details",
-            Details,
+            "GET", f"/conversations/{part(tenant)}/{part(project)}/{part(conversation)}/details", Details
         )
 
     def fetch_turns(
-        self,
-        tenant: str,
-        project: str,
-        conversation: str,
-        body: TurnFilter,
-        *,
-        idempotency_key: str = "",
+        self, tenant: str, project: str, conversation: str, body: TurnFilter, *, idempotency_key: str = ""
     ) -> Fetched:
         """Fetch turns of a conversation, with their texts if asked."""
         return self._ask(
@@ -167,13 +146,7 @@ class HttpApi(ApiTransport):
         )
 
     def read_rated(
-        self,
-        tenant: str,
-        project: str,
-        conversation: str,
-        body: TurnFilter,
-        *,
-        idempotency_key: str = "",
+        self, tenant: str, project: str, conversation: str, body: TurnFilter, *, idempotency_key: str = ""
     ) -> Rated:
         """Read the turns that have feedback."""
         return self._ask(
@@ -212,12 +185,7 @@ class HttpApi(ApiTransport):
         )
 
     def search_project(
-        self,
-        tenant: str,
-        project: str,
-        body: SearchRequest,
-        *,
-        idempotency_key: str = "",
+        self, tenant: str, project: str, body: SearchRequest, *, idempotency_key: str = ""
     ) -> SearchAnswer:
         """Search the caller's conversations by words and by meaning, best first."""
         return self._ask(
@@ -261,10 +229,7 @@ class HttpApi(ApiTransport):
     def get_blocks(self, conversation: str, *, path: str) -> BlocksView:
         """Get the newest blocks at a logical path of the conversation, none if there is nothing."""
         return self._ask(
-            "GET",
-            f"/v1/conversations/{part(conversation)}/blocks",
-            BlocksView,
-            query=BlockQuery(path=path),
+            "GET", f"/v1/conversations/{part(conversation)}/blocks", BlocksView, query=BlockQuery(path=path)
         )
 
     def get_receipts(self, conversation: str) -> Receipts:
@@ -296,10 +261,7 @@ class HttpApi(ApiTransport):
     def read_rates(self, *, since: str, until: str, after: str = "") -> PeriodRates:
         """Read the rates of a period, of users and of machines."""
         return self._ask(
-            "GET",
-            "/v1/feedback",
-            PeriodRates,
-            query=PeriodQuery(since=since, until=until, after=after),
+            "GET", "/v1/feedback", PeriodRates, query=PeriodQuery(since=since, until=until, after=after)
         )
 
     def give_feedback(
@@ -322,12 +284,7 @@ class HttpApi(ApiTransport):
         )
 
     def list_feedback(
-        self,
-        tenant: str,
-        project: str,
-        body: PeriodFilter,
-        *,
-        idempotency_key: str = "",
+        self, tenant: str, project: str, body: PeriodFilter, *, idempotency_key: str = ""
     ) -> FeedbackPeriod:
         """List the conversations with feedback in a period."""
         return self._ask(
@@ -339,11 +296,7 @@ class HttpApi(ApiTransport):
         )
 
     def begin_upload(
-        self,
-        conversation: str,
-        body: UploadRequest,
-        *,
-        idempotency_key: str = "",
+        self, conversation: str, body: UploadRequest, *, idempotency_key: str = ""
     ) -> UploadGrant:
         """Begin an upload: the grant is the address and the fields of a form that takes one file."""
         return self._ask(
@@ -357,9 +310,7 @@ class HttpApi(ApiTransport):
     def get_upload(self, conversation: str, upload: str) -> UploadStatus:
         """Get the state of an upload, with the reasons of a refusal."""
         return self._ask(
-            "GET",
-            f"/v1/conversations/{part(conversation)}/uploads/{part(upload)}",
-            UploadStatus,
+            "GET", f"/v1/conversations/{part(conversation)}/uploads/{part(upload)}", UploadStatus
         )
 
     def move_in(self, conversation: str, body: ImportRequest, *, idempotency_key: str = "") -> ImportStatus:
@@ -444,19 +395,12 @@ class HttpApi(ApiTransport):
 
     def read_project_limits(self, tenant: str, project: str) -> ScopeStanding:
         """Read the limits of a project, as an admin of it or of its tenant."""
-        return self._ask(
-            "GET",
-            f"/v1/tenants/{part(tenant)}/projects/{part(project)}/limits",
-            ScopeStanding,
-        )
+        return self._ask("GET", f"/v1/tenants/{part(tenant)}/projects/{part(project)}/limits", ScopeStanding)
 
     def write_project_limits(self, tenant: str, project: str, body: NewLimits) -> ScopeStanding:
         """Set the limits of a project, as an admin of it or of its tenant."""
         return self._ask(
-            "PUT",
-            f"/v1/tenants/{part(tenant)}/projects/{part(project)}/limits",
-            ScopeStanding,
-            body=body,
+            "PUT", f"/v1/tenants/{part(tenant)}/projects/{part(project)}/limits", ScopeStanding, body=body
         )
 
     def read_user_limits(self, tenant: str, project: str, user: str) -> ScopeStanding:
