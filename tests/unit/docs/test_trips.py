@@ -10,10 +10,10 @@ from bench.trips import render_rows
 
 ROOT = Path(__file__).parents[3]
 LIMITS = {
-    "message → provider": 33,
-    "tool parameter → recorded result": 55,
-    "program → recorded result": 65,
-    "delta → socket and log": 31,
+    "message → provider": 34,
+    "tool parameter → recorded result": 54,
+    "program → recorded result": 64,
+    "delta → socket and log": 30,
 }
 
 
