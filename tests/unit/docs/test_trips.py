@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 LIMITS = {
     "message → provider": 34,
     "tool parameter → recorded result": 54,
-    "program → recorded result": 64,
+    "program → recorded result": 62,
     "delta → socket and log": 30,
 }
 

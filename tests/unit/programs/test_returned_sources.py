@@ -5,8 +5,8 @@ from typing import Any
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.model.block import Body
 from stepline.model.source import Source
+from stepline.programs.blocks import IMAGES_MAX, run_sources
 from stepline.programs.outcome import Envelope, OutputFile
-from stepline.programs.returned_sources import IMAGES_MAX, run_sources
 from stepline.tools.context import ReadCaps, ToolContext
 from stepline.tools.sources import BROUGHT_MAX, SourcePool
 from tests.unit.programs.program_run import AT, CALL, LANE, TURN, at

@@ -1,4 +1,4 @@
-"""Timeline blocks of a run: its status, its files, previews of its texts, and the tools it called.
+"""Timeline blocks of a run: its status, its files, previews of its texts, and the tools it called; and its sources.
 
     tc:<turn>.<call>.result           the report; `meta` holds the facts, deleted files among them
     fi:<turn>.outputs/…, .files/…     each file that was taken over, by its stored bytes
@@ -12,7 +12,9 @@ Source: docs/concepts/execution.md#in-the-timeline.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -21,9 +23,11 @@ from msgspec.structs import replace
 from stepline.model.block import Block
 from stepline.model.path import CallPath
 from stepline.model.program.execution import Isolation, ToolCallRecord
+from stepline.model.source import Source
 from stepline.programs.host import sub_call_id
 from stepline.programs.outcome import Envelope, OutputFile
 from stepline.rendering.result import SILENT
+from stepline.timeline.sources_pool import is_eligible, merge_sources
 from stepline.timeline.workspace import DELETED
 from stepline.tools.context import ToolContext, render_json
 from stepline.tools.execute_code import EXECUTE
@@ -126,3 +130,26 @@ def _call_texts(record: ToolCallRecord, call: str) -> tuple[str, str]:
         "ret": record.ret,
     }
     return render_json(asked), render_json(answered)
+
+
+IMAGES_MAX: Final = 50
+"""Maximum images of one run that become sources; a program may write any number."""
+
+
+def run_sources(envelope: Envelope, context: ToolContext) -> tuple[Source, ...]:
+    """Return the new or changed pool rows of a run; its tools kept to their limits, so all theirs count."""
+    offered = (_row(file, context.turn) for file in envelope.files if file.visibility == "external")
+    images = islice(filter(is_eligible, offered), IMAGES_MAX)
+    return merge_sources(context.sources.known, (*envelope.sources, *images)).rows
+
+
+def _row(file: OutputFile, turn: str) -> Source:
+    return Source(
+        title=posixpath.basename(file.path),
+        text=file.description,
+        source_type="file",
+        mime=file.body.mime,
+        size_bytes=file.body.size_bytes,
+        path=file.logical_path,
+        turn_id=turn,
+    )

@@ -62,13 +62,12 @@ from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.handover import RUN_MAX_S
 from stepline.model.step import Step
 from stepline.model.usage import ModelCall, sum_usages
-from stepline.programs.blocks import run_blocks
+from stepline.programs.blocks import run_blocks, run_sources
 from stepline.programs.bundle_files import read_bundle_files
 from stepline.programs.code import check_program, notice_code
 from stepline.programs.contract import normalise_contract
 from stepline.programs.envelope import CANCELLED, is_lost, lost_envelope
 from stepline.programs.outcome import Envelope, split_time
-from stepline.programs.returned_sources import run_sources
 from stepline.rendering.result import lean_blocks
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
