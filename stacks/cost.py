@@ -42,7 +42,7 @@ FREE: Final[Mapping[str, str]] = {
     "an event for each object, at most 1 USD a million",
     "AWS::IAM": "",
     "AWS::Lambda": "by the call and the second; snapshots are above",
-    "AWS::Logs::LogGroup": "by what is written, 0.50 USD a GB, and kept for 30 days",
+    "AWS::Logs::LogGroup": "by what is written, 0.50 USD a GB",
     "AWS::S3": "by what is stored and asked for",
     "AWS::S3Vectors::VectorBucket": "by what is stored, written and searched, with `memory=s3_vectors` only",
     "AWS::SQS": "by the request, 0.40 USD a million: an event that could not be delivered, and what reads it again",

@@ -15,11 +15,11 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stacks.container import SUPERVISOR, VOLUMES, Containers
 from stacks.image import PULL_ACTIONS, Image, make_image
+from stacks.log_group import add_log_group
 from stacks.stage import Stage
 
 REPORT_ACTIONS: Final = ("states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess")
@@ -62,13 +62,7 @@ class ExecutionStack(cdk.Stack):
             ],
         )
         self.cluster_arn, self.cluster_name = cluster.attr_arn, self.family
-        self._log_group = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"/stepline/{stage.name}/exec",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
+        self._log_group = add_log_group(self, "Logs", stage, "exec")
         image = Image(uri=stage.exec_image) if stage.is_local else make_image(self, stage, requirements)
         self.task_role_arn = self._make_task_role().role_arn
         self.execution_role_arn = self._make_execution_role(image).role_arn

@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from stacks.access import TELLING, TRACING, Resources, statements
 from stacks.code import Package
 from stacks.environment import without_redis
+from stacks.log_group import add_log_group
 from stacks.stage import Stage
 from stepline import metrics
 from stepline.loop.graph import TASKS
@@ -83,7 +83,7 @@ class Function(Construct):
         super().__init__(scope, name.title())
         size = SIZES[name]
         self.name = name
-        self.log_group = _log_group(self, f"/stepline/{stage.name}/{name}")
+        self.log_group = add_log_group(self, "Logs", stage, name)
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         self.log_group.grant_write(self.role)
         for statement in statements(name, resources):
@@ -119,16 +119,6 @@ class Function(Construct):
         # The alias below names a published version, which this warning does not recognise.
         cdk.Annotations.of(self.function).acknowledge_warning(_SNAP_WARNING)
         self.live = lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
-
-
-def _log_group(scope: Construct, name: str) -> logs.LogGroup:
-    return logs.LogGroup(
-        scope,
-        "Logs",
-        log_group_name=name,
-        retention=logs.RetentionDays.ONE_MONTH,
-        removal_policy=cdk.RemovalPolicy.DESTROY,
-    )
 
 
 def _layers(name: str, package: Package) -> list[lambda_.LayerVersion]:

@@ -14,11 +14,11 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from stacks.code import RUNTIME
+from stacks.log_group import add_log_group
 from stacks.stage import Stage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -146,7 +146,7 @@ class ImageBuild(Construct):
 
     def _make_project(self, source: s3_assets.Asset, repository: ecr.Repository) -> codebuild.Project:
         role = iam.Role(self, "BuildRole", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
-        log_group = self._log_group("image-build")
+        log_group = add_log_group(self, "ImageBuildLogs", self._stage, "image-build")
         objects = source.bucket.arn_for_objects(source.s3_object_key)
         for actions, resource in (
             (["s3:GetObject", "s3:GetObjectVersion"], objects),
@@ -184,7 +184,7 @@ class ImageBuild(Construct):
 
     def _make_starter(self, project: codebuild.Project) -> lambda_.Function:
         role = iam.Role(self, "StartRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        log_group = self._log_group("image-start")
+        log_group = add_log_group(self, "ImageStartLogs", self._stage, "image-start")
         log_group.grant_write(role)
         role.add_to_policy(
             iam.PolicyStatement(actions=["codebuild:StartBuild"], resources=[project.project_arn])
@@ -200,15 +200,6 @@ class ImageBuild(Construct):
             role=role.without_policy_updates(),
             log_group=log_group,
             timeout=cdk.Duration.minutes(1),
-        )
-
-    def _log_group(self, name: str) -> logs.LogGroup:
-        return logs.LogGroup(
-            self,
-            f"{name.title().replace('-', '')}Logs",
-            log_group_name=f"/stepline/{self._stage.name}/{name}",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
         )
 
 

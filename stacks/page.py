@@ -12,12 +12,12 @@ from typing import Final
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 
 from stacks.code import RUNTIME
 from stacks.edge import EdgeStack
 from stacks.ingress import IngressStack
+from stacks.log_group import add_log_group
 from stacks.page_files import CONFIG, DASHBOARDS, PageFiles
 from stacks.stage import Stage
 from stacks.state import StateStack
@@ -86,13 +86,7 @@ class PageStack(cdk.Stack):
         self, stage: Stage, edge: EdgeStack, assets: list[s3_assets.Asset]
     ) -> lambda_.Function:
         self._role = iam.Role(self, "UploadRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        log_group = logs.LogGroup(
-            self,
-            "UploadLogs",
-            log_group_name=f"/stepline/{stage.name}/page-upload",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
+        log_group = add_log_group(self, "UploadLogs", stage, "page-upload")
         log_group.grant_write(self._role)
         for actions, resources in (
             (["s3:GetObject"], [one.bucket.arn_for_objects(one.s3_object_key) for one in assets]),

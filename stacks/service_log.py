@@ -6,14 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_apigateway
 from aws_cdk import aws_apigatewayv2 as apigateway
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from stacks.log_group import DELIVERED, add_log_group
 from stacks.stage import Stage
 
 _COMMON: Final = {
@@ -33,7 +32,7 @@ HTTP_FIELDS: Final = {
 }
 SOCKET_FIELDS: Final = {**_COMMON, "event": "$context.eventType", "connection": "$context.connectionId"}
 """The fields of a line. None has a path, a query, a header or an address: names of files are users' text, tickets are in
-queries, tokens in headers, and the address of a person who was erased would stay for a month."""
+queries, tokens in headers, and the address of a person who was erased would stay with the log."""
 
 
 def log_executions(scope: Construct, stage: Stage) -> sfn.LogOptions | None:
@@ -41,7 +40,7 @@ def log_executions(scope: Construct, stage: Stage) -> sfn.LogOptions | None:
     if stage.is_local:
         return None
     return sfn.LogOptions(
-        destination=_group(scope, "MachineLogs", stage, "machine"),
+        destination=add_log_group(scope, "MachineLogs", stage, "machine", prefix=DELIVERED),
         level=sfn.LogLevel.ERROR,
         include_execution_data=False,
     )
@@ -54,7 +53,7 @@ class AccessLog:
     def __init__(self, scope: Construct, stage: Stage, name: str, fields: Mapping[str, str]) -> None:
         """Add its log group."""
         self._destination = apigateway.LogGroupLogDestination(
-            _group(scope, f"{name.title()}AccessLogs", stage, name)
+            add_log_group(scope, f"{name.title()}AccessLogs", stage, name, prefix=DELIVERED)
         )
         self._format = aws_apigateway.AccessLogFormat.custom(json.dumps(fields))
 
@@ -65,18 +64,3 @@ class AccessLog:
     @property
     def format(self) -> aws_apigateway.AccessLogFormat:
         return self._format
-
-
-def _group(scope: Construct, construct: str, stage: Stage, name: str) -> logs.LogGroup:
-    """Add a log group under the prefix of delivered logs.
-
-    The policy by which services deliver into any other group names each of them, and is full after some tens.
-    Source: docs.aws.amazon.com/AmazonCloudWatch, "Enable logging from AWS services".
-    """
-    return logs.LogGroup(
-        scope,
-        construct,
-        log_group_name=f"/aws/vendedlogs/stepline/{stage.name}/{name}",
-        retention=logs.RetentionDays.ONE_MONTH,
-        removal_policy=cdk.RemovalPolicy.DESTROY,
-    )

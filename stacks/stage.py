@@ -72,6 +72,11 @@ _PLACES = {
 }
 """Ids of AWS's own making; those of zones name the same zone in every account, unlike names."""
 _VPC = re.compile(r"(vpc-[0-9a-f]{8,17})?")
+_RETENTION_DAYS = (
+    *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
+    *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
+)
+"""The periods of CloudWatch. Source: docs.aws.amazon.com/AmazonCloudWatchLogs, "PutRetentionPolicy"."""
 _TABLE = re.compile(r"([a-zA-Z0-9_.-]{3,255})?")
 _COGNITO_OWN = ("aws", "amazon", "cognito")
 
@@ -165,6 +170,7 @@ class Stage:
     alarm_topic_arn: str = ""
     dashboard: bool = False
     socket_access_log: bool = False
+    log_retention_days: int = 30
     descriptors_dir: str = ""
     snap_start: bool = False
     python: str = PYTHON_VERSION
@@ -220,6 +226,8 @@ class Stage:
         if self.search_secret_arn and not self.search_secret_arn.startswith("arn:"):
             raise ValueError("search_secret_arn: not the ARN of a secret; the key itself belongs into one")
         self._check_traces()
+        if self.log_retention_days not in _RETENTION_DAYS:
+            raise ValueError(f"log_retention_days: {self.log_retention_days} is none of {_RETENTION_DAYS}")
         if self.redis_secret_arn and not self.redis_secret_arn.startswith("arn:"):
             raise ValueError("redis_secret_arn: not the ARN of a secret; the URL itself belongs into one")
 

@@ -62,7 +62,7 @@ without free tiers, taxes, and whatever else an account has agreed on.
 US dollars a month:
 """
 
-_NOTES: Final = """
+_NOTES: Final = f"""
 - An alarm that adds up metrics is billed for each of them. The first ten of an account are in its free tier.
 - The model's key is a secret of yours; Bedrock needs none.
 - A snapshot is billed for the memory its function is configured with, as long as its version exists. The version before is kept
@@ -76,6 +76,7 @@ _NOTES: Final = """
 - The functions that a turn waits for have the memory with which cost times time of a mean call is least: 256 MB (authorizer) or
   512 (socket, decide, act, close; what reads a conversation has at least that), [measured](bench.md) as `size_<function>`. Decide waits for the model: a round of five seconds costs
   0.000035 USD with 512 MB and twice that with 1,024, which would bring its first word 0.1 s earlier.
+- Logs are kept for {Stage.log_retention_days} days, unless the stage [chooses otherwise](../how-to/deploy.md#logs).
 - The chat page is files in S3 and a distribution of CloudFront: nothing while nobody opens it, and about 0.1 MB for who does.
 - There is no NAT gateway, no interface endpoint, no cache and no key of one's own: each costs more than all of this.
 

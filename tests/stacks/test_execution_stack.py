@@ -159,7 +159,7 @@ def test_both_containers_log_and_logs_stop_nobody(template):
         assert logging["LogDriver"] == "awslogs"
         assert logging["Options"]["awslogs-stream-prefix"] == name
         assert logging["Options"]["mode"] == "non-blocking"
-    assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == 30
+    assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == Stage.log_retention_days
 
 
 def test_the_supervisor_may_report_and_take_what_it_is_handed_and_nothing_else(template):

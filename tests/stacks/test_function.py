@@ -81,13 +81,13 @@ def test_whatever_opens_closes_or_sweeps_turns_knows_how_many_run_at_once(any_st
     assert told == {str(any_stage.stage.most_turns)}
 
 
-def test_each_function_keeps_its_log_for_a_month_in_a_group_of_its_own(any_stage):
+def test_each_function_has_a_log_group_of_its_own(any_stage):
     groups = any_stage.entries("AWS::Logs::LogGroup")
     used = {properties["LoggingConfig"]["LogGroup"]["Ref"] for properties in functions(any_stage).values()}
     assert len(used) == len(any_stage.functions)
     assert used <= groups.keys()
     for name, group in groups.items():
-        assert group["Properties"]["RetentionInDays"] == 30
+        assert group["Properties"]["RetentionInDays"] == any_stage.stage.log_retention_days
         if name in used:
             assert group["Properties"]["LogGroupName"].startswith(f"/stepline/{any_stage.stage.name}/")
         assert group["DeletionPolicy"] == "Delete"

@@ -10,7 +10,11 @@ from .conftest import synthesise
 @pytest.fixture(scope="module")
 def chatty(tmp_path_factory):
     return synthesise(
-        tmp_path_factory, name="chatty", oidc_issuer="https://login.example", socket_access_log=True
+        tmp_path_factory,
+        name="chatty",
+        oidc_issuer="https://login.example",
+        socket_access_log=True,
+        log_retention_days=7,
     )
 
 
@@ -44,11 +48,15 @@ def test_the_machine_is_made_after_its_right_to_deliver_logs(prod):
     assert any("MachineRoleDefaultPolicy" in other for other in entry["DependsOn"])
 
 
-def test_every_delivered_log_is_kept_for_a_month(prod, dev, chatty):
+def test_services_deliver_logs_of_the_machine_and_of_the_gateways(prod, dev, chatty):
     assert set(groups(prod)) == set(groups(dev)) == {"machine", "http"}
     assert set(groups(chatty)) == {"machine", "http", "socket"}
-    for group in groups(chatty).values():
-        assert group["RetentionInDays"] == 30
+
+
+def test_every_log_of_a_stage_is_kept_as_long_as_it_chooses(prod, chatty):
+    for synthesis in (prod, chatty):
+        kept = {group["RetentionInDays"] for group in synthesis.resources("AWS::Logs::LogGroup").values()}
+        assert kept == {synthesis.stage.log_retention_days}
 
 
 def test_each_request_to_the_http_api_is_a_line_of_json(prod):

@@ -276,6 +276,12 @@ def test_memory_is_kept_in_vectors_if_a_stage_says_so_but_not_on_the_emulator():
         read(stage="local", endpoint="http://127.0.0.1:4566", memory="s3_vectors")
 
 
+def test_logs_are_kept_for_a_period_that_cloudwatch_has():
+    assert read(log_retention_days="7").log_retention_days == 7
+    with pytest.raises(ValueError, match="log_retention_days"):
+        read(log_retention_days="8")
+
+
 def test_the_deploy_command_learns_the_choices_from_the_app(capsys):
     """In this process, which has loaded the CDK; tests/unit/local/cloud/test_toolkit.py runs a command of that kind."""
     _, _, script = render_choices()
