@@ -7,14 +7,21 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
 from stepline.errors import InputError, NotFoundError
 from stepline.model.ids import BUNDLE, FURTHER_BUNDLE, SEGMENT, is_user
 from stepline.model.wire.live_event import KIND
+
+if TYPE_CHECKING:
+    from stepline.local.caller import Caller
+    from stepline.local.client.http_api import HttpApi
+    from stepline.ports.channel import Role
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 CURSOR = click.IntRange(min=0)
@@ -193,6 +200,49 @@ stage_option = text_option(
 token_option = text_option(
     "--token-command", metavar="CMD", help="With --stage: a command that prints a token."
 )
+
+
+def environment_token() -> str:
+    """Return the token in the caller's environment, or ""."""
+    import os
+
+    from stepline.local.cloud.child import TOKEN_VARIABLE
+
+    return os.environ.get(TOKEN_VARIABLE, "")  # noqa: TID251 - the caller's, not a setting; in argv all could read it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """The stage and the identity of a command: its options, and the token of the environment."""
+
+    user: str
+    stage: str
+    token_command: str
+
+    def caller(self, bundle: str = "", *, role: Role = "user") -> Caller:
+        """Return the caller. Raises as `stepline.local.caller.find_caller` does."""
+        from stepline.local import caller
+
+        given = {"token": environment_token(), "token_command": self.token_command}
+        return caller.find_caller(self.stage, self.user, bundle=bundle, role=role, **given)
+
+    def api(self) -> HttpApi:
+        """Return the HTTP API of the caller. Raises InputError `not_deployed`, too."""
+        from stepline.local.caller import open_api
+
+        return open_api(self.caller())
+
+
+def login_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of its `login`."""
+
+    @wraps(command)
+    def wrapped(*, user: str, stage: str, token_command: str, **given: Any) -> None:
+        command(login=Login(user=user, stage=stage, token_command=token_command), **given)
+
+    return user_option(stage_option(token_option(wrapped)))
+
+
 out_option = click.option(
     "--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the files into this folder."
 )

@@ -11,15 +11,14 @@ import click
 
 from stepline.local.command import cloud
 from stepline.local.command.argument import (
+    Login,
     bundle_option,
     conversation_option,
     json_option,
+    login_options,
     new_option,
     parse_bundles,
-    stage_option,
     text_option,
-    token_option,
-    user_option,
 )
 from stepline.local.command.bundle import bundle
 from stepline.local.command.content.export import export
@@ -33,7 +32,6 @@ from stepline.local.command.conversations import (
     edit,
     event,
     feedback,
-    find_caller,
     log,
     send,
     token,
@@ -195,9 +193,7 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
 @conversation_option
 @new_option
 @bundle_option
-@user_option
-@stage_option
-@token_option
+@login_options
 @click.option("--open", "opens", is_flag=True, help="Open the chat page, too, on a desktop.")
 @json_option
 def chat(
@@ -205,9 +201,7 @@ def chat(
     conversation: str,
     new: bool,
     bundle: str,
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     opens: bool,
     as_json: bool,
 ) -> None:
@@ -226,7 +220,7 @@ def chat(
     from stepline.local.conversation import new_conversation
     from stepline.local.terminal.chat import run_chat
 
-    caller = find_caller(stage, user, token_command, bundle)
+    caller = login.caller(bundle)
     if new:
         conversation = conversation or new_conversation()
     elif conversation:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepline.local.command.argument import ask, check_text, confirm, json_option, text_option, yes_option
+from stepline.local.command.argument import (
+    ask,
+    check_text,
+    confirm,
+    environment_token,
+    json_option,
+    text_option,
+    yes_option,
+)
 from stepline.local.terminal.output import progress
 
 if TYPE_CHECKING:
@@ -167,15 +175,6 @@ def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
     if not stage or not ready[0].ok:
         return ready
     return [*ready, *health(account, stage)]
-
-
-def environment_token() -> str:
-    """Return the token in the caller's environment, or ""."""
-    import os
-
-    from stepline.local.cloud.child import TOKEN_VARIABLE
-
-    return os.environ.get(TOKEN_VARIABLE, "")  # noqa: TID251 - the caller's, not a setting; in argv all could read it
 
 
 def _desk(*, yes: bool) -> Desk:

@@ -14,12 +14,14 @@ import click
 from stepline.errors import InputError
 from stepline.local.command.argument import (
     CURSOR,
+    Login,
     attach_option,
     bundle_option,
     check_kind,
     conversation_argument,
     conversation_option,
     json_option,
+    login_options,
     new_option,
     no_conversation,
     parse_have,
@@ -30,7 +32,6 @@ from stepline.local.command.argument import (
     token_option,
     user_option,
 )
-from stepline.local.command.cloud import environment_token
 from stepline.local.command.failure import INTERRUPTED
 from stepline.local.own_name import name_user, own_command
 from stepline.local.safe_text import one_line
@@ -54,9 +55,7 @@ NEW: Final = ": --new creates it"
 @conversation_option
 @new_option
 @bundle_option
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
 def send(
     *,
@@ -65,9 +64,7 @@ def send(
     conversation: str,
     new: bool,
     bundle: str,
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     as_json: bool,
 ) -> None:
     """Send one message and wait for its answer.
@@ -80,11 +77,10 @@ def send(
     line; the last event of the turn has `"terminal": true`. The exit code is 0 if the turn was answered, else 1. It is also 1
     if the turn waits for an approval; then use approve, deny or edit.
     """
-    message, caller = read_text(text), find_caller(stage, user, token_command, bundle)
+    message, caller = read_text(text), login.caller(bundle)
     _send(
         lambda session: _say(session, caller, message, attach),
         caller,
-        stage=stage,
         conversation=conversation,
         new=new,
         as_json=as_json,
@@ -103,9 +99,7 @@ def send(
 @conversation_option
 @new_option
 @bundle_option
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
 def event(
     *,
@@ -115,9 +109,7 @@ def event(
     conversation: str,
     new: bool,
     bundle: str,
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     as_json: bool,
 ) -> None:
     """Send an event to a conversation, and wait for its turn.
@@ -130,8 +122,7 @@ def event(
     check_event(kind, content, conversation)
     _send(
         lambda session: session.tell(kind, content, reactive=reactive),
-        find_caller(stage, user, token_command, bundle),
-        stage=stage,
+        login.caller(bundle),
         conversation=conversation,
         new=new,
         as_json=as_json,
@@ -150,28 +141,23 @@ def _verdict(
         *,
         conversation: str,
         call: str,
-        user: str,
-        stage: str,
-        token_command: str,
+        login: Login,
         as_json: bool,
         text: str = "",
         params: str = "{}",
     ) -> None:
         fields: dict[str, Any] = {"text": text} if text else {}
         fields |= {"payload": parse_payload(params, hint="--params")} if name == "edit" else {}
-        caller = find_caller(stage, user, token_command)
-        _answer(name, fields, caller, stage=stage, conversation=conversation, call=call, as_json=as_json)
+        _answer(name, fields, login.caller(), conversation=conversation, call=call, as_json=as_json)
 
     command.__doc__ = about
-    shared = (
+    shared: list[Callable[[Any], Any]] = [
         conversation_argument,
         *options,
         _call_option,
-        user_option,
-        stage_option,
-        token_option,
+        login_options,
         json_option,
-    )
+    ]
     for option in reversed(shared):
         command = option(command)
     return click.command(name)(command)
@@ -207,9 +193,7 @@ edit = _verdict(
 @click.argument("reaction", type=click.Choice(("ok", "not_ok", "neutral", "none")))
 @text_option("--text", metavar="WORDS", help="The reason, at most 1,000 characters.")
 @text_option("--turn", metavar="ID", help="Rate this turn; default: the newest that has ended.")
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
 def feedback(
     *,
@@ -217,9 +201,7 @@ def feedback(
     reaction: str,
     text: str,
     turn: str,
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     as_json: bool,
 ) -> None:
     """Rate an answer; none withdraws the rating.
@@ -229,11 +211,11 @@ def feedback(
     from stepline.local.client.state import ClientState
     from stepline.local.conversation import confirm, parse_reaction
 
-    caller = find_caller(stage, user, token_command)
+    caller = login.caller()
     with _session(caller, ClientState(conversation=conversation)) as session:
         _join(session)
         message_id = session.rate(parse_reaction(reaction), text, turn=turn)
-        accepted = confirm(session.effects(), message_id, shower(as_json, local=not stage))
+        accepted = confirm(session.effects(), message_id, shower(as_json, local=caller.local))
     sys.exit(0 if accepted else 1)
 
 
@@ -243,18 +225,14 @@ def feedback(
 @click.option(
     "--have", multiple=True, metavar="CLAIM/LANE=CHARS", help="Streamed text that you already have."
 )
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
 def watch(
     *,
     conversation: str,
     after: int,
     have: tuple[str, ...],
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     as_json: bool,
 ) -> None:
     """Show the events of a conversation until no turn is running.
@@ -269,8 +247,9 @@ def watch(
     claim = max((piece.claim for piece in pieces), default=0)
     lanes = {piece.lane: LaneText(base=piece.chars) for piece in pieces if piece.claim == claim}
     state = ClientState(conversation=conversation, cursor=after, claim=claim, lanes=lanes)
-    with _session(find_caller(stage, user, token_command), state) as session:
-        completed = follow(session, session.effects(), shower(as_json, usage=True, local=not stage))
+    caller = login.caller()
+    with _session(caller, state) as session:
+        completed = follow(session, session.effects(), shower(as_json, usage=True, local=caller.local))
     sys.exit(0 if completed else 1)
 
 
@@ -335,24 +314,13 @@ def token(*, user: str, role: Role, stage: str, token_command: str, as_json: boo
     """
     from stepline.local.terminal.json_lines import render_json
 
-    caller = find_caller(stage, user, token_command, role=role)
+    caller = Login(user=user, stage=stage, token_command=token_command).caller(role=role)
     found = {"token": caller.token(), "url": caller.url}
     if caller.api_url and caller.renews:
         found["api_url"] = caller.api_url
     if not stage:
         found["user"] = caller.user
     click.echo(render_json(found) if as_json else found["token"])
-
-
-def find_caller(
-    stage: str, user: str, token_command: str, bundle: str = "", *, role: Role = "user"
-) -> Caller:
-    """Return the caller for a command's options and the environment's token."""
-    from stepline.local import caller
-
-    return caller.find_caller(
-        stage, user, token=environment_token(), token_command=token_command, bundle=bundle, role=role
-    )
 
 
 def check_exists(caller: Caller, conversation: str) -> None:
@@ -373,7 +341,7 @@ def check_event(kind: str, content: Mapping[str, Any], conversation: str) -> Non
 
 
 def _send(
-    say: Callable[[Session], str], caller: Caller, *, stage: str, conversation: str, new: bool, as_json: bool
+    say: Callable[[Session], str], caller: Caller, *, conversation: str, new: bool, as_json: bool
 ) -> None:
     """Send something to a conversation, show its effects, and exit."""
     from stepline.local.client.state import ClientState
@@ -385,7 +353,7 @@ def _send(
             session.join()
         elif conversation:
             _join(session, NEW)
-        completed = settle(session, session.effects(), say(session), shower(as_json, local=not stage))
+        completed = settle(session, session.effects(), say(session), shower(as_json, local=caller.local))
         exists = session.state.cursor > 0
     if exists and not as_json and not conversation:
         words = [*own_command(), "send", "--conversation", state.conversation, *caller.options]
@@ -410,7 +378,6 @@ def _answer(
     fields: dict[str, Any],
     caller: Caller,
     *,
-    stage: str,
     conversation: str,
     call: str,
     as_json: bool,
@@ -427,7 +394,7 @@ def _answer(
             pending = f"the call that waits is {waits}" if waits else "no call waits for an approval"
             raise InputError(f"{conversation}: {pending}", code="approval_not_pending")
         message_id = session.answer(verdict, waits, **fields)
-        completed = settle(session, effects, message_id, shower(as_json, local=not stage))
+        completed = settle(session, effects, message_id, shower(as_json, local=caller.local))
     sys.exit(0 if completed else 1)
 
 

@@ -11,15 +11,14 @@ import click
 
 from stepline.errors import InputError
 from stepline.local.command.argument import (
+    Login,
     conversation_argument,
     json_option,
+    login_options,
     naming,
     out_option,
     overwrite_option,
-    stage_option,
     text_option,
-    token_option,
-    user_option,
 )
 from stepline.local.counted import counted
 from stepline.local.safe_text import clean_line
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
 @text_option("--turn", metavar="ID", help="Only the files of this turn.")
 @out_option
 @overwrite_option
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
 def files(
     *,
@@ -47,9 +44,7 @@ def files(
     turn: str,
     out: Path | None,
     overwrite: bool,
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     as_json: bool,
 ) -> None:
     """List the files of a conversation, newest turn first.
@@ -59,13 +54,12 @@ def files(
     """
     import msgspec
 
-    from stepline.local.command.tenancy.erasing import open_user_api
     from stepline.local.named_files import FileNames, check_folder, write_files
     from stepline.local.terminal.json_lines import render_json
 
     if out:
         check_folder(out)
-    with closing(open_user_api(stage, user, token_command)) as api:
+    with closing(login.api()) as api:
         names = FileNames()
         rows = {
             names.choose(row.logical_path, row.sha256): row for row in list_files(api, conversation, turn)

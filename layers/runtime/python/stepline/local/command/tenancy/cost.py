@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from stepline.local.command.argument import (
+    Login,
     conversation_argument,
     json_option,
+    login_options,
     naming,
-    stage_option,
-    token_option,
-    user_option,
 )
 from stepline.local.counted import counted
 from stepline.local.safe_text import clean_line, one_line
@@ -34,20 +33,17 @@ CLASSES: Final = {
 
 @click.command()
 @conversation_argument
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
-def cost(*, conversation: str, user: str, stage: str, token_command: str, as_json: bool) -> None:
+def cost(*, conversation: str, login: Login, as_json: bool) -> None:
     """Show the cost of a conversation by turn: models and AWS.
 
     Tokens are listed by role, model and cache class. Model dollars use the prices of the day of the call, AWS dollars the list
     prices of what the functions used. With --json each turn is one line, and the last line is the total of the conversation.
     """
-    from stepline.local.command.conversations import find_caller
     from stepline.local.terminal.json_lines import render_json
 
-    found = read_receipts(find_caller(stage, user, token_command), conversation)
+    found = read_receipts(login.caller(), conversation)
     if as_json:
         for turn in found["turns"]:
             click.echo(render_json(turn))

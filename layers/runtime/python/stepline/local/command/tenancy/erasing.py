@@ -11,14 +11,13 @@ import click
 
 from stepline.errors import InputError
 from stepline.local.command.argument import (
+    Login,
     check_conversation,
     confirm,
     json_option,
+    login_options,
     naming,
-    stage_option,
     text_option,
-    token_option,
-    user_option,
     yes_option,
 )
 from stepline.local.counted import counted
@@ -33,18 +32,14 @@ if TYPE_CHECKING:
 @click.argument("conversation", required=False, callback=check_conversation)
 @click.option("--everything", is_flag=True, help="All your conversations, and all other data about you.")
 @yes_option
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
 def delete(
     *,
     conversation: str,
     everything: bool,
     yes: bool,
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     as_json: bool,
 ) -> None:
     """Delete a conversation, or all your data with --everything.
@@ -54,7 +49,7 @@ def delete(
     """
     if bool(conversation) == everything:
         raise click.UsageError("name one conversation, or add --everything")
-    with closing(open_user_api(stage, user, token_command)) as api:
+    with closing(login.api()) as api:
         if not everything:
             check_deletable(api, conversation)
         what = "all your data" if everything else f"conversation {conversation}"
@@ -78,11 +73,9 @@ def check_deletable(api: HttpApi, conversation: str) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.zip")
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
-def export_user(file: Path, *, user: str, stage: str, token_command: str, as_json: bool) -> None:
+def export_user(file: Path, *, login: Login, as_json: bool) -> None:
     """Write all your data into one zip.
 
     The zip has each conversation with its turns, files, feedback, memory and receipts, and your limits. The exit code is 1 if
@@ -90,7 +83,7 @@ def export_user(file: Path, *, user: str, stage: str, token_command: str, as_jso
     """
     from stepline.local.user_archive import write_archive
 
-    with closing(open_user_api(stage, user, token_command)) as api:
+    with closing(login.api()) as api:
         made = write_archive(api, file)
     text = f"{made.path}: {counted(made.conversations, 'conversation')}, {counted(made.files, 'file')}"
     _echo(made, as_json=as_json, text=text)
@@ -154,14 +147,6 @@ def apply(*, table: str, bucket: str, profile: str, region: str, as_json: bool) 
             f"{counted(counts['failed'], 'conversation')} could not be erased: run the command again",
             code="not_erased",
         )
-
-
-def open_user_api(stage: str, user: str, token_command: str) -> HttpApi:
-    """Return the HTTP API as the caller of a command. Raises InputError `not_deployed`."""
-    from stepline.local.caller import open_api
-    from stepline.local.command.conversations import find_caller
-
-    return open_api(find_caller(stage, user, token_command))
 
 
 def _open(table: str, bucket: str, profile: str, region: str) -> tuple[Ports, Erasure]:

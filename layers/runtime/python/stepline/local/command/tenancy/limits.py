@@ -9,12 +9,11 @@ import click
 
 from stepline.errors import InputError
 from stepline.local.command.argument import (
+    Login,
     check_user,
     json_option,
-    stage_option,
+    login_options,
     text_option,
-    token_option,
-    user_option,
 )
 from stepline.local.safe_text import clean_line, one_line
 
@@ -43,9 +42,7 @@ USED: Final[Mapping[str, str]] = {"turns_at_once": "turns"}
 @click.option("--of", default=None, callback=check_user, metavar="USER", help="The limits of this user.")
 @text_option("--stop", metavar="REASON", help="Stop all work; clients read the reason.")
 @click.option("--resume", is_flag=True, help="Allow work again.")
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
 def limits(
     *,
@@ -55,9 +52,7 @@ def limits(
     of: str,
     stop: str,
     resume: bool,
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     as_json: bool,
 ) -> None:
     """Show the limits and their usage; admins set them.
@@ -71,7 +66,6 @@ def limits(
     import msgspec
 
     from stepline.local.caller import open_api
-    from stepline.local.command.conversations import find_caller
     from stepline.local.terminal.json_lines import render_json
 
     named, changes = tenant or bool(project or of), parse_changes(limits, stop=stop, resume=resume)
@@ -80,7 +74,7 @@ def limits(
         raise click.UsageError("--tenant cannot be combined with --project or --of")
     if changes and not named:
         raise click.UsageError("add --tenant, --project or --of: the account whose limits are set")
-    caller = find_caller(stage, user, token_command, role="tenant_admin" if named else "user")
+    caller = login.caller(role="tenant_admin" if named else "user")
     with closing(open_api(caller)) as api:
         found = [administer(api, project, of, changes)] if named else list(api.read_limits().scopes)
     for standing in found:

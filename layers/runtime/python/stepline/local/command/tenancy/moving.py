@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.local.command.argument import (
+    Login,
     check_bundle,
     check_conversation,
     json_option,
-    stage_option,
+    login_options,
     text_option,
-    token_option,
-    user_option,
 )
 
 if TYPE_CHECKING:
@@ -41,9 +40,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="The bundle that continues the conversation.",
 )
-@user_option
-@stage_option
-@token_option
+@login_options
 @json_option
 def move_in(
     *,
@@ -51,9 +48,7 @@ def move_in(
     conversation: str,
     of: str,
     bundle: str,
-    user: str,
-    stage: str,
-    token_command: str,
+    login: Login,
     as_json: bool,
 ) -> None:
     """Import an exported conversation.
@@ -67,7 +62,6 @@ def move_in(
     from stepline.adapters.system import SystemClock
     from stepline.local.brought_documents import read_brought
     from stepline.local.client.importer import Importer
-    from stepline.local.command.tenancy.erasing import open_user_api
     from stepline.local.counted import counted
     from stepline.local.safe_text import clean_line
     from stepline.local.terminal.json_lines import render_json
@@ -75,7 +69,7 @@ def move_in(
 
     brought = read_brought(path, conversation=of)
     name = conversation or name_import(brought.documents)
-    with closing(open_user_api(stage, user, token_command)) as api:
+    with closing(login.api()) as api:
         importer = Importer(api, SystemClock(), name, tell=lambda text: progress(clean_line(text)))
         status = importer.bring(brought, bundle=bundle)
     report = status.report
