@@ -80,8 +80,9 @@ load: up $(TOOLS)  ## a hundred conversations at once on the local stage; `make 
 simulate: $(TOOLS)  ## what breaks first at 10 to 100,000 turns at once, by the quotas of an account
 	@python -m bench.simulate
 
-docs: $(TOOLS)  ## write the generated pages of the documentation
+docs: $(TOOLS)  ## write the generated pages of the documentation, and the vectors that both clients are held to
 	@python -m docs.build
+	@python -m tests.unit.local.client.client_vectors
 
 synth: $(TOOLS) node_modules/.package-lock.json web  ## write the CloudFormation of stage prod to cdk.out and check it
 	rm -rf cdk.out

@@ -40,7 +40,8 @@ def render() -> str:
     if len({kind.__name__ for kind in found}) != len(found):
         raise ValueError("two types of the table have one name")
     ordered = sorted(found.items(), key=lambda one: one[0].__name__)
-    return "\n".join([HEAD, "\n\n".join(_interface(one, optional=cls in sent) for cls, one in ordered), ""])
+    written = (interface(one, optional=cls in sent or _leaves_out(cls)) for cls, one in ordered)
+    return "\n".join([HEAD, "\n\n".join(written), ""])
 
 
 def is_for_browsers(row: Endpoint) -> bool:
@@ -81,10 +82,14 @@ def _structs(kind: kinds.Type) -> Iterator[kinds.StructType]:
         yield from _structs(one)
 
 
-def _interface(kind: kinds.StructType, *, optional: bool) -> str:
-    """Return a value; its fields with a default may be missing where clients send it, or where JSON leaves them out."""
-    optional = optional or kind.cls.__struct_config__.omit_defaults
-    lines = [*_comment(kind.cls.__doc__ or ""), f"export interface {kind.cls.__name__} {{"]
+def _leaves_out(kind: type) -> bool:
+    """Return True for a value that JSON has without its defaults."""
+    return bool(kind.__struct_config__.omit_defaults)  # type: ignore[attr-defined]  # of every Struct
+
+
+def interface(kind: kinds.StructType, *, optional: bool) -> str:
+    """Return a value; if `optional`, its fields with a default may be missing."""
+    lines = [*comment(kind.cls.__doc__ or ""), f"export interface {kind.cls.__name__} {{"]
     if kind.tag_field is not None:
         lines.append(f'  readonly {kind.tag_field}: "{kind.tag}";')
     for field in kind.fields:
@@ -102,7 +107,8 @@ def _field(name: str, spelled: str) -> list[str]:
     return [name, *(f"    | {one}" for one in most), f"    | {last};"]
 
 
-def _comment(text: str) -> list[str]:
+def comment(text: str) -> list[str]:
+    """Return a docstring as the lines of a comment."""
     lines = cleandoc(text).splitlines()
     if len(lines) <= 1:
         return [f"/** {line} */" for line in lines]

@@ -7,7 +7,8 @@
  */
 
 import type { Effect } from "./effect.ts";
-import { type LaneClosed, type LaneFacts, readControlLine } from "./wire.ts";
+import type { LaneClosed, LaneFacts } from "./frames.ts";
+import { readControlLine } from "./wire.ts";
 
 /** The known facts about a stream's lanes. */
 export interface Control {

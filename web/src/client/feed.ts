@@ -6,7 +6,7 @@
  * Source: docs/concepts/streaming.md#the-feed.
  */
 
-import type { ClientEvent, FeedFrame } from "./wire.ts";
+import type { ClientEvent, FeedFrame } from "./frames.ts";
 
 /**
  * A conversation: `state` as in `conv.status`, "" while unknown; `activeN` is the newest batch with something to read.

@@ -7,18 +7,19 @@ export { type Credential, readExpiry } from "./credential.ts";
 export * from "./effect.ts";
 export { ClientError, type Failure } from "./failure.ts";
 export { type FeedItem, type FeedRow, type FeedRows, foldFeed, GONE, takePage, unreadN } from "./feed.ts";
+export type * from "./frames.ts";
+export { BEYOND_END, CONTROL_LANE, DELETED, EXPIRED, FORMAT, FRAME_MAX_BYTES, MESSAGE_MAX_BYTES } from "./frames.ts";
 export type { Connection, Dial, DialHandlers, LinkState } from "./link.ts";
-export {
-  FRAME_MAX_BYTES,
-  MESSAGE_MAX_BYTES,
-  type Reaction,
-  type Request,
-  type Said,
-  type Verdict,
+export type {
+  Reaction,
+  Request,
+  Said,
+  Verdict,
 } from "./outgoing.ts";
 export { PACE, type Pace } from "./pace.ts";
-export { DELETED, EXPIRED, type Folded, foldFrame, foldFrames, isPassing, resumeRequest } from "./reducer.ts";
+export { type Folded, foldFrame, foldFrames, isPassing, resumeRequest } from "./reducer.ts";
 export { Session, type SessionOptions } from "./session.ts";
+export type { Fields } from "./shape.ts";
 export {
   type ClientState,
   emptyState,
@@ -28,25 +29,4 @@ export {
   laneText,
   noteMessage,
 } from "./state.ts";
-export {
-  type AbortReason,
-  type AckFrame,
-  type AuthFrame,
-  type ClientEvent,
-  CONTROL_LANE,
-  type DeltaFrame,
-  type ErrorFrame,
-  type EventFrame,
-  type FeedFrame,
-  type Fields,
-  FORMAT,
-  type Frame,
-  type LaneFacts,
-  type Marker,
-  type NoticeFrame,
-  type PongFrame,
-  parseFrame,
-  readFrame,
-  type SyncFrame,
-  type WatchingFrame,
-} from "./wire.ts";
+export { parseFrame, readFrame } from "./wire.ts";

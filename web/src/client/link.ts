@@ -2,8 +2,8 @@
 
 import { between, type Clock, type Random } from "./clock.ts";
 import type { Failure } from "./failure.ts";
+import { EXPIRED } from "./frames.ts";
 import type { Pace } from "./pace.ts";
-import { EXPIRED } from "./reducer.ts";
 
 /** Opens connections. Handlers are called after `open` has returned; after `closed` or `failed` a connection says nothing more. */
 export interface Dial {

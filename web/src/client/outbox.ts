@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.ts";
+import type { ErrorFrame } from "./frames.ts";
 import type { Pace } from "./pace.ts";
-import { type ErrorFrame, errorFrame } from "./wire.ts";
+import { errorFrame } from "./wire.ts";
 
 interface Waiting {
   dueMs: number;

@@ -2,12 +2,7 @@
 
 import { countUtf8Bytes } from "./characters.ts";
 import { ClientError } from "./failure.ts";
-
-/** The most bytes of a message that the server takes. */
-export const MESSAGE_MAX_BYTES = 128 * 1024;
-
-/** The most bytes of one frame that API Gateway takes. A browser sends each message in one frame, whatever its size. */
-export const FRAME_MAX_BYTES = 32 * 1024;
+import { MESSAGE_MAX_BYTES } from "./frames.ts";
 
 export type Reaction = "ok" | "not_ok" | "neutral";
 export type Verdict = "approve" | "deny" | "edit";

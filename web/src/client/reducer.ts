@@ -9,6 +9,21 @@
 import { countCharacters, dropCharacters } from "./characters.ts";
 import { foldControl, foldEnds, NO_CONTROL } from "./control.ts";
 import type { Effect } from "./effect.ts";
+import {
+  type AckFrame,
+  BEYOND_END,
+  type ClientEvent,
+  CONTROL_LANE,
+  DELETED,
+  type DeltaFrame,
+  type ErrorFrame,
+  type EventFrame,
+  EXPIRED,
+  type Frame,
+  type SyncFrame,
+  TERMINAL,
+  UNREADABLE,
+} from "./frames.ts";
 import type { Request } from "./outgoing.ts";
 import {
   type ClientState,
@@ -20,33 +35,7 @@ import {
   withEntry,
   without,
 } from "./state.ts";
-import {
-  type AckFrame,
-  type ClientEvent,
-  CONTROL_LANE,
-  type DeltaFrame,
-  type ErrorFrame,
-  type EventFrame,
-  errorFrame,
-  type Frame,
-  joinPieces,
-  type SyncFrame,
-} from "./wire.ts";
-
-/** Refusals after which the same message is sent again, with a fresh token. */
-export const EXPIRED: ReadonlySet<string> = new Set(["auth_expired", "unauthorized"]);
-
-/** The refusal for a conversation shorter than the client's cursor: another conversation has this name now. */
-export const BEYOND_END = "resume_beyond_end";
-
-/** The refusal for a conversation that was deleted. The fold tells it, too, when the log says so. */
-export const DELETED = "conversation_deleted";
-
-/** Refusals of a message whose id the server may not have been able to read. */
-const UNREADABLE: ReadonlySet<string> = new Set(["bad_json", "bad_message", "unknown_action", "message_too_large"]);
-
-/** Events that end a turn. */
-const TERMINAL: ReadonlySet<string> = new Set(["chat.complete", "chat.error"]);
+import { errorFrame, joinPieces } from "./wire.ts";
 
 export type Folded = readonly [state: ClientState, effects: readonly Effect[]];
 

@@ -12,6 +12,7 @@ import type { Clock, Random } from "./clock.ts";
 import { type Credential, Renewal } from "./credential.ts";
 import type { Effect } from "./effect.ts";
 import { ClientError, type Failure } from "./failure.ts";
+import { BEYOND_END, type ErrorFrame, EXPIRED, type Frame, UNKNOWN_ZONE } from "./frames.ts";
 import { type Dial, Link, type LinkState } from "./link.ts";
 import { noAnswer, Outbox } from "./outbox.ts";
 import {
@@ -25,11 +26,10 @@ import {
   type Verdict,
 } from "./outgoing.ts";
 import { PACE, type Pace } from "./pace.ts";
-import { BEYOND_END, EXPIRED, foldFrame, isPassing, resumeRequest } from "./reducer.ts";
+import { foldFrame, isPassing, resumeRequest } from "./reducer.ts";
 import { type ClientState, forgetMessage, noteMessage, sendRequest } from "./state.ts";
-import { type ErrorFrame, errorFrame, type Frame, readFrame } from "./wire.ts";
+import { errorFrame, readFrame } from "./wire.ts";
 
-const UNKNOWN_ZONE = "bad_timezone";
 const NEVER = Number.POSITIVE_INFINITY;
 /** A timer of a browser takes no longer delay than 24 days. */
 const TIMER_MAX_MS = 3_600_000;

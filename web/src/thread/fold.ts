@@ -1,6 +1,13 @@
 /** The fold of a conversation: effects of the client core in, the thread that is drawn out. Pure. */
 
-import type { ClientEvent, Effect, LaneEnded, LaneKnown, TextAppended } from "../client/index.ts";
+import {
+  BEYOND_END,
+  type ClientEvent,
+  type Effect,
+  type LaneEnded,
+  type LaneKnown,
+  type TextAppended,
+} from "../client/index.ts";
 import { drawLane, drawStream } from "./draw.ts";
 import { numberOf, numbersOf, textOf } from "./fields.ts";
 import { handedBack, isStop, messageOf, takeMessages, withMessage } from "./messages.ts";
@@ -10,9 +17,6 @@ import { changed, changedLast, replaced, without } from "./share.ts";
 import { appended, emptyStream, ended, known, laneKind, laneOf, withLane } from "./stream.ts";
 import type { Lane, Message, Stream, Thread, Turn } from "./thread.ts";
 import { emptyTurn, openedTurn } from "./turns.ts";
-
-/** The refusal for a conversation that is shorter than what is known of it: another one has this name now. */
-const BEYOND_END = "resume_beyond_end";
 
 export function emptyThread(conversation: string): Thread {
   return {

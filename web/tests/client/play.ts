@@ -48,9 +48,9 @@ export function playFold(vector: Pick<FoldVector, "conversation" | "cursor" | "n
 
 /** Return the facts about a state that both sides must agree on. */
 export function plainState(state: ClientState): Record<string, unknown> {
-  const { cursor, newest, claim, settled, open, turnId, approval, place, ended, deleted } = state;
+  const { conversation: _, ...facts } = state;
   return {
-    ...{ cursor, newest, claim, settled, open, turnId, approval, place, ended, deleted },
+    ...Object.fromEntries(Object.entries(facts).filter(([, value]) => typeof value !== "object")),
     behind: isBehind(state),
     streaming: isStreaming(state),
     lanes: Object.fromEntries(

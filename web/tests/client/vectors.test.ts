@@ -1,4 +1,4 @@
-/** The same frames as in Python come to the same. A file that differs is written by `python -m tests.unit.local.client.client_vectors`. */
+/** The same frames as in Python come to the same. A file that differs is written by `make docs`. */
 
 import { describe, expect, it } from "vitest";
 import { type ClientError, readFrame } from "../../src/client/index.ts";

@@ -1,6 +1,6 @@
 """What the client makes of frames, as files that the client in TypeScript reads, too: `web/src/client`.
 
-python -m tests.unit.local.client.client_vectors    writes them anew, below tests/data/client
+`make docs` writes them anew, below tests/data/client.
 """
 
 from __future__ import annotations

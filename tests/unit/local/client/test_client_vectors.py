@@ -14,7 +14,7 @@ BYTES_MAX = 1_000_000
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_vectors_is_what_the_client_does(name: str) -> None:
     written = (CLIENT / f"{name}.json").read_text(encoding="utf-8")
-    assert written == render(FILES[name]()), "python -m tests.unit.local.client.client_vectors"
+    assert written == render(FILES[name]()), "make docs"
     assert json.loads(written)
 
 

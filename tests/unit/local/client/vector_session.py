@@ -15,12 +15,13 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import fields
 
+from docs.build.web_frames import camel
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.local.client.pace import Pace
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from tests.unit.local.client.simulated_connection import Over, RemoteEnd
-from tests.unit.local.client.vector_walk import C, camel, plain_effect, plain_state
+from tests.unit.local.client.vector_walk import C, plain_effect, plain_state
 
 PACE: Final = Pace(
     tick_s=1.0,

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import fields
 
+from docs.build.web_frames import RENAMED, camel
 from stepline.local.client.change import Effect
 from stepline.local.client.reducer import fold_frame, resume_request
 from stepline.local.client.state import ClientState
@@ -40,33 +41,15 @@ def plain(value: Any) -> Any:
 def plain_effect(effect: Effect) -> dict[str, Any]:
     """Return an effect as TypeScript has it: camel case, but for what is as on the wire."""
     kind = type(effect).__name__
-    told = {camel(f.name): plain(getattr(effect, f.name)) for f in fields(effect)}
-    if "kind" in told:
-        told["messageKind"] = told.pop("kind")
+    told = {RENAMED.get(f.name, camel(f.name)): plain(getattr(effect, f.name)) for f in fields(effect)}
     return {"kind": kind[0].lower() + kind[1:], **told}
-
-
-def camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def plain_state(state: ClientState) -> dict[str, Any]:
     """Return the facts about a state that both sides must agree on; the texts of lanes follow from the effects."""
-    names = (
-        "cursor",
-        "newest",
-        "claim",
-        "settled",
-        "open",
-        "turn_id",
-        "approval",
-        "place",
-        "ended",
-        "deleted",
-    )
+    found = ((f.name, getattr(state, f.name)) for f in fields(state) if f.name != "conversation")
     return {
-        **{camel(known): getattr(state, known) for known in names},
+        **{camel(name): value for name, value in found if isinstance(value, int | str)},
         "behind": state.behind(),
         "streaming": state.streaming(),
         "lanes": {name: [lane.base, lane.end, len(lane.early)] for name, lane in state.lanes.items()},

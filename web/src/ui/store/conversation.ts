@@ -7,6 +7,7 @@
 
 import type { EventPage, EventsQuery, UploadGrant, UploadRequest, UploadStatus } from "../../api/index.ts";
 import {
+  BEYOND_END,
   ClientError,
   type ClientState,
   type Credential,
@@ -520,7 +521,7 @@ export class Conversation {
         this.#uploadAgain(messageId);
     } else if (code === "not_found" && this.store.value.thread.turns.length === 0) {
       this.store.update({ phase: "missing" });
-    } else if (code === "resume_beyond_end") {
+    } else if (code === BEYOND_END) {
       // The session begins again by itself, and the thread with it: nothing comes before that.
       this.#firstN = 0;
       this.store.update({ earlier: "none" });
