@@ -19,7 +19,7 @@ from bench.row import MeasureError
 from bench.transcript import AGAIN, MODEL, TOOL
 from bench.workload import RECOVERY_SHARE, Call, Script, Turn, make_summary
 from bundles.default import WORKFLOW
-from stepline.adapters.anthropic.call import ModelRole, plan_call
+from stepline.adapters.anthropic.call import plan_call
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.bootstrap.agent_choice import read_caps
 from stepline.bootstrap.memory_wiring import in_memory
@@ -41,7 +41,7 @@ from stepline.model.ids import Lane
 from stepline.model.source import Source
 from stepline.model.usage import Usage
 from stepline.model.version import ContextLayout
-from stepline.ports.model import CacheTtl, Completion, ModelRequest
+from stepline.ports.model import CacheTtl, Completion, ModelRequest, RoleChoice
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.tools.content import load_content, read_path
@@ -81,7 +81,7 @@ class Actor:
         self, script: Script, clock: MemoryClock, *, ttl: CacheTtl = "5m", layout: ContextLayout = "timeline"
     ) -> None:
         self._layout = layout
-        self._role = ModelRole(model=MODEL, cache_ttl=ttl)
+        self._role = RoleChoice(model=MODEL, cache_ttl=ttl)
         self.bill, self.decisions, self.ideal = Bill(), Bill(), Ideal()
         self.paths: dict[str, str] = {}
         self.recoveries = self.largest = 0

@@ -15,7 +15,8 @@ from PIL import Image
 from bench.conversation import LANE, converse, cut, make_agent, objects, stored
 from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
-from stepline.adapters.anthropic.call import plan_call, plan_roles
+from stepline.adapters.anthropic.call import plan_call
+from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.request import spell_files
 from stepline.delivery.effect import standing_step
@@ -24,6 +25,7 @@ from stepline.loop.stream_generation import ask, load_files
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.block import Body, Produced
 from stepline.model.entry import Resulted
+from stepline.ports.model import RoleChoice
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from stepline.tools.read.picture import fit_picture
@@ -32,7 +34,7 @@ BLOCKS: Final = 1000
 PHOTO_PX: Final = (4_000, 3_000)
 ROUNDS: Final = 9
 GOAL_TIMES: Final = 4.0
-ROLE: Final = plan_roles("anthropic", {})["*"]
+ROLE: Final = RoleChoice(model=AnthropicProvider.default_model)
 
 
 def rows() -> list[Row]:

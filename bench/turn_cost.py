@@ -13,7 +13,7 @@ from bench.ordinary_turn import ROUNDS, STREAM_S, Call, OrdinaryTurn, measure
 from bench.paced import TOKENS_A_SECOND
 from bench.row import Row
 from stacks.function import SIZES
-from stepline.adapters.anthropic.call import DEFAULT_MODELS
+from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.local.client.pace import Pace
 from stepline.model.tenancy.aws_price import UNITS
 from stepline.model.tenancy.price import MODELS, ModelPrice
@@ -199,7 +199,7 @@ def price(turn: OrdinaryTurn) -> float:
 
 def price_of_model() -> ModelPrice:
     """Return the price of the model that rounds ask unless a deployment chooses another."""
-    name = DEFAULT_MODELS["anthropic"]
+    name = AnthropicProvider.default_model
     return next(row for row in MODELS if name.startswith(row.model))
 
 

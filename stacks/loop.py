@@ -32,6 +32,7 @@ from stacks.watch import Watched
 from stepline.loop.graph import SWEEP_EVERY_S, TASKS
 from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.program.running_log import LOG
+from stepline.settings import KEYED
 
 ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
 
@@ -83,7 +84,7 @@ class LoopStack(cdk.Stack):
         self._watch(stage, state, ingress)
         add_shift(self, stage, self.functions.values())
         cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
-        if stage.model_provider == "anthropic" and not stage.model_secret_arn and not stage.is_local:
+        if stage.model_provider in KEYED and not stage.model_secret_arn and not stage.is_local:
             cdk.Annotations.of(self).add_warning_v2(
                 "stepline:model", "no model_secret_arn given (-c model_secret_arn=…): turns will fail"
             )
@@ -135,7 +136,7 @@ class LoopStack(cdk.Stack):
             redis_secret_arn=stage.redis_secret_arn,
             traces_secret_arn=stage.tracing_secret_arn if stage.is_traced else "",
             traces="*" if stage.is_traced and not stage.tracing_endpoint else "",
-            model_arns=bedrock_arns(self) if stage.model_provider == "bedrock" else (),
+            model_arns=() if stage.model_provider in KEYED else bedrock_arns(self),
             handovers_arn=stage.handovers_arn(self),
             memory_arn=state.memory_arn,
             embedding_arn=embedding_arn(self) if state.memory_arn else "",

@@ -256,7 +256,7 @@ DOCS = ("/docs/", "/README.md", "/CHANGELOG.md", "/AGENTS.md", "/LICENSE")
 APP = ("/stacks/", "/app.py", "/cdk.json", "/layers/")
 WHEEL_SOURCES = ("/pyproject.toml", "/hatch_build.py")
 ERASURE = ("ingress/erase_user.py", "ingress/delete.py", "adapters/aws/", "log/")
-MODEL_SDK = ("adapters/anthropic/", "ports/model.py", "/requirements.lock")
+MODEL_SDK = ("adapters/anthropic/", "adapters/provider/", "ports/model.py", "/requirements.lock")
 SANDBOX = (
     "/exec_task/",
     "adapters/docker/",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from docs.build import DOCS
-from stepline.adapters.anthropic.call import DEFAULT_MODELS, ROOM_TOKENS, SMALL_TOKENS
+from stepline.adapters.anthropic.call import ROOM_TOKENS, SMALL_TOKENS
 from stepline.adapters.anthropic.family import FAMILIES, Family
+from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
 from stepline.ports.model import DECISION_ROLE
@@ -82,7 +83,7 @@ stepline deploy --stage prod -c model_roles='{{"*": "claude-opus-5-5", "{GATE_RO
 | `{PREFIX_ROLE}` | a summary of the open turn's earlier rounds |
 | `*` | all others, and those of the bundle |
 
-Without a choice, the model is `{DEFAULT_MODELS["anthropic"]}`, or `{DEFAULT_MODELS["bedrock"]}` in Bedrock. A role is a
+Without a choice, the model is `{AnthropicProvider.default_model}`, or `{BedrockProvider.default_model}` in Bedrock. A role is a
 model's id, or an object:
 
 | field | default | meaning |

@@ -9,10 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from stepline.adapters.anthropic.call import Retry, Timeouts, plan_roles
-from stepline.adapters.anthropic.client import AnthropicModelClient
+from stepline.adapters.provider.client import ProviderClient
+from stepline.adapters.provider.roles import Timeouts
 from stepline.local.scripted.server import ScriptedServer
 from stepline.loop.close import MESSAGES
+from tests.support.asked_provider import ask_anthropic
 from tests.support.conversation import Conversation, closings
 
 PAGE = b"<html><body>Nothing to see here.</body></html>"
@@ -23,16 +24,10 @@ class Asking(Conversation):
 
     def __init__(self, url: str, timeouts: Timeouts) -> None:
         super().__init__()
-        self.service = AnthropicModelClient(
-            roles=plan_roles("anthropic", {}),
-            api_key=lambda: "key",
-            base_url=url,
-            retry=Retry(base_s=0.001, cap_s=0.001),
-            timeouts=timeouts,
-        )
+        self.service = ask_anthropic(url, timeouts=timeouts)
 
     @property
-    def answering(self) -> AnthropicModelClient:
+    def answering(self) -> ProviderClient:
         return self.service
 
 

@@ -10,9 +10,8 @@ from typing import Protocol
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.anthropic.call import Retry, plan_roles
-from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
+from stepline.adapters.provider.roles import Retry
 from stepline.errors import (
     ContextLimit,
     ModelOverloaded,
@@ -26,6 +25,7 @@ from stepline.local.scripted.server import ScriptedServer
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage
 from stepline.ports.model import Media, ModelClient, ModelRequest, Part, RoleChoice
+from tests.support.asked_provider import ask_anthropic, ask_bedrock
 from tests.support.files import GIF, PDF, PNG, media, pdf, picture
 
 FALLBACK = "claude-haiku-4-5"
@@ -72,15 +72,14 @@ class MemoryHarness:
 class ServerHarness:
     def __init__(self, server: ScriptedServer, transport: str) -> None:
         self.server = server
-        self.asking = AnthropicModelClient(
-            roles=plan_roles(
-                "bedrock" if transport == "bedrock" else "anthropic", {"*": RoleChoice(fallback=FALLBACK)}
-            ),
-            api_key=lambda: "test",
-            base_url=server.url,
-            aws_region="eu-central-1",
-            retry=Retry(base_s=0.001, cap_s=0.001, retry_after_max_s=1),
-            by_sdk=transport == "sdk",
+        chosen, retry = (
+            {"*": RoleChoice(fallback=FALLBACK)},
+            Retry(base_s=0.001, cap_s=0.001, retry_after_max_s=1),
+        )
+        self.asking = (
+            ask_bedrock(server.url, chosen, retry=retry)
+            if transport == "bedrock"
+            else ask_anthropic(server.url, chosen, retry=retry, by_sdk=transport == "sdk")
         )
         self.client: ModelClient = self.asking
         self.overload = "serviceUnavailableException" if transport == "bedrock" else "overloaded_error"

@@ -19,9 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from msgspec.structs import replace
 
-from stepline.adapters.anthropic.call import Retry, Timeouts, plan_roles
-from stepline.adapters.anthropic.client import AnthropicModelClient
-from stepline.adapters.anthropic.message_fold import ANSWER_MIN_CHARS
+from stepline.adapters.provider.client import ANSWER_MIN_CHARS, ProviderClient
+from stepline.adapters.provider.roles import Retry, Timeouts
 from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,
@@ -35,9 +34,9 @@ from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.model.base import Value
 from stepline.ports.model import Completion, ModelRequest, Part
+from tests.support.asked_provider import QUICK, ask_anthropic
 from tests.support.files import FILES
 
-QUICK = Retry(base_s=0.001, cap_s=0.001)
 REQUEST = ModelRequest(
     role="solver.react.decision",
     system=(Part(text="S" * 8000, cache=True),),
@@ -112,7 +111,7 @@ def streamed(*events: wire.Event | bytes) -> Reply:
     return Reply(body=data, headers=(("content-type", "text/event-stream"),))
 
 
-def told(client: AnthropicModelClient, request: ModelRequest = REQUEST) -> tuple[str, Completion]:
+def told(client: ProviderClient, request: ModelRequest = REQUEST) -> tuple[str, Completion]:
     with client.stream(request) as stream:
         text = "".join(stream)
     return text, stream.completion()
@@ -123,7 +122,7 @@ class Make(Protocol):
 
     def __call__(
         self, url: str, *, retry: Retry = QUICK, timeouts: Timeouts | None = None
-    ) -> AnthropicModelClient: ...
+    ) -> ProviderClient: ...
 
 
 @pytest.fixture
@@ -134,17 +133,10 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture(params=["http", "sdk"])
 def make(request: pytest.FixtureRequest) -> Iterator[Make]:
-    made: list[AnthropicModelClient] = []
+    made: list[ProviderClient] = []
 
-    def build(url: str, *, retry: Retry = QUICK, timeouts: Timeouts | None = None) -> AnthropicModelClient:
-        client = AnthropicModelClient(
-            roles=plan_roles("anthropic", {}),
-            api_key=lambda: "key",
-            base_url=url,
-            retry=retry,
-            timeouts=timeouts,
-            by_sdk=request.param == "sdk",
-        )
+    def build(url: str, *, retry: Retry = QUICK, timeouts: Timeouts | None = None) -> ProviderClient:
+        client = ask_anthropic(url, retry=retry, timeouts=timeouts, by_sdk=request.param == "sdk")
         made.append(client)
         return client
 
@@ -154,12 +146,12 @@ def make(request: pytest.FixtureRequest) -> Iterator[Make]:
 
 
 @pytest.fixture
-def client(server: ScriptedServer, make: Make) -> AnthropicModelClient:
+def client(server: ScriptedServer, make: Make) -> ProviderClient:
     return make(server.url)
 
 
 def test_one_connection_serves_the_next_call_too(
-    server: ScriptedServer, client: AnthropicModelClient, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, client: ProviderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports: set[object] = set()
     accept = server.process_request
@@ -176,7 +168,7 @@ def test_one_connection_serves_the_next_call_too(
 
 
 def test_an_abort_wakes_a_thread_that_waits_for_the_next_event(
-    server: ScriptedServer, client: AnthropicModelClient
+    server: ScriptedServer, client: ProviderClient
 ) -> None:
     server.faults.add({"kind": "slow_tokens", "token_delay_ms": 60_000})
     first = threading.Event()
@@ -258,7 +250,7 @@ def test_nobody_listening_is_unreachable(make: Make) -> None:
 
 @pytest.mark.parametrize("delta", [{"type": "text_delta"}, {"type": "text_delta", "text": ["a"]}], ids=repr)
 def test_a_delta_whose_text_cannot_be_read_is_malformed(
-    server: ScriptedServer, client: AnthropicModelClient, monkeypatch: pytest.MonkeyPatch, delta: object
+    server: ScriptedServer, client: ProviderClient, monkeypatch: pytest.MonkeyPatch, delta: object
 ) -> None:
     monkeypatch.setattr(wire, "delta", lambda *_: {"type": "content_block_delta", "index": 0, "delta": delta})
     with client.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken) as caught:
@@ -270,12 +262,7 @@ def test_both_send_the_same_request() -> None:
     asked = []
     for by_sdk in (False, True):
         with Scripted(streamed(*OPENING, *CLOSING)) as server:
-            client = AnthropicModelClient(
-                roles=plan_roles("anthropic", {}),
-                api_key=lambda: "key",
-                base_url=f"{server.url}/below/",
-                by_sdk=by_sdk,
-            )
+            client = ask_anthropic(f"{server.url}/below/", by_sdk=by_sdk)
             told(client)
             client.close()
         asked += server.asked

@@ -85,7 +85,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
 def held() -> dict[str, Any]:
     """What a function that has worked keeps."""
     app = decide.app()
-    model = app.model._transport("anthropic")
+    model = app.model._provider.transport()
     return {
         "app": app,
         "session": session(),

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import (
-    RETRIED,
     TRIES,
     Fail,
     MemoryModelClient,
     MemoryModelStream,
     Say,
 )
+from stepline.adapters.provider.roles import RETRIED
 from stepline.context.rules import ContextRules
 from stepline.log.journal import Journal
 from stepline.loop.agent import Summariser

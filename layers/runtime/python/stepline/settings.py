@@ -24,7 +24,7 @@ from stepline.model.version import CONTEXT_LAYOUTS, VERSIONS, AgentVersion, Cont
 from stepline.ports.channel import Inspect
 from stepline.ports.model import RoleChoice
 
-ModelProvider: TypeAlias = Literal["anthropic", "bedrock"]
+ProviderName: TypeAlias = Literal["anthropic", "bedrock"]
 SearchProvider: TypeAlias = Literal["collection", "brave", "tavily", "searxng"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
 AvScan: TypeAlias = Literal["none", "clamd", "guardduty"]
@@ -50,6 +50,8 @@ PLACEMENTS: Final[Mapping[ExecMode, Placement]] = {
     "fargate": "remote",
 }
 """Where the programs of a mode run; a mode that runs some is the name of a backend."""
+KEYED: Final[frozenset[ProviderName]] = frozenset({"anthropic"})
+"""The providers that know a deployment by a key; another one knows it by the role of its functions."""
 EMBEDDING_MODEL: Final = "amazon.titan-embed-text-v2:0"
 """The model on Bedrock that makes the vectors of memory, where an S3 Vectors bucket keeps them."""
 T = TypeVar("T")
@@ -429,8 +431,8 @@ class Settings(Value):
         "Secret that holds its URL in AWS ([Redis](../how-to/redis.md)). Neither set: everything works without one.",
         handed_on=False,
     )
-    model_provider: ModelProvider = setting(
-        "STEPLINE_MODEL_PROVIDER", "anthropic", "Provider of the models.", choices=get_args(ModelProvider)
+    model_provider: ProviderName = setting(
+        "STEPLINE_MODEL_PROVIDER", "anthropic", "Provider of the models.", choices=get_args(ProviderName)
     )
     model_roles: Mapping[str, RoleChoice] = setting(
         "STEPLINE_MODEL_ROLES",

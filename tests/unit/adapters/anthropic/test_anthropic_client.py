@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from stepline.adapters.anthropic.call import (
-    ModelRole,
-    Retry,
-    plan_call,
-    plan_roles,
-)
-from stepline.adapters.anthropic.client import AnthropicModelClient, PendingHead
+from stepline.adapters.anthropic.call import plan_call
+from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.adapters.memory.clock import MemoryMeter
+from stepline.adapters.provider.client import ProviderClient
 from stepline.errors import (
     DependencyError,
     ModelOverloaded,
-    ModelRateLimited,
     ModelRefused,
     ModelStreamBroken,
 )
@@ -29,8 +23,8 @@ from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.ports.model import ModelRequest, Part, RoleChoice
+from tests.support.asked_provider import ask_anthropic, ask_bedrock
 
-QUICK = Retry(base_s=0.001, cap_s=0.001)
 REQUEST = ModelRequest(
     role="solver.react.decision",
     system=(Part(text="S" * 8000, cache=True),),
@@ -46,30 +40,28 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture
-def clients() -> Iterator[list[AnthropicModelClient]]:
-    made: list[AnthropicModelClient] = []
+def clients() -> Iterator[list[ProviderClient]]:
+    made: list[ProviderClient] = []
     yield made
     for client in made:
         client.close()
 
 
 @pytest.fixture
-def client(server: ScriptedServer, clients: list[AnthropicModelClient]) -> AnthropicModelClient:
-    made = AnthropicModelClient(
-        roles=plan_roles("anthropic", {}), api_key=lambda: "key", base_url=server.url, retry=QUICK
-    )
+def client(server: ScriptedServer, clients: list[ProviderClient]) -> ProviderClient:
+    made = ask_anthropic(server.url)
     clients.append(made)
     return made
 
 
 def test_importing_the_adapter_imports_no_transport() -> None:
-    code = "import sys, stepline.adapters.anthropic.client; print({'anthropic', 'httpx2', 'urllib3'} & sys.modules.keys())"
+    code = "import sys, stepline.adapters.anthropic.provider; print({'anthropic', 'httpx2', 'urllib3'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
 def test_a_call_has_one_system_list_and_one_message_with_marks() -> None:
-    call = plan_call(REQUEST, ModelRole(model="m"))
+    call = plan_call(REQUEST, RoleChoice(model="m"))
     mark = {"cache_control": {"type": "ephemeral"}}
     assert call == {
         "model": "m",
@@ -92,39 +84,33 @@ def test_a_call_has_one_system_list_and_one_message_with_marks() -> None:
 @pytest.mark.parametrize(
     ("role", "changes"),
     [
-        (ModelRole(model="m", max_tokens=100), {"max_tokens": 100}),
-        (ModelRole(model="m", max_tokens=9000), {"max_tokens": 4000}),
-        (ModelRole(model="m", thinking="disabled"), {"thinking": {"type": "disabled"}}),
-        (ModelRole(model="m", effort="low"), {"output_config": {"effort": "low"}}),
+        (RoleChoice(model="m", max_tokens=100), {"max_tokens": 100}),
+        (RoleChoice(model="m", max_tokens=9000), {"max_tokens": 4000}),
+        (RoleChoice(model="m", thinking="disabled"), {"thinking": {"type": "disabled"}}),
+        (RoleChoice(model="m", effort="low"), {"output_config": {"effort": "low"}}),
     ],
 )
-def test_a_role_shapes_its_calls(role: ModelRole, changes: dict[str, Any]) -> None:
-    assert plan_call(REQUEST, role) == {**plan_call(REQUEST, ModelRole(model="m")), **changes}
+def test_a_role_shapes_its_calls(role: RoleChoice, changes: dict[str, Any]) -> None:
+    assert plan_call(REQUEST, role) == {**plan_call(REQUEST, RoleChoice(model="m")), **changes}
 
 
 def test_a_role_without_a_model_of_its_own_has_the_default(server: ScriptedServer) -> None:
-    roles = plan_roles("anthropic", {"gate.simple": RoleChoice(model="claude-haiku-4-5")})
-    assert roles["*"].model.startswith("claude-")
-    assert roles["gate.simple"].model == "claude-haiku-4-5"
-    client = AnthropicModelClient(roles=roles, api_key=lambda: "key", base_url=server.url)
+    client = ask_anthropic(server.url, {"gate.simple": RoleChoice(model="claude-haiku-4-5")})
     for role in ("gate.simple", "something.else"):
         request = ModelRequest(role=role, system=(), content=(Part(text="hi"),), max_tokens=100)
         with client.stream(request) as stream:
             list(stream)
     client.close()
-    assert [seen["body"]["model"] for seen in server.requests] == ["claude-haiku-4-5", roles["*"].model]
-
-
-def test_a_role_nobody_serves_is_refused() -> None:
-    with pytest.raises(ModelRefused) as caught:
-        AnthropicModelClient(roles={}).stream(REQUEST)
-    assert caught.value.reason == "unknown_role"
+    assert [seen["body"]["model"] for seen in server.requests] == [
+        "claude-haiku-4-5",
+        AnthropicProvider.default_model,
+    ]
 
 
 def test_without_a_key_the_call_is_refused_and_nothing_is_logged_as_strange(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    client = AnthropicModelClient(roles=plan_roles("anthropic", {}))
+    client = ask_anthropic(api_key=str)
     with client.stream(REQUEST) as stream, pytest.raises(ModelRefused) as caught:
         list(stream)
     assert caught.value.reason == "model_credentials"
@@ -132,19 +118,19 @@ def test_without_a_key_the_call_is_refused_and_nothing_is_logged_as_strange(
 
 
 def test_warming_without_a_key_breaks_nothing() -> None:
-    thread = AnthropicModelClient(roles=plan_roles("anthropic", {})).warm()
+    thread = ask_anthropic(api_key=str).warm()
     thread.join(timeout=60)
     assert not thread.is_alive()
 
 
-def test_a_warmed_client_is_made_once(server: ScriptedServer, clients: list[AnthropicModelClient]) -> None:
+def test_a_warmed_client_is_made_once(server: ScriptedServer, clients: list[ProviderClient]) -> None:
     made: list[str] = []
 
     def key() -> str:
         made.append("key")
         return "key"
 
-    client = AnthropicModelClient(roles=plan_roles("anthropic", {}), api_key=key, base_url=server.url)
+    client = ask_anthropic(server.url, api_key=key)
     clients.append(client)
     client.warm()
     with client.stream(REQUEST) as stream:
@@ -163,18 +149,14 @@ class Secret:
         return self.keys[min(self.reads, len(self.keys)) - 1]
 
 
-def rotated(
-    server: ScriptedServer, clients: list[AnthropicModelClient], secret: Secret, **fields: Any
-) -> Any:
-    client = AnthropicModelClient(
-        roles=plan_roles("anthropic", {}), api_key=secret, base_url=server.url, retry=QUICK, **fields
-    )
+def rotated(server: ScriptedServer, clients: list[ProviderClient], secret: Secret, **fields: Any) -> Any:
+    client = ask_anthropic(server.url, api_key=secret, **fields)
     clients.append(client)
     return client
 
 
 def test_a_refused_key_is_read_again_and_the_call_goes_on_with_the_new_one(
-    server: ScriptedServer, clients: list[AnthropicModelClient]
+    server: ScriptedServer, clients: list[ProviderClient]
 ) -> None:
     client = rotated(server, clients, secret := Secret("old", "new"))
     for taken, reads in (("old", 1), ("new", 3), ("new", 3)):
@@ -185,7 +167,7 @@ def test_a_refused_key_is_read_again_and_the_call_goes_on_with_the_new_one(
 
 
 def test_a_key_that_is_the_same_when_read_again_ends_the_call(
-    server: ScriptedServer, clients: list[AnthropicModelClient]
+    server: ScriptedServer, clients: list[ProviderClient]
 ) -> None:
     client = rotated(server, clients, secret := Secret("old"))
     server.key = "new"
@@ -195,7 +177,7 @@ def test_a_key_that_is_the_same_when_read_again_ends_the_call(
 
 
 def test_a_new_key_that_is_refused_too_ends_the_call(
-    server: ScriptedServer, clients: list[AnthropicModelClient]
+    server: ScriptedServer, clients: list[ProviderClient]
 ) -> None:
     client = rotated(server, clients, Secret("old", "wrong"))
     server.key = "new"
@@ -205,7 +187,7 @@ def test_a_new_key_that_is_refused_too_ends_the_call(
 
 
 def test_a_secret_that_cannot_be_read_again_is_told_as_such(
-    server: ScriptedServer, clients: list[AnthropicModelClient]
+    server: ScriptedServer, clients: list[ProviderClient]
 ) -> None:
     class Unreadable(Secret):
         def __call__(self) -> str:
@@ -220,7 +202,7 @@ def test_a_secret_that_cannot_be_read_again_is_told_as_such(
     assert caught.value.reason == "secret_unreadable"
 
 
-def test_a_second_call_reads_what_the_first_wrote(client: AnthropicModelClient) -> None:
+def test_a_second_call_reads_what_the_first_wrote(client: ProviderClient) -> None:
     usages = []
     for _ in range(2):
         with client.stream(REQUEST) as stream:
@@ -231,22 +213,8 @@ def test_a_second_call_reads_what_the_first_wrote(client: AnthropicModelClient) 
     assert usages[0].cache_write_1h_tokens == 0
 
 
-def test_every_try_is_counted_and_those_that_met_the_rate_of_the_provider(
-    server: ScriptedServer, clients: list[AnthropicModelClient]
-) -> None:
-    client = rotated(server, clients, Secret("key"), meter=(meter := MemoryMeter()))
-    server.faults.add([{"kind": "rate_limited"}, {"kind": "overloaded"}, {"kind": "fixture", "text": "x"}])
-    with client.stream(REQUEST) as stream:
-        assert list(stream)
-    assert meter.counts == {"ModelAsks": 3, "ModelRateLimits": 1}
-    server.faults.add([{"kind": "rate_limited"}] * 3)
-    with client.stream(REQUEST) as stream, pytest.raises(ModelRateLimited):
-        list(stream)
-    assert meter.counts == {"ModelAsks": 6, "ModelRateLimits": 4}
-
-
 def test_facts_that_could_not_be_read_are_counted_for_each_try(
-    server: ScriptedServer, clients: list[AnthropicModelClient], monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, clients: list[ProviderClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = rotated(server, clients, Secret("key"), meter=(meter := MemoryMeter()))
     monkeypatch.setattr(wire, "usage", lambda *_, **__: {"input_tokens": "many"})
@@ -256,24 +224,8 @@ def test_facts_that_could_not_be_read_are_counted_for_each_try(
     assert meter.counts == {"ModelAsks": 2, "FactsUnread": 3}
 
 
-def test_a_call_that_is_aborted_before_it_is_sent_is_not_counted(
-    server: ScriptedServer, clients: list[AnthropicModelClient]
-) -> None:
-    client = rotated(server, clients, Secret("key"), meter=(meter := MemoryMeter()))
-    with client.stream(REQUEST) as stream:
-        stream.abort()
-        assert not list(stream)
-    assert not meter.counts
-
-
-def test_a_cache_of_an_hour_is_written_as_one(
-    server: ScriptedServer, clients: list[AnthropicModelClient]
-) -> None:
-    hour = AnthropicModelClient(
-        roles=plan_roles("anthropic", {"*": RoleChoice(cache_ttl="1h")}),
-        api_key=lambda: "key",
-        base_url=server.url,
-    )
+def test_a_cache_of_an_hour_is_written_as_one(server: ScriptedServer, clients: list[ProviderClient]) -> None:
+    hour = ask_anthropic(server.url, {"*": RoleChoice(cache_ttl="1h")})
     clients.append(hour)
     with hour.stream(REQUEST) as stream:
         list(stream)
@@ -282,12 +234,11 @@ def test_a_cache_of_an_hour_is_written_as_one(
 
 
 def test_a_small_answer_has_its_text_behind_thinking_that_cannot_be_switched_off(
-    server: ScriptedServer, clients: list[AnthropicModelClient]
+    server: ScriptedServer, clients: list[ProviderClient]
 ) -> None:
     title = "A title. " * 20
     server.faults.add({"kind": "thinking", "thinking_tokens": 3000, "text": title})
-    roles = plan_roles("anthropic", {"*": RoleChoice(model="claude-opus-5-5")})
-    thinker = AnthropicModelClient(roles=roles, api_key=lambda: "key", base_url=server.url)
+    thinker = ask_anthropic(server.url, {"*": RoleChoice(model="claude-opus-5-5")})
     clients.append(thinker)
     small = ModelRequest(role="gate.simple", system=(), content=(Part(text="hi"),), max_tokens=400)
     with thinker.stream(small) as stream:
@@ -296,41 +247,18 @@ def test_a_small_answer_has_its_text_behind_thinking_that_cannot_be_switched_off
     assert server.requests[0]["body"]["output_config"] == {"effort": "low"}
 
 
-def test_a_response_that_comes_when_nobody_waits_is_closed() -> None:
-    sent, answer, closed = threading.Event(), threading.Event(), threading.Event()
-
-    class Response:
-        def close(self) -> None:
-            closed.set()
-
-    def send() -> Response:
-        sent.set()
-        assert answer.wait(30)
-        return Response()
-
-    head = PendingHead(send)
-    giving_up = threading.Thread(target=lambda: sent.wait(30) and head.give_up())
-    giving_up.start()
-    assert head.wait() is None
-    giving_up.join()
-    answer.set()
-    assert closed.wait(30)
-
-
 @pytest.fixture
 def bedrock(
-    server: ScriptedServer, clients: list[AnthropicModelClient], monkeypatch: pytest.MonkeyPatch
-) -> AnthropicModelClient:
+    server: ScriptedServer, clients: list[ProviderClient], monkeypatch: pytest.MonkeyPatch
+) -> ProviderClient:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    made = AnthropicModelClient(
-        roles=plan_roles("bedrock", {}), base_url=server.url, aws_region="eu-central-1", retry=QUICK
-    )
+    made = ask_bedrock(server.url)
     clients.append(made)
     return made
 
 
-def test_bedrock_streams_the_same_answer(server: ScriptedServer, bedrock: AnthropicModelClient) -> None:
+def test_bedrock_streams_the_same_answer(server: ScriptedServer, bedrock: ProviderClient) -> None:
     server.faults.add([{"kind": "fixture", "text": "Grüße 😀 " * 50}])
     with bedrock.stream(REQUEST) as stream:
         pieces = list(stream)
@@ -342,7 +270,7 @@ def test_bedrock_streams_the_same_answer(server: ScriptedServer, bedrock: Anthro
 
 
 def test_bedrock_speaks_of_an_error_inside_the_stream(
-    server: ScriptedServer, bedrock: AnthropicModelClient
+    server: ScriptedServer, bedrock: ProviderClient
 ) -> None:
     server.faults.add(
         {
@@ -358,7 +286,7 @@ def test_bedrock_speaks_of_an_error_inside_the_stream(
 
 
 def test_a_frame_of_bedrock_that_is_none_is_malformed(
-    server: ScriptedServer, bedrock: AnthropicModelClient
+    server: ScriptedServer, bedrock: ProviderClient
 ) -> None:
     server.faults._faults.append(Fault(kind="malformed_stream", text="x" * 100, after_chars=40))
     with bedrock.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken) as caught:

@@ -12,7 +12,6 @@ import pytest
 from botocore import eventstream
 from botocore import exceptions as botocore_exceptions
 
-from stepline.adapters.anthropic.call import Retry, draw_wait_s
 from stepline.adapters.anthropic.error import map_answer, map_sdk_error, parse_retry_after, says_context_limit
 from stepline.errors import (
     ContextLimit,
@@ -243,34 +242,3 @@ def test_a_broken_stream_says_how(error: Exception, code: str) -> None:
 
 def test_a_mistake_of_our_own_stays_what_it_is() -> None:
     assert map_sdk_error(KeyError("ours")) is None
-
-
-def test_waits_are_random_and_bounded() -> None:
-    retry = Retry(tries=5, base_s=1, cap_s=3)
-    waits = [
-        [draw_wait_s(retry, ModelOverloaded(""), attempt=n, elapsed_s=0) for _ in range(50)] for n in range(4)
-    ]
-    for n, bound in enumerate([1, 2, 3, 3]):
-        assert all(wait is not None and 0 <= wait <= bound for wait in waits[n])
-        assert len(set(waits[n])) > 1
-
-
-@pytest.mark.parametrize(
-    ("error", "attempt", "elapsed_s"),
-    [
-        (ModelOverloaded(""), 2, 0),
-        (ModelRateLimited("", retry_after_s=60), 0, 0),
-        (DependencyError(""), 0, 21),
-        (ContextLimit(""), 0, 0),
-        (ModelRefused(""), 0, 0),
-    ],
-    ids=["tries spent", "wants too long a wait", "time spent", "too long", "refused"],
-)
-def test_no_wait_where_another_try_is_not_ours(error: SteplineError, attempt: int, elapsed_s: float) -> None:
-    assert draw_wait_s(Retry(), error, attempt=attempt, elapsed_s=elapsed_s) is None
-
-
-def test_the_wait_that_was_asked_for_comes_before_the_jitter() -> None:
-    wait = draw_wait_s(Retry(), ModelRateLimited("", retry_after_s=2.0), attempt=0, elapsed_s=0)
-    assert wait is not None
-    assert 2.0 <= wait <= 2.5

@@ -11,31 +11,24 @@ from urllib.parse import unquote
 
 import pytest
 
-from stepline.adapters.anthropic.call import (
-    DEFAULT_MODELS,
-    OLDER_BEDROCK,
-    ROOM_TOKENS,
-    ModelRole,
-    Provider,
-    Retry,
-    find_refusals,
-    plan_call,
-    plan_roles,
-)
-from stepline.adapters.anthropic.client import AnthropicModelClient
-from stepline.adapters.anthropic.family import FAMILIES, family_of
+from stepline.adapters.anthropic.call import OLDER_BEDROCK, ROOM_TOKENS, plan_call
+from stepline.adapters.anthropic.family import FAMILIES, family_of, find_refusals
+from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
+from stepline.adapters.provider.roles import Retry, plan_roles
 from stepline.errors import ModelRefused
 from stepline.local.scripted import event_stream as wire
 from stepline.ports.model import ModelRequest, Part, RoleChoice
+from tests.support.asked_provider import ask_bedrock
 
 GATE = ModelRequest(role="gate.simple", system=(), content=(Part(text="hi", cache=True),), max_tokens=400)
 DECISION = ModelRequest(role="solver", system=(), content=(Part(text="hi"),), max_tokens=20_000)
+DEFAULTS = (AnthropicProvider.default_model, BedrockProvider.default_model)
 LOW, MEDIUM, HIGH = (ROOM_TOKENS[effort] for effort in ("low", "medium", "high"))
 
 
 def asked(request: ModelRequest, model: str, **chosen: Any) -> tuple[Any, Any, int]:
     """Return what a call says of thinking and effort, and its `max_tokens`."""
-    call = plan_call(request, ModelRole(model=model, **chosen))
+    call = plan_call(request, RoleChoice(model=model, **chosen))
     thinking = call.get("thinking", {})
     kind = thinking.get("budget_tokens", thinking.get("type"))
     return kind, call.get("output_config", {}).get("effort"), call["max_tokens"]
@@ -100,12 +93,12 @@ def test_no_family_refuses_what_it_is_sent_by_default(prefix: str) -> None:
     assert family is FAMILIES[prefix], "an earlier row hides it"
     for request in (GATE, DECISION):
         kind, effort, tokens = asked(request, prefix)
-        assert find_refusals(ModelRole(model=prefix, thinking=kind, effort=effort, max_tokens=tokens)) == []
+        assert find_refusals(RoleChoice(model=prefix, thinking=kind, effort=effort, max_tokens=tokens)) == []
         assert tokens == request.max_tokens or (family.thinks and family.off is None)
 
 
 def test_the_default_models_are_in_the_table() -> None:
-    assert {family_of(model).thinks for model in DEFAULT_MODELS.values()} == {True}
+    assert {family_of(model).thinks for model in DEFAULTS} == {True}
 
 
 def test_a_role_without_a_model_has_the_one_of_all_others() -> None:
@@ -113,35 +106,35 @@ def test_a_role_without_a_model_has_the_one_of_all_others() -> None:
         "*": RoleChoice(model="claude-opus-5-5", effort="high"),
         "gate.simple": RoleChoice(effort="low"),
     }
-    roles = plan_roles("anthropic", chosen)
-    assert roles["gate.simple"] == ModelRole(model="claude-opus-5-5", effort="low")
+    roles = plan_roles(AnthropicProvider.default_model, chosen)
+    assert roles["gate.simple"] == RoleChoice(model="claude-opus-5-5", effort="low")
 
 
 def test_an_hour_is_asked_for_where_a_role_chose_it() -> None:
-    marked = plan_call(GATE, ModelRole(model="m", cache_ttl="1h"))["messages"][0]["content"][0]
+    marked = plan_call(GATE, RoleChoice(model="m", cache_ttl="1h"))["messages"][0]["content"][0]
     assert marked["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-    marked = plan_call(GATE, ModelRole(model="m"))["messages"][0]["content"][0]
+    marked = plan_call(GATE, RoleChoice(model="m"))["messages"][0]["content"][0]
     assert marked["cache_control"] == {"type": "ephemeral"}
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "thinking", "sent"),
+    ("older", "model", "thinking", "sent"),
     [
-        ("bedrock", "global.anthropic.claude-opus-4-6-v1", None, 0.3),
-        ("bedrock", "us.anthropic.claude-haiku-4-5-20251001-v1:0", None, 0.3),
-        ("bedrock", "us.anthropic.claude-haiku-4-5-20251001-v1:0", 2048, None),
-        ("bedrock", "global.anthropic.claude-opus-4-7", None, None),
-        ("bedrock", "global.anthropic.claude-sonnet-5-5", None, None),
-        ("bedrock", "arn:aws:bedrock:eu-central-1:1:application-inference-profile/x", None, None),
-        ("anthropic", "claude-haiku-4-5", None, None),
-        ("anthropic", "our-own", None, None),
+        (True, "global.anthropic.claude-opus-4-6-v1", None, 0.3),
+        (True, "us.anthropic.claude-haiku-4-5-20251001-v1:0", None, 0.3),
+        (True, "us.anthropic.claude-haiku-4-5-20251001-v1:0", 2048, None),
+        (True, "global.anthropic.claude-opus-4-7", None, None),
+        (True, "global.anthropic.claude-sonnet-5-5", None, None),
+        (True, "arn:aws:bedrock:eu-central-1:1:application-inference-profile/x", None, None),
+        (False, "claude-haiku-4-5", None, None),
+        (False, "our-own", None, None),
     ],
 )
 def test_a_temperature_is_sent_only_where_one_is_taken(
-    provider: Provider, model: str, thinking: int | None, sent: float | None
+    older: bool, model: str, thinking: int | None, sent: float | None
 ) -> None:
     warm = ModelRequest(role="x", system=(), content=(Part(text="hi"),), max_tokens=9, temperature=0.3)
-    call = plan_call(warm, ModelRole(model=model, provider=provider, thinking=thinking))
+    call = plan_call(warm, RoleChoice(model=model, thinking=thinking), older=older)
     assert "temperature" not in call
     assert call.get("extra_body", {}).get("temperature") == sent
 
@@ -240,12 +233,8 @@ def bedrock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def say(server: Recorded, model: str, region: str) -> str:
-    client = AnthropicModelClient(
-        roles=plan_roles("bedrock", {"*": RoleChoice(model=model)} if model else {}),
-        base_url=f"http://127.0.0.1:{server.server_address[1]}",
-        aws_region=region,
-        retry=Retry(tries=1),
-    )
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    client = ask_bedrock(url, {"*": RoleChoice(model=model)}, region=region, retry=Retry(tries=1))
     with client.stream(GATE) as stream:
         text = "".join(stream)
     client.close()

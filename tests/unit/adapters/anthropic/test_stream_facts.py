@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.anthropic.aws_frames import read_frames
-from stepline.adapters.anthropic.call import ModelRole
 from stepline.adapters.anthropic.message_fold import MessageFold, WireEvent
 from stepline.adapters.anthropic.server_sent import read_events
-from stepline.errors import SteplineError
+from stepline.adapters.memory.model import Say, ScriptedCall
+from stepline.adapters.provider.client import RetriedStream
+from stepline.adapters.provider.roles import Retry
+from stepline.errors import ModelStreamBroken, SteplineError
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse
-from stepline.ports.model import ModelRequest, Part
+from stepline.ports.model import AnswerFacts, Completion, ModelRequest, Part, RoleChoice
 
 REQUEST = ModelRequest(role="x", system=(Part(text="S" * 400),), content=(Part(text="q"),), max_tokens=100)
 USE = CacheUse(read=7, write_5m=3, write_1h=2, plain=9)
@@ -72,16 +74,36 @@ def frames(events: list[Any]) -> bytes:
     return b"".join(wire.encode_frame({"type": "", **event}) for event in events)
 
 
-def fold(events: Iterator[WireEvent]) -> MessageFold:
-    folded = MessageFold(REQUEST, ModelRole(model="m"))
-    for event in events:
-        folded.take(event)
-    folded.close()
-    return folded
+class Answered(ScriptedCall):
+    """A call whose answer are these events."""
+
+    def __init__(self, events: Iterator[WireEvent]) -> None:
+        super().__init__(REQUEST, Say)
+        self._events, self._fold = events, MessageFold()
+
+    def __iter__(self) -> Iterator[str]:
+        for event in self._events:
+            text = self._fold.take(event)
+            self.facts = self._fold.facts()
+            yield text
 
 
-def said(folded: MessageFold) -> tuple[str, bool]:
-    return folded.completion(aborted=False).text, folded.ended
+def fold(events: Iterator[WireEvent]) -> tuple[Completion, AnswerFacts]:
+    """Return what a call makes of the events, and their facts. One that is cut is no error here."""
+    call = Answered(events)
+    stream = RetriedStream(lambda: call, REQUEST, RoleChoice(model="m"), retry=Retry(tries=1), blocks=False)
+    try:
+        text = "".join(stream)
+    except ModelStreamBroken as error:
+        if error.reason != "stream_cut":
+            raise
+    else:
+        assert text == stream.completion().text
+    return stream.completion(), call.facts
+
+
+def said(folded: tuple[Completion, AnswerFacts]) -> tuple[str, bool]:
+    return folded[0].text, folded[1].ended
 
 
 def facts(of: Any, path: Path = ()) -> Iterator[Path]:
@@ -156,7 +178,7 @@ def test_an_answer_that_was_cut_has_the_beginning_of_its_text_and_no_end(end: in
     reason = whole.index(encode(EVENTS[-2])[:20]) if not by_frames else len(send(EVENTS[:-2]))
     cut = fold(read([whole[: end % reason]]))
     assert TEXT.startswith(said(cut)[0])
-    assert not cut.ended
+    assert not said(cut)[1]
 
 
 START, BLOCK, STOP = EVENTS[1], wire.block_start(0, {"type": "text", "text": ""}), EVENTS[-1]
@@ -239,7 +261,7 @@ NO_ANSWERS = {
 
 @pytest.mark.parametrize("body", NO_ANSWERS.values(), ids=NO_ANSWERS)
 def test_a_stream_without_an_end_is_no_answer(body: bytes) -> None:
-    assert not fold(read_events([body])).ended
+    assert not said(fold(read_events([body])))[1]
 
 
 ERRORS = {
@@ -281,9 +303,8 @@ def test_an_exception_of_bedrock_has_a_code(frame: bytes, code: str) -> None:
 def test_the_words_of_another_api_for_an_end_are_this_ones() -> None:
     for word, reason in (("length", "max_tokens"), ("stop", "end_turn"), ("new_reason", "new_reason")):
         end = {"type": "message_delta", "delta": {"stop_reason": word}}
-        assert (
-            fold(read_events([unnamed([START, HELLO, end])])).completion(aborted=False).stop_reason == reason
-        )
+        done, _ = fold(read_events([unnamed([START, HELLO, end])]))
+        assert done.stop_reason == reason
 
 
 @pytest.mark.parametrize(
@@ -291,7 +312,7 @@ def test_the_words_of_another_api_for_an_end_are_this_ones() -> None:
 )
 def test_tokens_that_were_not_counted_are_estimated(usage: object) -> None:
     events = [{**START, "message": {**START["message"], "usage": usage}}, HELLO, {**END, "usage": usage}]
-    done = fold(read_events([unnamed(events)])).completion(aborted=False)
+    done, _ = fold(read_events([unnamed(events)]))
     assert done.usage.estimated
     assert done.usage.input_tokens == sum(part.tokens for part in REQUEST.system) + 1
     assert done.usage.output_tokens > 0
@@ -300,8 +321,7 @@ def test_tokens_that_were_not_counted_are_estimated(usage: object) -> None:
 def test_facts_that_cannot_be_read_are_counted_and_those_that_are_missing_are_not() -> None:
     odd = {"input_tokens": "9", "cache_creation": [], "output_tokens": 4.5}
     wrong = [{**START, "message": {"id": 5, "model": "\ud83d", "usage": odd}}, HELLO, {**END, "delta": 1}]
-    assert sorted(fold(read_events([unnamed(wrong)])).facts.unread.elements()) == [
-        "cache_creation", "delta", "id", "input_tokens", "model", "output_tokens"
-    ]  # fmt: skip
+    names = ("cache_creation", "delta", "id", "input_tokens", "model", "output_tokens")
+    assert fold(read_events([unnamed(wrong)]))[1].unread == dict.fromkeys(names, 1)
     missing = [{"type": "message_start", "message": {"id": None}}, HELLO, {"type": "message_delta"}, STOP]
-    assert not fold(read_events([unnamed(missing)])).facts.unread
+    assert not fold(read_events([unnamed(missing)]))[1].unread

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stepline.adapters.anthropic.call import plan_call, plan_roles
+from stepline.adapters.anthropic.call import plan_call
+from stepline.adapters.anthropic.provider import AnthropicProvider
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.bootstrap.memory_wiring import in_memory
@@ -19,11 +20,12 @@ from stepline.local.scripted.policy import answer_prompt
 from stepline.loop.programs.make_outcome import claim_run
 from stepline.model.entry import ApprovalRequested, Closed, Decided, Resulted
 from stepline.model.program.execution import CollectedFile, Run
+from stepline.ports.model import RoleChoice
 from stepline.settings import Settings
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.files import pdf, picture
 
-ROLE = plan_roles("anthropic", {})["*"]
+ROLE = RoleChoice(model=AnthropicProvider.default_model)
 DRAWN = '{"ok": true, "ret": {"pages": 1}}\n'
 TABLE = "| month | total |\n|---|---:|\n| 2026-01 | 12.50 |\n"
 CSV = b"month,total\n2026-01,12.50\n2026-02,13.50\n"

@@ -1,19 +1,20 @@
-"""The ports' part of the settings: limits, the events that may leave, live updates, and the web."""
+"""The ports' part of the settings: models, limits, the events that may leave, live updates, and the web."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from stepline.adapters.anthropic.call import DEFAULT_ROLE, plan_roles
-from stepline.adapters.anthropic.family import cache_minimum
+from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
 from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.corpus import CorpusPages, CorpusSearch
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.adapters.polling_signals import PollingSignals
+from stepline.adapters.provider.roles import plan_roles
 from stepline.bundle.overrides import CACHE_TTL, CONTEXT_CAP, ROUND_CAP, resolve_outward
 from stepline.bundle.property import look_up
 from stepline.context.rules import ContextRules
@@ -26,7 +27,7 @@ from stepline.model.tenancy.price import read_prices
 from stepline.model.tenancy.request_rates import RequestRates
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
-from stepline.ports.model import DECISION_ROLE
+from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE
 from stepline.ports.signal import Signals
 from stepline.settings import EMBEDDING_MODEL, Settings, env
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from stepline.ports.clock import Clock, Meter
     from stepline.ports.mcp.mcp_server import McpServers
     from stepline.ports.memory_index import MemoryIndex
+    from stepline.ports.model import ModelProvider, RoleChoice
     from stepline.ports.search import Page, WebPages, WebSearch
     from stepline.ports.tracing.traces import Traces
 
@@ -49,12 +51,41 @@ SEARCH_SECRET: Final = "search.api_key"  # noqa: S105 - a path
 LOCAL: Final = "local"
 
 
+class ProviderRow(NamedTuple):
+    """A provider of models: how it is made of the settings, and the module through which it is reached."""
+
+    make: Callable[[Settings], ModelProvider]
+    transport: str
+
+
+def _anthropic(settings: Settings) -> ModelProvider:
+    return AnthropicProvider(
+        api_key=lambda: settings.anthropic_api_key or secret_text(settings.model_secret_arn),
+        base_url=settings.anthropic_base_url,
+    )
+
+
+PROVIDERS: Final[Mapping[str, ProviderRow]] = {
+    "anthropic": ProviderRow(_anthropic, "stepline.adapters.anthropic.http_transport"),
+    "bedrock": ProviderRow(lambda _: BedrockProvider(), "stepline.adapters.anthropic.sdk_transport"),
+}
+
+
+def provider_of(settings: Settings) -> ModelProvider:
+    """Return the provider of models; nothing that reaches it is imported yet."""
+    return PROVIDERS[settings.model_provider].make(settings)
+
+
+def roles_of(settings: Settings) -> dict[str, RoleChoice]:
+    """Return the model of each role."""
+    return plan_roles(provider_of(settings).default_model, settings.model_roles)
+
+
 def policy(settings: Settings) -> Policy:
     """Return the loop's limits as the deployment sets them."""
     rounds = ROUND_CAP.resolve(
         props=settings.bundle_props, assembly=settings.assembly, setting=settings.max_iterations
     )
-    roles = plan_roles(settings.model_provider, settings.model_roles)
     return Policy(
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
@@ -71,7 +102,7 @@ def policy(settings: Settings) -> Policy:
         message_max_bytes=settings.message_max_bytes,
         context=context_rules(settings),
         prices=read_prices(settings.prices),
-        models={name: role.model for name, role in roles.items()},
+        models={name: role.model for name, role in roles_of(settings).items()},
     )
 
 
@@ -84,7 +115,7 @@ def scope_limits(settings: Settings) -> ScopeLimits:
 
 def context_rules(settings: Settings) -> ContextRules:
     """Return the limits of a conversation's context as the deployment sets them."""
-    roles = plan_roles(settings.model_provider, settings.model_roles)
+    roles = roles_of(settings)
     decides = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE])
     ttl_s = CACHE_TTL.resolve(
         props=settings.bundle_props, assembly=settings.assembly, setting=settings.cache_ttl_s
@@ -98,7 +129,9 @@ def context_rules(settings: Settings) -> ContextRules:
         ttl_s=ttl_s and max(ttl_s, kept_s),
         keep_turns=settings.keep_recent_turns,
         intact_turns=settings.keep_intact_turns,
-        cache_minimum_tokens=cache_minimum(decides.model, settings.cache_minimum_tokens),
+        cache_minimum_tokens=provider_of(settings).cache_minimum(
+            decides.model, settings.cache_minimum_tokens
+        ),
     )
 
 
@@ -236,7 +269,7 @@ def traces_of(settings: Settings, clock: Clock, meter: Meter) -> Traces | None:
         else signed,
         timeout_s=settings.otlp_timeout_ms / 1000,
         resource={"service.name": SERVICE, "deployment.environment.name": settings.stage},
-        provider="aws.bedrock" if settings.model_provider == "bedrock" else settings.model_provider,
+        provider=provider_of(settings).traced_as,
         texts=settings.tracing == "text",
         clock=clock,
         meter=meter,

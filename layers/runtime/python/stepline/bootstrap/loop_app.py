@@ -31,7 +31,7 @@ from stepline.loop.agent import Agent, Execution
 from stepline.metrics import HOOKS_FAILED
 
 if TYPE_CHECKING:
-    from stepline.adapters.anthropic.client import AnthropicModelClient
+    from stepline.adapters.provider.client import ProviderClient
     from stepline.bundle.parts import LoadHook, Parts
     from stepline.model.program.execution import Scope
     from stepline.ports.model import ModelClient
@@ -181,10 +181,10 @@ class LoopApp(App):
         if self.given is not None:
             return self.given
         model = self.provider_model()
-        model.warm(self.agent.role)
+        model.warm()
         return model
 
-    def provider_model(self) -> AnthropicModelClient:
+    def provider_model(self) -> ProviderClient:
         """Return a client of the provider; nothing that reaches it is loaded yet."""
         from stepline.bootstrap.model_choice import model_of  # noqa: PLC0415 - Act and Execute seldom ask one: 4 ms of CPU
 

@@ -40,11 +40,6 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
 """Modules that the first call of each function loads."""
 STEPS: Final = ("decide", "act", "close")
 """The functions whose every call sends spans, where a stage has traces."""
-TRANSPORTS: Final[Mapping[str, str]] = {
-    "anthropic": "stepline.adapters.anthropic.http_transport",
-    "bedrock": "stepline.adapters.anthropic.sdk_transport",
-}
-"""The module through which Decide reaches each provider."""
 
 
 def initialise(environ: Mapping[str, str]) -> None:
@@ -56,7 +51,7 @@ def initialise(environ: Mapping[str, str]) -> None:
     if _RUNTIME not in environ:
         return
     function = environ[_HANDLER].split(".")[1]
-    asked = (TRANSPORTS[environ.get(_PROVIDER, "anthropic")],) if function == "decide" else ()
+    asked = (_transport(environ.get(_PROVIDER, "anthropic")),) if function == "decide" else ()
     # A take-over is rare, so the sweeper loads it then.
     traces = (_TRACES,) if environ.get(_TRACING, "off") != "off" and function in STEPS else ()
     for name in (*WARMED[function], *asked, *traces):
@@ -64,6 +59,13 @@ def initialise(environ: Mapping[str, str]) -> None:
             importlib.import_module(part)
     if environ.get(_INITIALIZATION) != "snap-start":
         client.connect("dynamodb", read_timeout_s=1)
+
+
+def _transport(provider: str) -> str:
+    """Return the module through which Decide reaches the provider."""
+    from stepline.bootstrap.choice import PROVIDERS  # noqa: PLC0415 - few of the other functions load it
+
+    return PROVIDERS[provider].transport
 
 
 def forget() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Final, Literal, Protocol, Self, TypeAlias
 
 from msgspec import Meta
@@ -16,6 +17,7 @@ Thinking: TypeAlias = Literal["adaptive", "disabled", "between_tools"]
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 CacheTtl: TypeAlias = Literal["5m", "1h"]
 
+DEFAULT_ROLE: Final = "*"
 DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
 """The role of the round's decision, in the map from role to model."""
 
@@ -151,6 +153,81 @@ class ModelStream(Protocol):
     def completion(self) -> Completion:
         """Return the result of the call so far; after the end of the iteration, whatever ended it, that is all."""
         ...
+
+
+class AnswerFacts(Value):
+    """The facts beside the text of one answer, as far as they came.
+
+    `usage` are the tokens counted so far, None before any were; `counted`: they are those of the whole answer. `ended`: the
+    answer is whole, with the provider's `stop_reason`, if it said one; `declined` says why it is a refusal. `unread` counts
+    the facts that could not be read, by their names.
+    """
+
+    model: str = ""
+    message_id: str = ""
+    stop_reason: str = ""
+    ended: bool = False
+    declined: Declined | None = None
+    usage: Usage | None = None
+    counted: bool = False
+    unread: Mapping[str, int] = MappingProxyType({})
+
+
+class ProviderCall(Protocol):
+    """One request to a provider, sent once. Its text is as it came: of any length, perhaps cut within a surrogate pair.
+
+    `send` and the iteration raise what `ModelStream` raises.
+    """
+
+    def send(self) -> None:
+        """Connect and send; return when the head of the answer has come."""
+        ...
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield a text for each event of the answer as it arrives, "" for one that adds none, to the answer's end."""
+        ...
+
+    @property
+    def facts(self) -> AnswerFacts: ...
+
+    def renew(self) -> bool:
+        """Read the provider's key again; return True if it is not the one that was refused. Raises what reading it raises."""
+        ...
+
+    def close(self) -> None: ...
+
+    def shut_down(self) -> None:
+        """Wake a thread that waits for the next event; callable from another thread."""
+        ...
+
+
+class ModelProvider(Protocol):
+    """A service that serves models: its wire, and the rules of its families of models.
+
+    `default_model` serves where a deployment names none; `traced_as` is the provider's name in traces. Waits, further
+    tries, the fallback and the bound of an answer are not a provider's: `adapters/provider/client.py` has them for all.
+    """
+
+    default_model: str
+    traced_as: str
+
+    def call(self, request: ModelRequest, role: RoleChoice) -> ProviderCall:
+        """Prepare a call of a role's model; nothing is sent."""
+        ...
+
+    def warm(self) -> None:
+        """Load and create what the first call needs. Raises SteplineError."""
+        ...
+
+    def find_refusals(self, role: RoleChoice) -> list[str]:
+        """Return the choices for a role that its model refuses, a sentence each."""
+        ...
+
+    def cache_minimum(self, model: str, own: Mapping[str, int]) -> int:
+        """Return the length of the shortest cached prompt of a model, in tokens; a deployment's `own` values first."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class ModelClient(Protocol):

@@ -15,7 +15,7 @@ from typing import Final
 
 from stepline.model.base import Value
 from stepline.model.tenancy.price import SCRIPTED
-from stepline.ports.model import Effort, Thinking
+from stepline.ports.model import Effort, RoleChoice, Thinking
 
 ALL: Final[tuple[Effort, ...]] = ("low", "medium", "high", "xhigh", "max")
 ABOVE_HIGH: Final = frozenset({"xhigh", "max"})
@@ -133,3 +133,25 @@ def cache_minimum(model: str, own: Mapping[str, int] = _NONE) -> int:
     name = bare_name(model)
     known = family_of(model).cache_tokens
     return next((tokens for prefix, tokens in own.items() if name.startswith(prefix)), known)
+
+
+def find_refusals(role: RoleChoice) -> list[str]:
+    """Return the choices for a role that its model refuses, a sentence each."""
+    family, name, thinking = family_of(role.model), role.model, role.thinking
+    if family is UNKNOWN:
+        return []
+    found = []
+    if isinstance(thinking, int) and not family.budget:
+        found.append(f"{name} takes no budget for thinking")
+    elif isinstance(thinking, int) and role.max_tokens and role.max_tokens <= thinking:
+        found.append(f"max_tokens of {role.max_tokens} leaves no room behind a budget of {thinking}")
+    elif isinstance(thinking, str) and thinking not in family.thinking:
+        takes = ", ".join(family.thinking) or "a budget in tokens"
+        found.append(f"{name} refuses thinking {thinking}; it takes {takes}")
+    if role.effort and role.effort not in family.efforts:
+        found.append(f"{name} refuses effort {role.effort}; it takes {', '.join(family.efforts) or 'none'}")
+    elif role.effort in ABOVE_HIGH and family.capped and thinking in ("disabled", "between_tools"):
+        found.append(f"{name} refuses effort {role.effort} with thinking {thinking}")
+    if family.output_tokens and (role.max_tokens or 0) > family.output_tokens:
+        found.append(f"max_tokens of {role.max_tokens} is above the {family.output_tokens} of {name}")
+    return found

@@ -15,11 +15,11 @@ import msgspec
 import urllib3
 from urllib3 import exceptions as foreign
 
-from stepline.adapters.anthropic.call import Timeouts
 from stepline.adapters.anthropic.error import map_body
 from stepline.adapters.anthropic.message_fold import WireEvent
 from stepline.adapters.anthropic.server_sent import read_events
 from stepline.adapters.http_pool import make_pool
+from stepline.adapters.provider.roles import Timeouts
 from stepline.errors import (
     ModelRefused,
     ModelStreamBroken,

@@ -1,4 +1,4 @@
-"""The events of a Messages answer, folded into a completion: the text so far, and its usage.
+"""The events of a Messages answer, folded: the text that each adds, and the facts so far.
 
 Text may be in four places: in a block's deltas, in the block as it begins, in a message as it begins, and in a
 message that comes whole. All else is a fact beside the text: an id, a counter, a detail. Each may be missing, null or of
@@ -13,13 +13,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
-from stepline.adapters.anthropic.call import ModelRole, read_declined
+from stepline.adapters.provider.client import whole_pairs
 from stepline.errors import ModelStreamBroken
 from stepline.model.decision import Declined
-from stepline.model.usage import Usage, estimate_tokens
-from stepline.ports.model import Completion, ModelRequest
+from stepline.model.usage import Usage
+from stepline.ports.model import AnswerFacts
 
 UNREAD: Final = "unread"
 """The kind of an event that is no object: it carries no text of this protocol, and is counted."""
@@ -27,16 +25,6 @@ OTHER: Final = ""
 """The kind of an event that nothing here reads."""
 MESSAGE: Final = "message"
 """A whole message: the answer of a server that does not stream."""
-
-LOST_HALF: Final = "\ufffd"
-ABORTED: Final = "aborted"
-CUT: Final = "cut"
-TOO_LONG: Final = "too_long"
-ANSWER_CHARS_PER_TOKEN: Final = 32
-"""Characters of text that an answer may have for each token that its request allows. Text has three to four; a
-single token of spaces or dashes may have more than a hundred, but no answer consists of them."""
-ANSWER_MIN_CHARS: Final = 65_536
-"""Characters that every answer may have. A server that ignores `max_tokens` would fill the memory."""
 
 _WORDS: Final[Mapping[str, str]] = {"stop": "end_turn", "length": "max_tokens"}
 """Stop reasons of another API, which gateways pass on."""
@@ -73,47 +61,59 @@ class Counts(NamedTuple):
 class MessageFold:
     """The state of one answer. Blocks other than text (native thinking, tool use) add no text."""
 
-    def __init__(self, request: ModelRequest, role: ModelRole, *, retries: int = 0) -> None:
-        """Start with no events received for `request`, after `retries` failed tries."""
-        self._request = request
-        self._role = role
-        self._model = role.model
-        self._retries = retries
+    def __init__(self) -> None:
+        """Start with no events."""
+        self._model = ""
         self._message_id = ""
-        self._pieces: list[str] = []
+        self._said = False
+        self._broken = False
         self._counts: Counts | None = None
         self._counted = False  # the tokens of the whole output
         self._stop_reason = ""
         self._stopped = False
-        self._half = ""
         self._block: object = None  # the type of the last block
         self._begun = ""  # its first text, if only a text delta can tell that it is one
-        self._room_chars = max(ANSWER_MIN_CHARS, request.max_tokens * ANSWER_CHARS_PER_TOKEN)
         self._declined: Declined | None = None
-        self.facts = FactReader()
-        self.too_long = False
-        """True once the answer has reached its bound: what follows is not taken."""
-
-    @property
-    def ended(self) -> bool:
-        """True once the answer is whole."""
-        return self._stopped or bool(self._stop_reason)
+        self._facts = FactReader()
 
     def take(self, event: WireEvent) -> str:
         """Apply one event and return the text it adds. Unknown events change nothing.
 
-        Raises ModelStreamBroken `stream_malformed` where a text is none, so that the answer would have a hole.
+        Raises ModelStreamBroken `stream_malformed` where a text is none, so that the answer would have a hole: it is
+        whole no more.
         """
+        try:
+            text = self._apply(event)
+        except ModelStreamBroken:
+            self._broken = True
+            raise
+        self._said = self._said or bool(text)
+        return text
+
+    def facts(self) -> AnswerFacts:
+        """Return the facts so far. The answer is whole once it has its stop reason or its end."""
+        return AnswerFacts(
+            model=self._model,
+            message_id=self._message_id,
+            stop_reason=self._stop_reason,
+            ended=not self._broken and (self._stopped or bool(self._stop_reason)),
+            declined=self._declined,
+            usage=self._counts.usage if self._counts else None,
+            counted=self._counted and self._counts is not None and self._counts.plain is not None,
+            unread=self._facts.unread,
+        )
+
+    def _apply(self, event: WireEvent) -> str:
         text = ""
         match event.kind:
             case "content_block_delta":
-                text = self._delta(self.facts.fields(event.fields, "delta"))
+                text = self._delta(self._facts.fields(event.fields, "delta"))
             case "content_block_start":
-                text = self._start_block(self.facts.fields(event.fields, "content_block"))
+                text = self._start_block(self._facts.fields(event.fields, "content_block"))
             case "message_start":
-                text = self._begin(self.facts.fields(event.fields, "message"))
+                text = self._begin(self._facts.fields(event.fields, "message"))
             case "message_delta":
-                self._end(self.facts.fields(event.fields, "delta"))
+                self._end(self._facts.fields(event.fields, "delta"))
                 self._count(event.fields, whole=True)
             case "message_stop":
                 self._stopped = True
@@ -121,24 +121,19 @@ class MessageFold:
                 text = self._begin(event.fields, whole=True)
                 self._stopped = True
             case kind if kind == UNREAD:
-                self.facts.unread["event"] += 1
+                self._facts.unread["event"] += 1
             case _:
                 pass
-        return self._keep(self._joined(text)) if text else ""
-
-    def close(self) -> str:
-        """Return the text that a whole answer still adds at its end: a half that no other half followed."""
-        half, self._half = self._half, ""
-        return self._keep(LOST_HALF) if half and self.ended else ""
+        return text
 
     def _begin(self, message: Mapping[str, Any], *, whole: bool = False) -> str:
-        ident = self.facts.word(message, "id")
-        if self._pieces and self._message_id and ident not in ("", self._message_id):
+        ident = self._facts.word(message, "id")
+        if self._said and self._message_id and ident not in ("", self._message_id):
             raise _malformed("another message began within the answer")
         self._message_id = ident or self._message_id
-        self._model = self.facts.word(message, "model") or self._model
+        self._model = self._facts.word(message, "model") or self._model
         self._count(message, whole=whole)
-        text = "" if self._pieces else self._content(message, whole=whole)
+        text = "" if self._said else self._content(message, whole=whole)
         if text or whole:
             self._end(message)
         return text
@@ -154,7 +149,7 @@ class MessageFold:
             if isinstance(block, dict) and (whole or block.get("type") == "text"):
                 found.append(_block_text(block))
             else:
-                self.facts.unread["content"] += 1
+                self._facts.unread["content"] += 1
         return "".join(found)
 
     def _start_block(self, block: Mapping[str, Any]) -> str:
@@ -173,22 +168,23 @@ class MessageFold:
             if not isinstance(text, str):
                 raise _malformed("a text delta without a text")
             return begun + text
-        self.facts.word(delta, "type")
+        self._facts.word(delta, "type")
         is_text = self._block == "text" or not (isinstance(kind, str) or isinstance(self._block, str))
         return text if is_text and isinstance(text, str) else ""
 
     def _end(self, of: Mapping[str, Any]) -> None:
-        said = self.facts.word(of, "stop_reason")
+        said = self._facts.word(of, "stop_reason")
         self._stop_reason = _WORDS.get(said, said) or self._stop_reason
-        details = self.facts.fields(of, "stop_details")
+        details = self._facts.fields(of, "stop_details")
         if self._stop_reason == "refusal":
-            self._declined = read_declined(
-                self.facts.word(details, "category"), self.facts.text(details, "explanation"), self._role
+            self._declined = Declined(
+                category=self._facts.word(details, "category"),
+                explanation=self._facts.text(details, "explanation"),
             )
 
     def _count(self, of: Mapping[str, Any], *, whole: bool) -> None:
         """Take the newer counts; one that is missing is kept."""
-        facts, old = self.facts, self._counts or Counts()
+        facts, old = self._facts, self._counts or Counts()
         new = facts.fields(of, "usage")
         detail = facts.fields(new, "cache_creation")
         write_5m = facts.count(detail, "ephemeral_5m_input_tokens")
@@ -207,53 +203,6 @@ class MessageFold:
             write_1h=write_1h,
             output=_newer(output, old.output),
         )
-
-    def _joined(self, text: str) -> str:
-        """Return a piece of text with whole pairs of surrogates: a first half at its end waits for the next piece.
-
-        A provider may cut its text within a pair.
-        """
-        if text.isascii() and not self._half:
-            return text
-        text = self._half + text
-        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        return whole_pairs(text[:-1] if self._half else text)
-
-    def _keep(self, text: str) -> str:
-        """Take text as far as there is room for it."""
-        kept = text[: self._room_chars]
-        self._room_chars -= len(kept)
-        self.too_long = self.too_long or len(kept) < len(text)
-        self._pieces.append(kept)
-        return kept
-
-    def completion(self, *, aborted: bool) -> Completion:
-        """Return the completion so far; counts that are missing are estimated."""
-        text = "".join(self._pieces)
-        whole = self.ended and not self.too_long
-        early = TOO_LONG if self.too_long else ABORTED if aborted else CUT
-        return Completion(
-            text=text,
-            stop_reason=(self._stop_reason or "end_turn") if whole else early,
-            usage=self._usage(text, aborted=aborted),
-            model=self._model,
-            message_id=self._message_id,
-            aborted=aborted and not (self.ended or self.too_long),
-            retries=self._retries,
-            declined=self._declined if self.ended else None,
-        )
-
-    def _usage(self, text: str, *, aborted: bool) -> Usage:
-        if not (self._counts or text or aborted or self.ended):
-            return Usage(estimated=True)  # refused, or cut before the provider said anything
-        counts = self._counts or Counts()
-        used = counts.usage
-        if self.ended and self._counted and counts.plain is not None:
-            return used
-        if not used.prompt_tokens:
-            parts = (*self._request.system, *self._request.content)
-            used = replace(used, input_tokens=sum(part.tokens for part in parts))
-        return replace(used, output_tokens=max(used.output_tokens, estimate_tokens(text)), estimated=True)
 
 
 def _block_text(block: Mapping[str, Any]) -> str:
@@ -316,10 +265,3 @@ class FactReader:
         if value is not None:
             self.unread[name] += 1
         return without
-
-
-def whole_pairs(text: str) -> str:
-    """Return a text in which pairs of surrogates are joined, and halves replaced, since no encoding can carry them."""
-    return (
-        text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    )

@@ -18,10 +18,10 @@ import anthropic
 import httpx2  # comes with the SDK
 
 from stepline.adapters.anthropic.aws_frames import is_framed, read_frames
-from stepline.adapters.anthropic.call import Timeouts
 from stepline.adapters.anthropic.error import map_sdk_error
 from stepline.adapters.anthropic.message_fold import WireEvent
 from stepline.adapters.anthropic.server_sent import read_events
+from stepline.adapters.provider.roles import Timeouts
 
 MODULES: Final = ("httpcore2",)
 """The modules that the SDK's first client loads."""

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.errors import (
-    DependencyError,
-    ModelOverloaded,
-    ModelRateLimited,
-    ModelStreamBroken,
-    ModelTimeout,
-    ModelUnreachable,
-    SteplineError,
-)
+from stepline.adapters.provider.client import RetriedStream
+from stepline.adapters.provider.roles import RETRIED, Retry
+from stepline.errors import ModelStreamBroken, SteplineError
 from stepline.model.base import Value
 from stepline.model.decision import Declined
 from stepline.model.usage import Usage, estimate_tokens
-from stepline.ports.model import Completion, ModelRequest
+from stepline.ports.model import AnswerFacts, ModelRequest, RoleChoice
 
 MODEL: Final = "memory"
-TRIES: Final = 3
-RETRIED: Final = (
-    ModelOverloaded,
-    ModelRateLimited,
-    ModelUnreachable,
-    ModelTimeout,
-    ModelStreamBroken,
-    DependencyError,
-)
+TRIES: Final = Retry().tries
 
 
 class Say(Value):
@@ -87,106 +73,85 @@ class MemoryModelClient:
         return self._steps.pop(0)
 
 
-class MemoryModelStream:
+class MemoryModelStream(RetriedStream):
     """One call of the script."""
 
     def __init__(
         self, request: ModelRequest, next_step: Callable[[], Say | Fail], *, fallback: str = ""
     ) -> None:
-        """Prepare the stream; a step is taken when the iteration begins."""
+        """Prepare the stream; a step is taken when the iteration begins, and for each try."""
+        role = RoleChoice(
+            model=(request.declined and fallback) or MODEL, fallback="" if request.declined else fallback
+        )
+        super().__init__(lambda: ScriptedCall(request, next_step), request, role, retry=Retry(), blocks=False)
+
+    def next_wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
+        """Go on at once, whatever wait is asked for."""
+        return 0.0 if isinstance(error, RETRIED) and attempt + 1 < TRIES else None
+
+
+class MemoryProvider:
+    """A provider (`ModelProvider`) that plays a script, one step per try."""
+
+    default_model = MODEL
+    traced_as = MODEL
+
+    def __init__(self, *steps: Say | Fail) -> None:
+        self.steps = [*steps]
+
+    def call(self, request: ModelRequest, _: RoleChoice) -> ScriptedCall:
+        return ScriptedCall(request, lambda: self.steps.pop(0))
+
+    def warm(self) -> None: ...
+
+    def find_refusals(self, _: RoleChoice) -> list[str]:
+        return []
+
+    def cache_minimum(self, model: str, own: Mapping[str, int]) -> int:
+        return own.get(model, 0)
+
+    def close(self) -> None: ...
+
+
+class ScriptedCall:
+    """One step of the script (`ProviderCall`)."""
+
+    def __init__(self, request: ModelRequest, next_step: Callable[[], Say | Fail]) -> None:
         self._request = request
-        self._fallback = fallback
         self._next_step = next_step
-        self._told: list[str] = []
-        self._retries = 0
-        self._aborted = False
-        self._failed = False
-        self._sent = False
-        self._counted = True
-        self._tries: tuple[Usage, ...] = ()
-        self._ended: Say | None = None
+        self._step: Say | Fail = Say()
+        self.facts = AnswerFacts()
 
-    def __enter__(self) -> Self:
-        """Return self; nothing is played yet."""
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        """End the stream; leaving in mid-stream counts as an abort."""
-        self._aborted = self._aborted or not (self._ended or self._failed)
-
-    def abort(self) -> None:
-        """Stop before the next piece."""
-        self._aborted = True
+    def send(self) -> None:
+        step = self._next_step()
+        self._step = _cut(step, self._request.max_tokens) if isinstance(step, Say) else step
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the pieces of the next step that does not fail before its first."""
-        for retries in range(TRIES):
-            self._retries = retries
-            self._counted = True
-            if self._aborted:
-                return
-            step, self._sent = self._next_step(), True
-            match step:
-                case Say():
-                    yield from self._play(_cut(step, self._request.max_tokens))
-                    return
-                case Fail():
-                    # A connection is cut when the provider has read the prompt; other failures refuse it.
-                    self._counted = step.after_chars > 0 or isinstance(step.error, ModelStreamBroken)
-                    pieces = Say(text=step.text[: step.after_chars])
-                    yield from self._tell(pieces)
-                    if self._told or retries + 1 == TRIES or not isinstance(step.error, RETRIED):
-                        self._failed = True
-                        raise step.error
-                    self._tries = (*self._tries, self._usage())
-                    self._sent = False
-
-    def completion(self) -> Completion:
-        """Return the streamed text with its usage; one that was not sent has none."""
-        early = "aborted" if self._aborted else "cut"
-        return Completion(
-            text="".join(self._told),
-            stop_reason=self._ended.stop_reason if self._ended else early,
-            usage=self._usage(),
-            model=(self._request.declined and self._fallback) or MODEL,
-            message_id="",
-            aborted=self._aborted and self._ended is None,
-            retries=self._retries,
-            tries=self._tries,
-            declined=self._declined(),
+        step = self._step
+        text = step.text if isinstance(step, Say) else step.text[: step.after_chars]
+        # A connection is cut when the provider has read the prompt; other failures refuse it.
+        if isinstance(step, Say) or step.after_chars > 0 or isinstance(step.error, ModelStreamBroken):
+            parts = (*self._request.system, *self._request.content)
+            self.facts = AnswerFacts(usage=Usage(input_tokens=sum(part.tokens for part in parts)))
+        size = (step if isinstance(step, Say) else Say()).piece_chars
+        for at in range(0, len(text), size):
+            yield text[at : at + size]
+        if isinstance(step, Fail):
+            raise step.error
+        self.facts = AnswerFacts(
+            stop_reason=step.stop_reason,
+            ended=True,
+            declined=step.declined if step.stop_reason == "refusal" else None,
+            usage=step.usage or replace(self.facts.usage or Usage(), output_tokens=estimate_tokens(text)),
+            counted=True,
         )
 
-    def _usage(self) -> Usage:
-        if not self._sent:
-            return Usage()
-        if self._ended and self._ended.usage:
-            return self._ended.usage
-        if not self._counted:
-            return Usage(estimated=True)
-        parts = (*self._request.system, *self._request.content)
-        return Usage(
-            input_tokens=sum(part.tokens for part in parts),
-            output_tokens=estimate_tokens("".join(self._told)),
-            estimated=self._ended is None,
-        )
+    def renew(self) -> bool:
+        return False
 
-    def _declined(self) -> Declined | None:
-        if self._ended is None or self._ended.stop_reason != "refusal":
-            return None
-        return replace(self._ended.declined, fallback=bool(self._fallback) and not self._request.declined)
+    def close(self) -> None: ...
 
-    def _play(self, step: Say) -> Iterator[str]:
-        yield from self._tell(step)
-        if not self._aborted:
-            self._ended = step
-
-    def _tell(self, step: Say) -> Iterator[str]:
-        for at in range(0, len(step.text), step.piece_chars):
-            if self._aborted:
-                return
-            piece = step.text[at : at + step.piece_chars]
-            self._told.append(piece)
-            yield piece
+    def shut_down(self) -> None: ...
 
 
 def _cut(step: Say, max_tokens: int) -> Say:

@@ -7,7 +7,8 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stepline.adapters.anthropic.call import DEFAULT_ROLE, ModelRole, Provider, find_refusals, plan_roles
+from stepline.adapters.provider.roles import plan_roles
+from stepline.bootstrap.choice import provider_of
 from stepline.errors import InputError
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
@@ -15,8 +16,8 @@ from stepline.local.cloud.capacity import check_concurrency
 from stepline.local.counted import counted
 from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
 from stepline.loop.title import ROLE as GATE_ROLE
-from stepline.ports.model import DECISION_ROLE
-from stepline.settings import TABLE
+from stepline.ports.model import DECISION_ROLE, DEFAULT_ROLE, ModelProvider, RoleChoice
+from stepline.settings import KEYED, TABLE, Settings, env
 
 BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/{}/version"
 QUALIFIER_KEY: Final = "@aws-cdk/core:bootstrapQualifier"
@@ -131,7 +132,7 @@ def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
 
 def check_model(account: Account, stage: str, context: Mapping[str, str]) -> Check:
     """Check that the configured model is available."""
-    if context.get("model_provider", "anthropic") == "bedrock":
+    if context.get("model_provider", "anthropic") not in KEYED:
         return look("model", "bedrock:ListInferenceProfiles", lambda: _bedrock(account, context))
     arn = context.get("model_secret_arn", "")
     if not arn:
@@ -149,7 +150,9 @@ def check_roles(context: Mapping[str, str]) -> Check:
         roles = _roles(context)
     except InputError as error:
         return failed("model roles", str(error), ROLES_REMEDY)
-    refused = [f"{name}: {text}" for name, role in roles.items() for text in find_refusals(role)]
+    refused = [
+        f"{name}: {text}" for name, role in roles.items() for text in _provider(context).find_refusals(role)
+    ]
     if refused:
         return failed("model roles", "; ".join(refused), ROLES_REMEDY)
     if strange := sorted(roles.keys() - ROLES):
@@ -157,10 +160,15 @@ def check_roles(context: Mapping[str, str]) -> Check:
     return passed("model roles", ", ".join(f"{name} is {role.model}" for name, role in roles.items()))
 
 
-def _roles(context: Mapping[str, str]) -> dict[str, ModelRole]:
+def _provider(context: Mapping[str, str]) -> ModelProvider:
+    """Return the provider of a stage. Raises InputError."""
+    return provider_of(Settings.from_env(env(model_provider=context.get("model_provider", "anthropic"))))
+
+
+def _roles(context: Mapping[str, str]) -> dict[str, RoleChoice]:
     """Return the roles of a stage. Raises InputError."""
-    provider: Provider = "bedrock" if context.get("model_provider") == "bedrock" else "anthropic"
-    return plan_roles(provider, TABLE["model_roles"].parse(context.get("model_roles", "")))
+    chosen = TABLE["model_roles"].parse(context.get("model_roles", ""))
+    return plan_roles(_provider(context).default_model, chosen)
 
 
 def _unknown_model(stage: str) -> Check:

@@ -17,7 +17,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.adapters.anthropic.call import DEFAULT_ROLE
 from stepline.errors import DependencyError
 from stepline.local.own_name import name_user
 from stepline.local.stage.bundle_code import DEFAULT, checkout_bundles, take_bundle
@@ -44,6 +43,7 @@ from stepline.local.tour import ANY_MODEL, TOUR
 from stepline.model.base import Value
 from stepline.model.tenancy.price import SCRIPTED
 from stepline.ports.channel import Role
+from stepline.ports.model import DEFAULT_ROLE
 
 COMPANIONS: Final = ("issuer", "page", "model")
 ISSUER_PORT: Final = 4567

@@ -1,4 +1,4 @@
-"""The text of an answer, folded from deltas that a provider cut anywhere."""
+"""The text of an answer, whose pieces a provider cut anywhere."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stepline.adapters.anthropic.call import ModelRole
-from stepline.adapters.anthropic.message_fold import MessageFold, WireEvent
-from stepline.ports.model import ModelRequest
+from stepline.adapters.provider.client import AnswerText
 
-REQUEST = ModelRequest(role="x", system=(), content=(), max_tokens=100)
 PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
 HALVES = st.sampled_from(["\ud83d", "\ude00"])
 UNITS = st.lists(st.one_of(st.text(max_size=4), HALVES), max_size=30)
@@ -26,13 +23,10 @@ def join(pair: re.Match[str]) -> str:
 @example(units=["\ud83d", "\ud83d", "\ude00"], sizes=[1, 0, 1, 1])
 def test_the_text_is_the_same_wherever_it_is_cut(units: list[str], sizes: list[int]) -> None:
     rest = sent = "".join(units)
-    fold = MessageFold(REQUEST, ModelRole(model="m"))
-    told = ""
+    text, told = AnswerText(100), ""
     for size in (*sizes, len(sent)):
         piece, rest = rest[:size], rest[size:]
-        told += fold.take(WireEvent("ping", {}))
-        told += fold.take(WireEvent("content_block_delta", {"delta": {"type": "text_delta", "text": piece}}))
-    told += fold.take(WireEvent("message_stop", {}))
-    told += fold.close()
+        told += text.add("") + text.add(piece)
+    told += text.end()
     whole = re.sub("[\ud800-\udfff]", "\ufffd", PAIR.sub(join, sent))
-    assert told == fold.completion(aborted=False).text == whole
+    assert told == text.kept == whole

@@ -1,0 +1,1 @@
+"""The calls of a provider of models, whichever it is: roles, further tries, and the bounds of an answer."""

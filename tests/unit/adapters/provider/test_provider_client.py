@@ -1,0 +1,121 @@
+"""The calls of any provider: roles, the fallback, further tries and their waits, counted; over the memory twin."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from stepline.adapters.memory.clock import MemoryMeter
+from stepline.adapters.memory.model import Fail, MemoryProvider, Say, ScriptedCall
+from stepline.adapters.provider.client import PendingHead, ProviderClient
+from stepline.adapters.provider.roles import Retry, draw_wait_s
+from stepline.errors import (
+    ContextLimit,
+    DependencyError,
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelRefused,
+    SteplineError,
+)
+from stepline.ports.model import Completion, ModelRequest, Part, RoleChoice
+
+REQUEST = ModelRequest(role="x", system=(), content=(Part(text="hi"),), max_tokens=100)
+LIMITED, BUSY = Fail(error=ModelRateLimited("")), Fail(error=ModelOverloaded(""))
+
+
+def ask(*steps: Say | Fail, request: ModelRequest = REQUEST, **fields: Any) -> Completion:
+    """Return the completion of one call, which is tried as often as the steps let it."""
+    roles = {"*": RoleChoice(model="strong", fallback="weak")}
+    client = ProviderClient(
+        MemoryProvider(*steps), roles=roles, retry=Retry(base_s=0.001, cap_s=0.001), **fields
+    )
+    with client.stream(request) as stream:
+        list(stream)
+    client.close()
+    return stream.completion()
+
+
+def test_a_role_without_a_model_is_refused() -> None:
+    with pytest.raises(ModelRefused) as caught:
+        ProviderClient(MemoryProvider(), roles={}).stream(REQUEST)
+    assert caught.value.reason == "unknown_role"
+
+
+def test_a_declined_request_is_asked_of_the_fallback_which_has_none() -> None:
+    refusal = Say(stop_reason="refusal")
+    first, second = ask(refusal), ask(refusal, request=replace(REQUEST, declined=True))
+    assert (first.model, second.model) == ("strong", "weak")
+    assert [done.declined and done.declined.fallback for done in (first, second)] == [True, False]
+
+
+def test_every_try_is_counted_and_those_that_met_the_rate_of_the_provider() -> None:
+    meter = MemoryMeter()
+    assert ask(LIMITED, BUSY, Say(text="x"), meter=meter).retries == 2
+    assert meter.counts == {"ModelAsks": 3, "ModelRateLimits": 1}
+    with pytest.raises(ModelRateLimited):
+        ask(LIMITED, LIMITED, LIMITED, meter=meter)
+    assert meter.counts == {"ModelAsks": 6, "ModelRateLimits": 4}
+
+
+def test_a_call_that_is_aborted_before_it_is_sent_is_not_counted() -> None:
+    client = ProviderClient(
+        MemoryProvider(), roles={"*": RoleChoice(model="m")}, meter=(meter := MemoryMeter())
+    )
+    with client.stream(REQUEST) as stream:
+        stream.abort()
+        assert not list(stream)
+    assert not meter.counts
+
+
+def test_a_response_that_comes_when_nobody_waits_is_closed() -> None:
+    sent, answer, closed = threading.Event(), threading.Event(), threading.Event()
+
+    class Call(ScriptedCall):
+        def send(self) -> None:
+            sent.set()
+            assert answer.wait(30)
+
+        def close(self) -> None:
+            closed.set()
+
+    head = PendingHead(Call(REQUEST, Say))
+    giving_up = threading.Thread(target=lambda: sent.wait(30) and head.give_up())
+    giving_up.start()
+    assert not head.wait()
+    giving_up.join()
+    answer.set()
+    assert closed.wait(30)
+
+
+def test_waits_are_random_and_bounded() -> None:
+    retry = Retry(tries=5, base_s=1, cap_s=3)
+    waits = [
+        [draw_wait_s(retry, ModelOverloaded(""), attempt=n, elapsed_s=0) for _ in range(50)] for n in range(4)
+    ]
+    for n, bound in enumerate([1, 2, 3, 3]):
+        assert all(wait is not None and 0 <= wait <= bound for wait in waits[n])
+        assert len(set(waits[n])) > 1
+
+
+@pytest.mark.parametrize(
+    ("error", "attempt", "elapsed_s"),
+    [
+        (ModelOverloaded(""), 2, 0),
+        (ModelRateLimited("", retry_after_s=60), 0, 0),
+        (DependencyError(""), 0, 21),
+        (ContextLimit(""), 0, 0),
+        (ModelRefused(""), 0, 0),
+    ],
+    ids=["tries spent", "wants too long a wait", "time spent", "too long", "refused"],
+)
+def test_no_wait_where_another_try_is_not_ours(error: SteplineError, attempt: int, elapsed_s: float) -> None:
+    assert draw_wait_s(Retry(), error, attempt=attempt, elapsed_s=elapsed_s) is None
+
+
+def test_the_wait_that_was_asked_for_comes_before_the_jitter() -> None:
+    wait = draw_wait_s(Retry(), ModelRateLimited("", retry_after_s=2.0), attempt=0, elapsed_s=0)
+    assert wait is not None
+    assert 2.0 <= wait <= 2.5
