@@ -11,7 +11,6 @@ import pytest
 
 from stepline.local.stage import lifecycle
 from stepline.local.stage.deployed import HOME, make_home
-from stepline.local.stage.emulator import ENFORCED
 from stepline.local.stage.program_environment import MODE_VARIABLE, process_backend
 from tests.e2e.enforced import Scene
 from tests.e2e.grant import read_grants, without
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.enforced
 
 SEED_VARIABLE = "STEPLINE_TEST_GRANT_SEED"
 TAKEN = budget(5, 100)
-SETTINGS = {**ENFORCED, "SFN_WAIT_SCALE": "0"}
+SETTINGS = {"AUTH": "true", "SFN_WAIT_SCALE": "0"}
 """Retries of the state machine come at once, so that a turn without its grant ends soon."""
 
 NOT_SHOWN = {

@@ -6,7 +6,7 @@ Source: docs/how-to/write-a-bundle.md#hooks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stepline.bundle.browser import BlockLike, fetch, missing_blocks, place_blocks, read_blocks
 from stepline.errors import InputError
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 HookFunction: TypeAlias = Callable[["HookContext"], Any]
 """Takes the turn's facts; what it returns is ignored. A coroutine function is awaited."""
-
-HOOKS: Final[tuple[HookName, ...]] = ("pre_run_hook", "before_round", "post_run_hook")
 
 
 class HookContext:

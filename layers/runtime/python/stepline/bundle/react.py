@@ -12,7 +12,6 @@ Source: docs/how-to/write-a-bundle.md.
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from stepline.bundle.runtime import Loop, Runtime
     from stepline.loop.agent import Agent
 
-logger = logging.getLogger(__name__)
 
 CLOSE: Final = "Close"
 

@@ -130,20 +130,6 @@ SECRET_ABSENT: Final = "ResourceNotFoundException"  # noqa: S105 - a code
 SECRET_GOING: Final = "InvalidRequestException"  # noqa: S105 - a code
 NOBODY_WAITS: Final = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
 """For a task token: its state has moved on, has ended, or never existed."""
-ANSWERS: Final = frozenset(
-    {
-        CONDITION_FAILED,
-        CANCELLED,
-        EXECUTION_EXISTS,
-        EXECUTION_ABSENT,
-        INDEX_ABSENT,
-        INDEX_EXISTS,
-        OBJECT_ABSENT,
-        OBJECT_EXISTS,
-        SECRET_EXISTS,
-        *NOBODY_WAITS,
-    }
-)
 
 _NO_ANSWER: Final = (ConnectionError, CredentialRetrievalError, HTTPClientError, IncompleteReadError)
 

@@ -295,10 +295,6 @@ def name_table(stage: str, point: datetime) -> str:
     return f"stepline-{stage}-{point:%Y%m%d%H%M%S}"
 
 
-def _from(source: str) -> str:
-    return f" --from {source}" if source else ""
-
-
 def _count(counts: Mapping[str, int], desk: Desk) -> None:
     for name, count in sorted(counts.items()):
         desk.say(f"objects {name}: {count}")

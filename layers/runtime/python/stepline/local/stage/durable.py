@@ -21,7 +21,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,6 @@ _FORGET_S = 10.0
 """How long after such a removal the state is written: those of one deletion come one after another."""
 
 _TRIES = 20
-
-Handle = Callable[..., Awaitable[Any]]
 
 
 class ChangeFile:

@@ -19,8 +19,6 @@ from stepline.local.stage.fingerprint import Fingerprint
 from stepline.local.stage.service import LOOPBACK, Service, claim_port, claimed_port
 
 Progress = Callable[[str], None]
-ENFORCED: Final = {"AUTH": "true"}
-"""Makes the emulator enforce the roles of functions; deploying does not work in this mode."""
 
 PORT: Final = 4566
 LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")

@@ -227,7 +227,7 @@ def up(
     """Start the missing services, deploy changes, and take over all interrupted turns.
 
     `bundle` is a module of the caller's folder, or one that the functions include; `further` are those that a
-    conversation may choose, by their names. `settings` are additional ones for the emulator (`emulator.ENFORCED`).
+    conversation may choose, by their names. `settings` are additional ones for the emulator.
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
         beside = checkout_bundles(
