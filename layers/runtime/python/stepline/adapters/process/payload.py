@@ -21,16 +21,7 @@ _OUT: Final = "/workspace/out"
 _BUNDLE: Final = "/workspace/bundle"
 _SOCKET: Final = "/workspace/socket/supervisor.sock"
 _READ: Final = (
-    "/bin",
-    "/etc",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/proc",
-    "/sbin",
-    "/usr",
-    "/workspace",
+    *("/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/sbin", "/usr", "/workspace"),
     "/dev",
 )
 _WRITE: Final = (_WORK, _OUT, "/tmp", "/dev/shm", "/dev/null", "/dev/zero", "/dev/full")  # noqa: S108 - the run's own mounts

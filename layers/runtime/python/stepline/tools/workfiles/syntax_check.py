@@ -168,40 +168,14 @@ _TAG: Final = re.compile(r"<(?:!--|(/?)([A-Za-z][A-Za-z0-9:-]*))")
 _IN_TAG: Final = re.compile(r"""["'>]""")
 _VOID: Final = frozenset(
     (
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
+        *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source"),
+        *("track", "wbr"),
     )
 )
 _OPTIONAL: Final = frozenset(
     (
-        *(
-            "html",
-            "head",
-            "body",
-            "p",
-            "li",
-            "dt",
-            "dd",
-            "rt",
-            "rp",
-            "optgroup",
-            "option",
-            "colgroup",
-            "caption",
-        ),
-        *("thead", "tbody", "tfoot", "tr", "td", "th"),
+        *("html", "head", "body", "p", "li", "dt", "dd", "rt", "rp", "optgroup", "option", "colgroup"),
+        *("caption", "thead", "tbody", "tfoot", "tr", "td", "th"),
     )
 )
 """Elements whose end may be left out; they end where the one around them does."""
