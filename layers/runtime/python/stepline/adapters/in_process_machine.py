@@ -24,7 +24,6 @@ class InProcessMachine:
     """
 
     def __init__(self) -> None:
-        """Start without executions."""
         self._lock = Lock()
         self._doors = tuple(Lock() for _ in range(DOORS))
         self._queue: list[tuple[str, Step]] = []

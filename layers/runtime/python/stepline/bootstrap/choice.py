@@ -289,7 +289,6 @@ class StoredUploads:
     """Keeps the rows of uploads (`Uploads`); what that takes is loaded with the first one."""
 
     def __init__(self, table: Table) -> None:
-        """Keep them in `table`."""
         self._table = table
 
     @cached_property

@@ -47,7 +47,6 @@ class Loads:
     """The hooks `on_bundle_load` that have run in this process."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._lock = Lock()
         self._done: set[LoadHook] = set()
 

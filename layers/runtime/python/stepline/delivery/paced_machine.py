@@ -38,7 +38,6 @@ class Bucket:
     """A quota that several threads draw on; it begins full."""
 
     def __init__(self, quota: Quota, clock: Clock) -> None:
-        """Fill it now."""
         self._quota, self._clock = quota, clock
         self._lock = Lock()
         self._left = float(quota.burst)

@@ -28,7 +28,6 @@ class Span:
         *,
         kind: SpanKind = "internal",
     ) -> None:
-        """Begin now."""
         self._visit = visit
         self._name, self._parent, self._kind = name, parent, kind
         if visit is None:

@@ -217,7 +217,6 @@ class tolerated:  # noqa: N801 -- reads like contextlib.suppress, which it is fo
     """Suppress the errors with these codes, which are expected answers in the block."""
 
     def __init__(self, *codes: str) -> None:
-        """Suppress these codes only."""
         self._codes = codes
 
     def __enter__(self) -> None:

@@ -19,7 +19,6 @@ class S3Grants:
     """No request is made to S3. A grant ends with the credentials that signed it, if they expire first."""
 
     def __init__(self, bucket: str) -> None:
-        """Grant access to objects of `bucket`."""
         self._bucket = bucket
 
     @cached_property

@@ -95,7 +95,6 @@ class DynamoLog:
     """Reads are as consistent as requested; the two indexes are always eventually consistent."""
 
     def __init__(self, table: Table) -> None:
-        """Store conversations in `table`."""
         self._table = table
 
     def put(

@@ -22,7 +22,6 @@ class HalfSurrogates:
     """Mends JSON that comes in pieces: the same bytes, but for the halves."""
 
     def __init__(self) -> None:
-        """Begin with the first piece."""
         self._held = b""
 
     def mend(self, piece: bytes, *, last: bool = False) -> bytes:

@@ -14,7 +14,6 @@ class MemoryArtifacts:
     """`objects` and `mimes` are open for tests. `replaced` is told the key of each replaced object."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._lock = Lock()
         self.objects: dict[str, bytes] = {}
         self.mimes: dict[str, str] = {}

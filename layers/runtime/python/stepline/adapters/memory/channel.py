@@ -108,7 +108,6 @@ class MemoryPublisher:
     """Frames by connection, in order; only open connections accept them."""
 
     def __init__(self) -> None:
-        """Start without connections."""
         self._lock = Lock()
         self.inboxes: dict[str, list[bytes]] = {}
 

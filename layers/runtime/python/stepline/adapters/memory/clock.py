@@ -30,7 +30,6 @@ class MemoryMeter:
     """`counts` maps a metric to its sum, and `<metric>/<reason>` to the sum for a reason."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self.counts: Counter[str] = Counter()
 
     def count(self, name: str, value: float = 1, *, reason: str = "") -> None:

@@ -19,7 +19,6 @@ class MemoryGrants:
     """
 
     def __init__(self, artifacts: MemoryArtifacts, clock: MemoryClock) -> None:
-        """Grant access to objects of `artifacts`."""
         self._artifacts = artifacts
         self._clock = clock
 

@@ -45,7 +45,6 @@ class MemoryLog:
     """
 
     def __init__(self) -> None:
-        """Start without conversations."""
         self._lock = Lock()
         self.batches: dict[str, list[bytes | None]] = {}
         self._messages: dict[tuple[str, str], int] = {}

@@ -13,7 +13,6 @@ class MemoryMachine:
     """`queue` holds the executions that were started and not yet taken, oldest first."""
 
     def __init__(self) -> None:
-        """Start without executions."""
         self._lock = Lock()
         self._status: dict[str, Literal["running", "ended"]] = {}
         self.queue: list[tuple[str, Step]] = []

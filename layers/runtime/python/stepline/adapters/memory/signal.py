@@ -47,7 +47,6 @@ class MemoryWatch:
 
 class MemorySignals:
     def __init__(self, log: Log) -> None:
-        """Look for steers in `log`."""
         self._log = log
 
     def notify(self, lane: Lane, n: int) -> None:

@@ -50,7 +50,6 @@ class MemoryTasks:
     """
 
     def __init__(self, clock: MemoryClock) -> None:
-        """Start without handovers and waiting states."""
         self._clock = clock
         self._lock = Lock()
         self.secrets: dict[str, str] = {}

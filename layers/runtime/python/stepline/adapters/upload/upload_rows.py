@@ -25,7 +25,6 @@ class DynamoUploads:
     """Implements `Uploads`: an attribute says that a row is final, and a write asks for its absence."""
 
     def __init__(self, table: Table) -> None:
-        """Keep rows in `table`."""
         self._table = table
 
     def begin(self, lane: Lane, upload: Upload) -> None:

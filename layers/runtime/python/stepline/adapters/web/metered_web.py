@@ -13,7 +13,6 @@ class MeteredSearch:
     """A search engine each of whose queries is counted, answered or not."""
 
     def __init__(self, search: WebSearch, ledger: Ledger) -> None:
-        """Ask `search`."""
         self._search = search
         self._ledger = ledger
 
@@ -30,7 +29,6 @@ class MeteredPages:
     """Pages each of whose fetches is counted, also one that is refused."""
 
     def __init__(self, pages: WebPages, ledger: Ledger) -> None:
-        """Fetch from `pages`."""
         self._pages = pages
         self._ledger = ledger
 

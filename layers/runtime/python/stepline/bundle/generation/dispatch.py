@@ -71,7 +71,6 @@ class Delivery:
         failures: Failures,
         now_s: Callable[[], float],
     ) -> None:
-        """Start with no open instance."""
         self._accounts = {spec.name: _Account(spec=spec) for spec in channels}
         self._emit = emit
         self._agent = agent

@@ -71,7 +71,6 @@ class Deadline(SystemClock):
     """A clock that raises once its time is up."""
 
     def __init__(self, patience_s: float) -> None:
-        """Start the countdown."""
         self._patience_s = patience_s
         self._until_s = super().monotonic_s() + patience_s
 

@@ -45,7 +45,6 @@ class RestoredTable:
     """The restore of one table of an account; every step may be taken again."""
 
     def __init__(self, account: Account, source: str, clock: Clock, say: Progress) -> None:
-        """Restore from `source`."""
         self._client = account.client("dynamodb")
         self._source, self._clock, self._say = source, clock, say
 

@@ -74,7 +74,6 @@ class Site:
     """The files of one build, by their addresses."""
 
     def __init__(self, dist: Path) -> None:
-        """Read the build."""
         self._files = {
             f"/{name}": SiteFile(path.read_bytes(), mime_of(path), _kind(name))
             for name, path in list_files(dist).items()
@@ -174,7 +173,6 @@ class PageBuild:
     """The newest build of the page, made in a thread when one is missing or older than its sources."""
 
     def __init__(self, web: Path = WEB, make: Callable[[Callable[[str], None], Path], None] = build) -> None:
-        """Build nothing yet."""
         self._web, self._make = web, make
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

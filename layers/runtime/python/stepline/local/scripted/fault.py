@@ -68,7 +68,6 @@ class FaultQueue:
     """Faults in the order they were added; safe for several threads."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
 

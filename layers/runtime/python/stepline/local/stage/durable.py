@@ -42,7 +42,6 @@ class ChangeFile:
     """Changes since the last written state, one per line. A line cut short by a kill counts as not written."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

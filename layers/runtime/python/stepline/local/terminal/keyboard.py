@@ -52,7 +52,6 @@ class Pipe:
     draft = ""
 
     def __init__(self, lines: Iterator[str]) -> None:
-        """Read from `lines`."""
         self._lines = lines
 
     def __enter__(self) -> Self:

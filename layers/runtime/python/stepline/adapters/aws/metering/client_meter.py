@@ -34,7 +34,6 @@ class ClientMeter:
     """Listens to clients of the table, the bucket, the callback of websockets, the index of vectors, and Bedrock's embeddings."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """Count into `ledger`."""
         self._ledger = ledger
 
     def listen(self, client: Any) -> None:

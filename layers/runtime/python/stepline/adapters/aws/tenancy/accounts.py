@@ -52,7 +52,6 @@ class DynamoAccounts:
     """Every read is strong: a limit holds from the moment it is set."""
 
     def __init__(self, table: Table) -> None:
-        """Store accounts in `table`."""
         self._table = table
 
     def limits(self, scopes: Sequence[Scope]) -> tuple[GivenLimits, ...]:
@@ -255,7 +254,6 @@ class DynamoRate:
     """
 
     def __init__(self, table: Table) -> None:
-        """Store rows in `table`."""
         self._table = table
         self._lock = Lock()
         self._minute = 0
@@ -305,7 +303,6 @@ class DynamoCosts:
     """A row's key has its turn, its time and a nonce. It is put once and without a condition."""
 
     def __init__(self, table: Table) -> None:
-        """Keep rows in `table`."""
         self._table = table
 
     def put(self, lane: Lane, cost: InvocationCost) -> None:

@@ -20,7 +20,6 @@ class MemoryAccounts:
     """Counters by account and the name of what they count, as in the table."""
 
     def __init__(self) -> None:
-        """Begin without limits, with nothing used."""
         self._lock = Lock()
         self._limits: dict[str, GivenLimits] = {}
         self._accounts: dict[str, Account] = {}
@@ -135,7 +134,6 @@ class MemoryRate:
     """A counter for each account and minute."""
 
     def __init__(self) -> None:
-        """Start at zero."""
         self._lock = Lock()
         self._counts: Counter[tuple[Scope, int, str]] = Counter()
 
@@ -155,7 +153,6 @@ class MemoryCosts:
     """A list for each lane; nothing here is billed, so a row counts no write of its own."""
 
     def __init__(self) -> None:
-        """Start without rows."""
         self._lock = Lock()
         self._rows: defaultdict[Lane, list[InvocationCost]] = defaultdict(list)
 

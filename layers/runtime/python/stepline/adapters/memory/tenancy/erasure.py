@@ -25,7 +25,6 @@ class MemoryErasure:
     """
 
     def __init__(self, log: MemoryLog, artifacts: MemoryArtifacts, *beside: Any) -> None:
-        """Erase from these."""
         self._log, self._artifacts, self._beside = log, artifacts, beside
         self._lock = Lock()
         self.stored: dict[Lane, Tombstone] = {}

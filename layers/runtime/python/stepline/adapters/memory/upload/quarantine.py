@@ -45,7 +45,6 @@ class MemoryUploads:
     """Implements `Uploads`."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._lock = Lock()
         self._rows: dict[tuple[str, str], Upload] = {}
 
@@ -76,7 +75,6 @@ class MemoryScanner:
     """Implements `Scanner`: `finding` is what it says of every file."""
 
     def __init__(self, finding: Infection = "clean") -> None:
-        """Begin with a finding."""
         self.finding = finding
 
     def scan(self, path: Path, key: str) -> Infection:

@@ -62,7 +62,6 @@ class Shelf(Generic[Kept]):
     """Values under random names, each for some seconds; the oldest goes when there are too many."""
 
     def __init__(self, ttl_s: float, clock: Clock) -> None:
-        """Keep nothing yet."""
         self._ttl_s, self._clock = ttl_s, clock
         self._kept: dict[str, tuple[float, Kept]] = {}
         self._lock = threading.Lock()
@@ -93,7 +92,6 @@ class SignIns:
     """Everything that the issuer remembers of sign-ins."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
-        """Remember nothing yet."""
         self.forms: Shelf[Authorization] = Shelf(FORM_S, clock)
         self._owners: Shelf[bool] = Shelf(SESSION_S, clock)
         self._sessions: Shelf[Session] = Shelf(SESSION_S, clock)
