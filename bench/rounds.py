@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Final
 
 from bench.row import MeasureError, Row
-from stepline.local.scripted.scenarios import SCENARIOS
 from stepline.loop.agent import Agent
 from stepline.model.entry import Decided
 from stepline.tools.registry import Registry
+from tests.support.script import RECORDED
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
 BEFORE: Final = (
@@ -27,7 +27,7 @@ def rows() -> list[Row]:
     """Return `rounds_of_recorded`."""
     one, several, listed = (count_rounds(mode) for mode in ("off", "safe_fanout", "read_write_search"))
     by_kind = count_rounds("safe_fanout", by_kind=True)
-    fewer = [row.example for row, a, b in zip(SCENARIOS, one, several, strict=True) if b < a]
+    fewer = [said for said, a, b in zip(RECORDED, one, several, strict=True) if b < a]
     return [
         Row(
             metric="rounds_of_recorded",
@@ -47,7 +47,7 @@ def rows() -> list[Row]:
 
 def count_rounds(mode: str, *, by_kind: bool = False) -> list[int]:
     """Return the rounds of each recording; `by_kind`: as if no tool said what it reads."""
-    return [_play(row.example, mode, by_kind=by_kind) for row in SCENARIOS]
+    return [_play(said, mode, by_kind=by_kind) for said in RECORDED]
 
 
 def _play(request: str, mode: str, *, by_kind: bool) -> int:

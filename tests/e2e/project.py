@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from stepline.local.scripted.script import Round
+from stepline.local.scripted.speech import Saying
+from tests.support.script import script
+
 PROJECT = {
     "files/main.py": "import sys\nsys.path.insert(0, 'files')\nfrom app.report import write\nprint(write())\n",
     "files/app/__init__.py": '"""Birds."""\n',
@@ -12,14 +16,22 @@ PROJECT = {
     ),
     "files/README.md": "# Birds\n\nOne bird is a heron.\n",
 }
-CHANGE = """\
-Check out the project, apply this patch to files/app/birds.py, search it for crane and run files/main.py, it writes outputs/bird.txt:
-```diff
-@@ -40,2 +40,2 @@
- BIRD_39 = 'sparrow'
--BIRD = 'heron'
-+BIRD = 'crane'
-```"""
+PATCH = "@@ -40,2 +40,2 @@\n BIRD_39 = 'sparrow'\n-BIRD = 'heron'\n+BIRD = 'crane'\n"
+RUN = Saying(
+    tool="exec_tools.execute_code_python",
+    params={
+        "contract": [{"filename": "outputs/bird.txt", "description": "The bird"}],
+        "prog_name": "A program",
+    },
+    code="import runpy\nrunpy.run_path('files/main.py', run_name='__main__')",
+)
+STEPS = (
+    Saying(tool="react.checkout", params={"mode": "replace", "paths": ["newest:files/"]}),
+    Saying(tool="react.patch", params={"path": "files/app/birds.py", "channel": "canvas", "patch": PATCH}),
+    Saying(tool="react.rg", params={"root": "files", "pattern": "crane"}),
+    RUN,
+)
+CHANGE = script(*(Round(calls=(step,)) for step in STEPS))
 
 _WRITE = "".join(
     f"os.makedirs(os.path.dirname({name!r}), exist_ok=True)\nopen({name!r}, 'w').write({text!r})\n"

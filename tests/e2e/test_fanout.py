@@ -9,13 +9,13 @@ from tests.e2e.order import check_order, events, terminals
 from tests.e2e.pause import pause_before_the_second_action
 from tests.e2e.seen_lanes import lanes_of, place
 from tests.e2e.stage import Stage, a_word, answer_of, read_until
-from tests.e2e.test_generation import TOGETHER, decisions_of
+from tests.e2e.test_generation import decisions_of
 from tests.e2e.test_recovery import check_log
+from tests.support.script import backwards, together
 
 pytestmark = pytest.mark.emulator
 
 FOUR = ["react.write", "react.read", "react.plan", "react.plan"]
-BACKWARDS = "Read older.md and then write a file lake.md with the word {word} in it, in one round."
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def results_of(stage, conversation, lines):
 
 def test_write_read_and_two_plans_stream_and_run_in_their_order(several, conversation):
     word = a_word()
-    lines = several.send(TOGETHER.format(word=word), conversation)
+    lines = several.send(together(word), conversation)
     check_order(lines, after=several.cursor)
     assert len(terminals(lines)) == 1
     decision, _answer = decisions_of(several, conversation, lines)
@@ -81,7 +81,7 @@ def test_write_read_and_two_plans_stream_and_run_in_their_order(several, convers
 
 def test_a_write_behind_a_read_is_refused_while_the_read_runs(several, conversation):
     word = a_word()
-    lines = several.send(BACKWARDS.format(word=word), conversation)
+    lines = several.send(backwards(word), conversation)
     check_order(lines, after=several.cursor)
     first, second, _answer = decisions_of(several, conversation, lines)
     assert [action["tool_id"] for action in first["actions"]] == ["react.read"]
@@ -116,7 +116,7 @@ def test_a_worker_killed_between_two_actions_repeats_none(several, conversation,
     word = a_word()
     with (
         pause_before_the_second_action(several, tmp_path) as pause,
-        several.sending(TOGETHER.format(word=word), conversation) as client,
+        several.sending(together(word), conversation) as client,
     ):
         seen = read_until(client, lambda line: line.get("type") == "react.tool.result")
         assert pause.kill() >= 1

@@ -12,14 +12,10 @@ from tests.e2e.seen_lanes import lanes_of, place
 from tests.e2e.stage import a_word, answer_of
 from tests.e2e.test_recovery import check_log
 from tests.support.generation import tagged
+from tests.support.script import together
 
 pytestmark = pytest.mark.emulator
 
-TOGETHER = (
-    "Write a file lake.md with the word {word} in it, read older.md and make two plans with three steps each, "
-    "all in one round."
-)
-INSISTING = f"{TOGETHER} Even if only one action is allowed."
 TOO_MANY = "multi_action_bundle_too_many_actions"
 
 
@@ -42,7 +38,7 @@ def requests_with(stage, word):
 def test_where_one_action_is_allowed_a_second_one_is_refused_and_the_first_one_runs(scripted, conversation):
     word = a_word()
     first = scripted.send("write a file older.md with grey herons", conversation)
-    lines = scripted.send(INSISTING.format(word=word), conversation)
+    lines = scripted.send(together(word, insists=True), conversation)
     check_order(lines, after=check_order(first))
     decision = decisions_of(scripted, conversation, lines)[0]
     assert [action["tool_id"] for action in decision["actions"]] == ["react.write"]

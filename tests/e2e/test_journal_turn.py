@@ -13,6 +13,7 @@ from tests.e2e.order import check_order, events
 from tests.e2e.stage import a_word, answer_of
 from tests.e2e.test_recovery import check_log
 from tests.support.files import PNG, noise
+from tests.support.script import look_closely
 
 pytestmark = pytest.mark.emulator
 
@@ -21,7 +22,6 @@ FULL = "[FULL CONTEXT ARTIFACTS (show_artifacts)]"
 ACTIVE = "[ACTIVE SKILLS]"
 WRAPUP = "This is the wrap-up round"
 TABLE = "Write a CSV of sales over two months to sales.csv."
-LOOK = "Look closely at chart.png and sales.csv with the skill {skill}. {word}"
 
 
 @pytest.fixture
@@ -83,7 +83,9 @@ def test_a_turn_sees_what_it_asked_for_in_one_round_and_answers_in_the_last(
     word = a_word()
     with context_layout(scripted, "journal", max_iterations=3):
         before = scripted.send(TABLE, conversation, "--attach", str(chart))
-        lines = scripted.send(LOOK.format(skill=SKILL, word=word), conversation)
+        lines = scripted.send(
+            look_closely("chart.png", "sales.csv", skills=(SKILL,), said=word), conversation
+        )
     check_order(lines, after=check_order(before))
     assert "seen.md" in answer_of(lines)
 

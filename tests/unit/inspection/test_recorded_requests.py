@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.local.scripted.scenarios import SCENARIOS, Scenario
 from stepline.model.entry import Decided
 from tests.support.conversation import LANE
 from tests.support.log_invariant import requests
+from tests.support.script import RECORDED
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
 
 @pytest.mark.parametrize("mode", ["off", "safe_fanout"])
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda row: row.example[:40])
-def test_the_log_renders_what_was_sent(scenario: Scenario, mode: str) -> None:
+@pytest.mark.parametrize("said", RECORDED, ids=lambda said: said[:40])
+def test_the_log_renders_what_was_sent(said: str, mode: str) -> None:
     conversation = ScriptedConversation(
         "Write a file note.md with grey herons.", AI_REACT_AGENT_MULTI_ACTION=mode
     )
-    conversation.say(scenario.example)
+    conversation.say(said)
     conversation.say("Thank you.")
     assert len(conversation.entries(Decided)) >= 3
     assert not list(requests(conversation.ports.artifacts, LANE, conversation.batches()))

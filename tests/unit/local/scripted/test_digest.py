@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from stepline.local.scripted.policy import LAST_ROUND
-from stepline.local.scripted.script import SEEN
 from stepline.model.entry import Closed, Decided, Resulted
 from stepline.model.file.attachment import Attachment, attachment_key
 from tests.support.conversation import LANE
 from tests.support.files import PNG, picture
+from tests.support.script import look_closely
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
 SKILL = "public.research"
-LOOK = f"Look closely at chart.png and sales.csv with the skill {SKILL}."
+LOOK = look_closely("chart.png", "sales.csv", skills=(SKILL,))
 
 
 class JournalChat(ScriptedConversation):
@@ -48,22 +48,22 @@ class JournalChat(ScriptedConversation):
 def test_a_picture_a_table_and_a_skill_are_staged_and_seen_in_one_round_and_the_last_one_answers():
     chat = JournalChat(AI_REACT_MAX_ITERATIONS="3")
     chat.show("Write a CSV of sales over two months to sales.csv.")
-    answer = chat.say(f"{LOOK} And then tell me.")
+    answer = chat.say(LOOK)
     plan, seen, answered = chat.entries(Decided)[-3:]
     assert [path.rpartition("/")[2] for path in plan.show_artifacts] == ["chart.png", "sales.csv"]
     assert (plan.show_skills, seen.show_artifacts) == ((SKILL,), ())
-    told = chat.text_of(SEEN)
+    told = chat.text_of("seen.md")
     assert "chart.png: attached" in told
     assert "sales.csv: date,region,units,amount" in told
     assert f"sk:{SKILL}: ## Skill: " in told
     assert answered.iteration == 2
-    assert f"outputs/{SEEN}" in answer
+    assert "outputs/seen.md" in answer
 
 
 def test_without_a_staged_content_there_is_nothing_to_see():
     chat = JournalChat()
-    chat.say("Look closely at none.png.")
-    told = chat.text_of(SEEN)
+    chat.say(look_closely("none.png"))
+    told = chat.text_of("seen.md")
     assert "none.png: not shown: not_found" in told
     assert "attached" not in told
 
@@ -108,5 +108,5 @@ def test_in_the_last_round_it_stops():
 
 def test_in_the_layout_timeline_the_same_request_shows_nothing_in_full():
     chat = ScriptedConversation()
-    chat.say("Look closely at none.png.")
+    chat.say(look_closely("none.png"))
     assert [entry.show_artifacts for entry in chat.entries(Decided)] == [()] * 3

@@ -16,14 +16,14 @@ from stepline.local.scripted.speech import WHO_I_AM
 from stepline.model.entry import Closed, Decided
 from stepline.model.file.attachment import Attachment
 from stepline.model.memory_row import MemoryRow, MemoryScope
+from tests.e2e.project import CHANGE
 from tests.e2e.sales import TOTALS, WRITE, table_of, totals_of
 from tests.e2e.test_context import request_of
 from tests.e2e.test_execution import RUN, WAITING
-from tests.e2e.test_fanout import BACKWARDS
-from tests.e2e.test_generation import INSISTING, TOGETHER
 from tests.e2e.test_recovery import LONG
 from tests.support.budget import budget
 from tests.support.files import pdf, picture
+from tests.support.script import SEARCHES, backwards, together
 from tests.unit.docs.source import DOCS
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
@@ -33,11 +33,9 @@ ROUNDS = {
     script.plan_and_file: [["plan"], ["write"], ["read"]],
     script.plan: [["plan"]],
     script.two_plans: [["plan"], ["plan"]],
-    script.write_read_and_plan: [["write"], ["read"], ["plan"], ["plan"]],
-    script.read_and_write: [["read"], ["write"]],
+    script.sent: [["read"]],
     script.write: [["write"], ["read"]],
     script.read: [["read"]],
-    script.look_closely: [["plan"], ["write"]],
     script.chart: [["write"], ["execute_code_python"]],
     script.in_euros: [],  # there are no totals
     script.best_month: [],
@@ -46,21 +44,14 @@ ROUNDS = {
     script.write_sales: [["write"]],
     script.monthly_totals: [["pull"], ["execute_code_python"]],
     script.search: [["web_search"]],
-    script.search_and_write: [["web_search"], ["web_search"], ["write"]],
     script.document: [["web_search"], ["write_pdf"]],
     script.remember: [["memsearch"]],
     script.look_up: [],  # the default bundle has no documents
     script.recall: [],
     script.given_program: [["execute_code_python"]],
-    script.work_on_project: [],
     scenarios.anything_else: [],
 }
-SEVERAL = {
-    script.two_plans: [["plan", "plan"]],
-    script.write_read_and_plan: [["write", "read", "plan", "plan"]],
-    script.search_and_write: [["web_search", "web_search", "write"]],
-}
-REFUSED = {script.read_and_write: ["multi_action_bundle_strategy_incompatible"]}
+SEVERAL = {script.two_plans: [["plan", "plan"]]}
 
 every_row = pytest.mark.parametrize("row", SCENARIOS, ids=lambda row: row.script.__name__)
 
@@ -70,18 +61,31 @@ every_row = pytest.mark.parametrize("row", SCENARIOS, ids=lambda row: row.script
 def test_every_row_runs_through_the_loop(row, mode):
     chat = ScriptedConversation(HERONS, SALES, AI_REACT_AGENT_MULTI_ACTION=mode)
     answer = chat.say(row.example)
-    expected, refused = (ROUNDS, {}) if mode == "off" else (ROUNDS | SEVERAL, REFUSED)
+    expected = ROUNDS if mode == "off" else ROUNDS | SEVERAL
     assert chat.rounds()[2:] == expected[row.script]
-    assert chat.notices() == refused.get(row.script, [])
+    assert chat.notices() == []
     assert set(chat.statuses()) == {"ok"}
     assert answer.endswith(f"*{WHO_I_AM}*")
     assert ("I have no rule" in answer) == (row is SCENARIOS[-1])
 
 
-def test_a_project_is_taken_over_patched_searched_and_run():
-    (row,) = [row for row in SCENARIOS if row.script is script.work_on_project]
-    chat = ScriptedConversation("Write a file files/birds.py with BIRD = 'heron'.")
-    answer = chat.say(row.example)
+@pytest.mark.parametrize(
+    ("said", "rounds", "notices"),
+    [
+        (together("plum", "note.md"), [["write", "read", "plan", "plan"]], []),
+        (SEARCHES, [["web_search", "web_search", "write"]], []),
+        (backwards("plum", "note.md"), [["read"], ["write"]], ["multi_action_bundle_strategy_incompatible"]),
+    ],
+)
+def test_the_calls_of_a_script_are_made_in_its_rounds(said, rounds, notices):
+    chat = ScriptedConversation(HERONS, AI_REACT_AGENT_MULTI_ACTION="safe_fanout")
+    chat.say(said)
+    assert (chat.rounds()[1:], chat.notices()) == (rounds, notices)
+
+
+def test_a_project_is_checked_out_patched_searched_and_run():
+    chat = ScriptedConversation("Write a file files/app/birds.py with BIRD = 'heron'.")
+    answer = chat.say(CHANGE.replace("@@ -40,2 +40,2 @@\\n BIRD_39 = 'sparrow'", "@@ -1 +1 @@"))
     assert chat.rounds()[1:] == [["checkout"], ["patch"], ["rg"], ["execute_code_python"]]
     assert set(chat.statuses()) == {"ok"}
     assert "1: BIRD = 'crane'" in answer
@@ -131,8 +135,9 @@ def test_the_scenario_that_the_page_adds_works(monkeypatch):
         ("Search for prompt caching and write what you find to a file cache.md", ["I wrote", "[[S:1]]"]),
         ("Read note.md, please.", ["grey herons"]),
         ("Read nowhere.md", ["could not read", "missing"]),
-        (TOGETHER.format(word="plum").replace("older", "note"), ["lake.md", "grey herons"]),
-        (BACKWARDS.format(word="plum").replace("older", "note"), ["lake.md", "grey herons"]),
+        (together("plum", "note.md"), ["lake.md", "grey herons"]),
+        (backwards("plum", "note.md"), ["lake.md", "grey herons"]),
+        ("A script:\n```script\n[]\n```", ["cannot read the script"]),
         ("What did I say before?", ["grey herons"]),
         ("Compute the monthly totals of none.csv and draw a chart", ["I see no file `none.csv`"]),
         (RUN.format("print('</channel:code>')"), ["cannot run"]),
@@ -153,7 +158,7 @@ def test_the_word_in_an_answer_is_the_one_that_was_read():
 
 def test_several_are_sent_even_where_one_is_allowed_if_it_is_insisted_on():
     chat = ScriptedConversation(HERONS)
-    answer = chat.say(INSISTING.format(word="plum").replace("older", "note"))
+    answer = chat.say(together("plum", "note.md", insists=True))
     assert chat.notices() == ["multi_action_bundle_too_many_actions"]
     assert chat.rounds()[1:] == [["write"], ["read"], ["plan"], ["plan"]]
     assert "grey herons" in answer
@@ -162,7 +167,7 @@ def test_several_are_sent_even_where_one_is_allowed_if_it_is_insisted_on():
 def test_after_a_violation_it_goes_one_by_one():
     chat = ScriptedConversation(HERONS, AI_REACT_AGENT_MULTI_ACTION="safe_fanout")
     chat.model.spoiled = 1
-    chat.say(TOGETHER.format(word="plum").replace("older", "note"))
+    chat.say(together("plum", "note.md"))
     assert chat.rounds()[1] == ["write"]
 
 

@@ -16,16 +16,13 @@ from msgspec.structs import replace
 from stepline.local.scripted import script
 from stepline.local.scripted.reading import Request, Roster, View
 from stepline.local.scripted.result_text import (
-    CHECKOUT,
     EXEC,
     LOOK_UP,
     MEMSEARCH,
-    PATCH,
     PLAN,
     PULL,
     READ,
     RENDER,
-    RG,
     SEARCH,
     WRITE,
 )
@@ -76,6 +73,11 @@ def anything_else(asked: Asked) -> Script:
 
 SCENARIOS: Final = (
     Scenario(
+        'Do what this script says:\n```script\n{"calls":[{"tool":"react.read","params":{"paths":["newest:note.md"]}}]}\n```',
+        re.compile(r"[^`]*```script[ \t]*\n(?P<rounds>.*?)```", _FLAGS),
+        script.sent,
+    ),
+    Scenario(
         PLAN_AND_FILE,
         re.compile(
             rf"{_LEAD}make a plan with (?P<steps>\w+) steps, write it to a file"
@@ -95,30 +97,10 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "Make two plans with two steps each, in one round.",
-        re.compile(rf"{_LEAD}make two plans with (?P<steps>\w+) steps each, in one round", _FLAGS),
+        None,
         script.two_plans,
         tools=(PLAN,),
         then=("Make a plan with three steps.", RECALL),
-    ),
-    Scenario(
-        "Write a file lake.md with the word reed in it, read note.md and make two plans with three steps each, "
-        "all in one round.",
-        re.compile(
-            rf"{_LEAD}write a file (?P<name>\S+) with the word (?P<word>\S+) in it, read (?P<path>\S+) and make "
-            r"two plans with (?P<steps>\w+) steps each, all in one round(?P<insists>\. even if)?",
-            _FLAGS,
-        ),
-        script.write_read_and_plan,
-        tools=(WRITE, READ, PLAN),
-    ),
-    Scenario(
-        "Read note.md and then write a file lake.md with the word reed in it, in one round.",
-        re.compile(
-            rf"{_LEAD}read (?P<path>\S+) and then write a file (?P<name>\S+) with the word (?P<word>\S+) in it, in one",
-            _FLAGS,
-        ),
-        script.read_and_write,
-        tools=(READ, WRITE),
     ),
     Scenario(
         "Write a file note.md with grey herons and read it back.",
@@ -135,16 +117,6 @@ SCENARIOS: Final = (
         re.compile(rf"{_LEAD}read (?P<path>[^\s.:]+[.:]\S+)", _FLAGS),
         script.read,
         tools=(READ,),
-    ),
-    Scenario(
-        "Look closely at chart.png and sales.csv with the skill public.research.",
-        re.compile(
-            rf"{_LEAD}look closely at (?P<names>[^\s,]{{1,120}}(?:(?:,\s*|\s+and\s+)[^\s,]{{1,120}}){{0,4}}?)"
-            r"(?: with the skill (?P<skill>[\w.-]{1,80}?))?(?:[.!](?:\s.*)?)?\Z",
-            _FLAGS,
-        ),
-        script.look_closely,
-        tools=(PLAN, WRITE),
     ),
     Scenario(
         CHART,
@@ -220,27 +192,6 @@ SCENARIOS: Final = (
         script.document,
         tools=(SEARCH, f"{RENDER}pdf"),
         then=("Read report.pdf.", RECALL),
-    ),
-    Scenario(
-        "Search for grey herons and for prompt caching and write a file lake.md with the word reed in it, in one round.",
-        re.compile(
-            rf"{_LEAD}search for (?P<query>[^.!?]{{1,80}}?) and for (?P<other>[^.!?]{{1,80}}?) and write a file (?P<name>\S+) with the "
-            r"word (?P<word>\S+) in it, in one round",
-            _FLAGS,
-        ),
-        script.search_and_write,
-        tools=(SEARCH, WRITE),
-    ),
-    Scenario(
-        "Check out the project, apply this patch to files/birds.py, search it for crane and run files/main.py:\n"
-        "```diff\n@@ -1 +1 @@\n-BIRD = 'heron'\n+BIRD = 'crane'\n```",
-        re.compile(
-            rf"{_LEAD}check out the project, apply this patch to (?P<path>\S{{1,80}}), search it for (?P<word>\S{{1,80}}) and run "
-            r"(?P<main>[^\s:,]{1,80})(?P<promised>[^:`]{0,200}):\s*```\w*[ \t]*\n(?P<patch>.*?)```",
-            _FLAGS,
-        ),
-        script.work_on_project,
-        tools=(CHECKOUT, PATCH, RG, EXEC),
     ),
     Scenario(
         "What did we say about grey herons?",

@@ -16,20 +16,18 @@ from collections.abc import Generator, Sequence
 from string import Template
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from stepline.local.scripted.reading import Call, Request, View
 from stepline.local.scripted.result_text import (
-    CHECKOUT,
     EXEC,
     LOOK_UP,
     MEMSEARCH,
-    PATCH,
     PLAN,
     PULL,
     READ,
     RENDER,
-    RG,
     SEARCH,
     WRITE,
     numbered,
@@ -38,11 +36,12 @@ from stepline.local.scripted.result_text import (
     search_rows,
     text_read,
 )
-from stepline.local.scripted.speech import Saying, quote
+from stepline.local.scripted.speech import Saying, plain, quote
 from stepline.model.base import Value
 from stepline.model.path import parse_path, physical
 
-SEEN: Final = "seen.md"
+NEWEST: Final = "newest:"
+FILES: Final = "files/"
 SALES: Final = "sales.csv"
 CHART_MONTHS: Final = 6
 CHART: Final = "monthly_totals.png"
@@ -167,8 +166,11 @@ class Asked(Value):
         return next((n for n, name in enumerate(NUMBERS, 1) if word in (name, str(n))), 3)
 
     def path(self, name: str) -> str:
-        """Return the logical path of the newest file of this name; a path is returned unchanged."""
+        """Return the logical path of the newest file of this name, or of the folder `files/`; a path is returned unchanged."""
         name = name.rstrip(".,;!?")
+        if name == FILES:
+            heads = [path.partition(f".{FILES}") for path in self.view.files if f".{FILES}" in path]
+            return "".join(heads[-1][:2]) if heads else name
         known = [path for path in self.view.files if path.endswith(f"/{name}")]
         return name if ":" in name else [f"fi:{self.view.current.turn_id}.outputs/{name}", *known][-1]
 
@@ -204,10 +206,9 @@ def plan(asked: Asked) -> Script:
     yield Round(calls=(make_plan(asked.number("steps")),))
 
 
-def two_plans(asked: Asked) -> Script:
+def two_plans(_: Asked) -> Script:
     """Make two plans; the answer needs no result."""
-    count = asked.number("steps")
-    yield Round(calls=(make_plan(count), make_plan(count, MORE_STEPS)), beside=True)
+    yield Round(calls=(make_plan(2), make_plan(2, MORE_STEPS)), beside=True)
 
 
 def plan_and_file(asked: Asked) -> Script:
@@ -223,20 +224,6 @@ def plan_and_file(asked: Asked) -> Script:
     yield Remark(notes=marks[2])
 
 
-def write_read_and_plan(asked: Asked) -> Script:
-    """Write a file, read another one and make two plans, all in one round."""
-    written, count = write_word(asked.words["name"], asked.words["word"]), asked.number("steps")
-    read = read_file(asked.path(asked.words["path"]))
-    plans = make_plan(count), make_plan(count, MORE_STEPS)
-    yield Round(calls=(written, read, *plans), insists=bool(asked.words["insists"]))
-
-
-def read_and_write(asked: Asked) -> Script:
-    """Read a file and write another one, in one round and in the order that is refused."""
-    read = read_file(asked.path(asked.words["path"]))
-    yield Round(calls=(read, write_word(asked.words["name"], asked.words["word"])))
-
-
 def write(asked: Asked) -> Script:
     """Write a file with given text, and read it back if requested."""
     name, word = asked.words["name"], asked.words["word"]
@@ -249,26 +236,6 @@ def write(asked: Asked) -> Script:
 def read(asked: Asked) -> Script:
     """Read a file by its name or path."""
     yield Round(calls=(read_file(asked.path(asked.words["path"])),))
-
-
-def look_closely(asked: Asked) -> Script:
-    """Stage files and a skill beside a plan, write down what the next round shows of them, and then answer."""
-    names = [name for name in asked.words["names"].replace(",", " ").split() if name.lower() != "and"]
-    paths = tuple(map(asked.path, names))
-    skill = asked.words["skill"]
-    planned = replace(
-        make_plan(2, ("Look closely", "Write down what is there")),
-        artifacts=paths,
-        skills=(skill,) if skill else (),
-    )
-    yield Round(calls=(planned,))
-    yield Round(calls=(write_file(SEEN, _seen(asked.view)),))
-
-
-def _seen(view: View) -> str:
-    """Return a row for each thing that the journal stages: the beginning of a text, or the name of a file."""
-    rows = [f"{path}: {quote(text, limit_chars=160)}" for path, text in view.staged if text]
-    return "\n".join([*rows, *(f"{path}: attached" for path in view.attached), "Word: looked", ""])
 
 
 def write_sales(asked: Asked) -> Script:
@@ -307,27 +274,6 @@ def given_program(asked: Asked) -> Script:
     yield from run_program(asked, named, code, contract, **limits)
 
 
-def work_on_project(asked: Asked) -> Script:
-    """Take a project of an earlier turn over, patch a file of it, search it, and run a program of it."""
-    words, project = asked.words, [path for path in asked.view.files if ".files/" in path]
-    if not project:
-        yield Remark(text="I see no project.")
-        return
-    root = f"{project[-1].partition('.files/')[0]}.files/"
-    taken = Saying(
-        tool=CHECKOUT, params={"mode": "replace", "paths": [root]}, thinking="I take the project over."
-    )
-    params = {"path": words["path"], "channel": "canvas", "patch": words["patch"]}
-    patched = Saying(tool=PATCH, params=params, thinking="I change what is to be changed.")
-    look = {"root": "files", "pattern": re.escape(words["word"])}
-    found = Saying(tool=RG, params=look, thinking="I look where the word stands now.")
-    for saying in (taken, patched, found):
-        yield Round(calls=(saying,))
-    code = f"import runpy\nrunpy.run_path({words['main']!r}, run_name='__main__')"
-    names = _OUTPUT.findall(words["promised"]) or ["outputs/result.txt"]
-    yield from run_program(asked, (), code, dict.fromkeys(names, "Written by the project"))
-
-
 def search(asked: Asked) -> Script:
     """Search, and write the results to a file if requested."""
     query, name = asked.words["query"], asked.words["name"].rstrip(".,;!?")
@@ -347,10 +293,40 @@ def document(asked: Asked) -> Script:
     )
 
 
-def search_and_write(asked: Asked) -> Script:
-    """Search twice and write a file that needs neither result, in one round."""
-    searches = [search_for(asked.words[name]) for name in ("query", "other")]
-    yield Round(calls=(*searches, write_word(asked.words["name"], asked.words["word"])))
+def sent(asked: Asked) -> Script:
+    """Do what the script in a message says: a round a line."""
+    try:
+        lines = [line for line in asked.words["rounds"].split("\n") if line.strip()]
+        rounds = [msgspec.json.decode(line, type=Round) for line in lines]
+    except msgspec.MsgspecError as error:
+        yield Remark(text=f"I cannot read the script: {plain(str(error))}.")
+        return
+    for one in rounds:
+        yield replace(one, calls=tuple(_filled(call, asked) for call in one.calls))
+
+
+def _filled(value: Any, asked: Asked) -> Any:
+    """Return a value of a script with the paths and contents that its texts stand for."""
+    match value:
+        case Saying():
+            filled = {name: _filled(getattr(value, name), asked) for name in ("params", "artifacts")}
+            return replace(value, **filled)
+        case dict():
+            return {name: _filled(one, asked) for name, one in value.items()}
+        case list() | tuple():
+            return type(value)(_filled(one, asked) for one in value)
+        case str() if value.startswith(NEWEST):
+            return asked.path(value.removeprefix(NEWEST))
+        case "seen:":
+            return _seen(asked.view)
+        case _:
+            return value
+
+
+def _seen(view: View) -> str:
+    """Return a row for each thing that the journal stages: the beginning of a text, or the name of a file."""
+    rows = [f"{path}: {quote(text, limit_chars=160)}" for path, text in view.staged if text]
+    return "\n".join([*rows, *(f"{path}: attached" for path in view.attached), "Word: looked", ""])
 
 
 def call_tool(request: Request) -> Script:

@@ -21,7 +21,7 @@ class Saying(Value):
 
     tool: str
     params: dict[str, Any]
-    thinking: str
+    thinking: str = "I do what the script says."
     notes: str = ""
     code: str = ""
     artifacts: tuple[str, ...] = ()
