@@ -1,5 +1,9 @@
 /** Builders of the values of a thread: each has what a state needs said, and defaults for all else. */
 
+import { emptyCall } from "../../src/thread/calls.ts";
+import { emptyThread } from "../../src/thread/fold.ts";
+import { EMPTY_PROGRAM } from "../../src/thread/programs.ts";
+import { emptyRound } from "../../src/thread/rounds.ts";
 import type {
   Answer,
   Approval,
@@ -20,6 +24,7 @@ import type {
   Turn,
   Usage,
 } from "../../src/thread/thread.ts";
+import { emptyTurn, NO_RECEIPT } from "../../src/thread/turns.ts";
 
 /** 09:14:00 on a day in November. */
 export const start = new Date(2026, 10, 25, 9, 14).getTime();
@@ -57,27 +62,12 @@ export function usage(read: number, written: number, plain: number, output: numb
 }
 
 export function call(toolId: string, more: Partial<Call> = {}): Call {
-  return {
-    callId: nextId("tc"),
-    toolId,
-    params: {},
-    state: "ok",
-    startedAt: at(1.2),
-    durationMs: 6,
-    paths: [],
-    preview: "",
-    code: "",
-    events: [],
-    search: null,
-    fetched: null,
-    program: null,
-    approval: null,
-    ...more,
-  };
+  return { ...emptyCall(nextId("tc"), toolId), state: "ok", startedAt: at(1.2), durationMs: 6, ...more };
 }
 
 export function program(more: Partial<Program> = {}): Program {
   return {
+    ...EMPTY_PROGRAM,
     name: "monthly_totals",
     objective: "Sum the sales of each month and draw them.",
     code: grown(source),
@@ -89,14 +79,8 @@ export function program(more: Partial<Program> = {}): Program {
     state: "running",
     startedAt: at(10.1),
     ranAt: at(10.4),
-    endedAt: null,
     deadline: at(610.1),
     codegenMs: 4800,
-    startMs: null,
-    execMs: null,
-    collectMs: null,
-    errorCode: "",
-    log: { base: 0, text: "", whole: false, bytes: null },
     ...more,
   };
 }
@@ -132,12 +116,9 @@ export function round(iteration: number, notes: string, more: Partial<Round> = {
   const calls = more.calls ?? [];
   const drafts = more.drafts ?? [];
   return {
-    iteration,
+    ...emptyRound(iteration, at(iteration * 1.3)),
     claim: iteration + 1,
     state: "done",
-    refused: false,
-    interrupted: false,
-    declined: false,
     action: calls.length > 0 ? "call_tool" : "complete",
     thinking: grown(""),
     notes: grown(notes),
@@ -147,13 +128,9 @@ export function round(iteration: number, notes: string, more: Partial<Round> = {
     ],
     calls,
     drafts,
-    planDraft: null,
-    startedAt: at(iteration * 1.3),
     decidedAt: at(iteration * 1.3 + 1.2),
     endedAt: at(iteration * 1.3 + 1.3),
     model: "claude-sonnet-5",
-    usage: null,
-    bust: null,
     roundsLeft: 14 - iteration,
     rendered: 1,
     ...more,
@@ -170,6 +147,7 @@ export function answer(text: string, more: Partial<Answer> = {}): Answer {
 
 export function receipt(more: Partial<Receipt> = {}): Receipt {
   return {
+    ...NO_RECEIPT,
     elapsedMs: 3200,
     parts: [
       { is: "model", ms: 3_100 },
@@ -181,9 +159,6 @@ export function receipt(more: Partial<Receipt> = {}): Receipt {
     totalInputTokens: 14_567,
     weightedTokens: 9_476,
     model: "claude-sonnet-5",
-    usd: 0,
-    priced: false,
-    lines: [],
     ...more,
   };
 }
@@ -245,29 +220,12 @@ export function file(filename: string, sizeBytes: number, more: Partial<FileRow>
 
 export function turn(prompt: string, rounds: readonly Round[], more: Partial<Turn> = {}): Turn {
   return {
-    turnId: nextId("turn"),
+    ...emptyTurn(nextId("turn"), start),
     openedN: ++ids,
-    closedN: 0,
     prompts: prompt ? [message(prompt)] : [],
-    promptNs: [],
-    messages: [],
     rounds,
-    compactions: [],
-    answers: [],
-    citations: [],
-    unresolvedSids: [],
-    files: [],
-    followups: [],
-    outcome: { is: "running" },
-    startedAt: start,
-    endedAt: null,
     roundsMax: 15,
     maxTokens: 80_000,
-    receipt: null,
-    feedback: [],
-    ending: null,
-    approval: "",
-    place: 0,
     ...more,
   };
 }
@@ -286,19 +244,11 @@ export function done(prompt: string, rounds: readonly Round[], text: string, mor
 
 export function thread(turns: readonly Turn[], more: Partial<Thread> = {}): Thread {
   return {
-    conversation: "chat-gallery",
+    ...emptyThread("chat-gallery"),
     title: "Plan, file and kumquat",
     state: turns.at(-1)?.outcome.is === "running" ? "in_progress" : "idle",
     turns,
-    turnsBefore: 0,
-    loose: [],
-    plans: [],
-    files: [],
-    sources: new Map(),
-    unknown: new Map(),
     cursor: ids,
-    stream: null,
-    early: [],
     ...more,
   };
 }
