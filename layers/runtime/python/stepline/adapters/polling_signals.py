@@ -36,15 +36,12 @@ class Bell(Protocol):
 
         `at` is the newest batch that the watch has read.
         """
-        ...
 
     def end(self) -> None:
         """End all waits; callable from any thread."""
-        ...
 
     def close(self) -> None:
         """Release the resources of waiting."""
-        ...
 
 
 class Interval:

@@ -36,7 +36,6 @@ class Loop(Protocol):
 
     def follow(self, step: Step) -> None:
         """Run the bundle's hook behind the turn that Close has ended with this answer, if it has."""
-        ...
 
 
 class Runtime(Protocol):
@@ -54,19 +53,15 @@ class Runtime(Protocol):
     @property
     def threads(self) -> Executor:
         """The executor for every call that may reach a bundle's functions."""
-        ...
 
     def name_of(self, module: str) -> str:
         """Return the name that the settings give the bundle with this package; "" if they do not name it."""
-        ...
 
     def build_agent(self, parts: Parts) -> Agent:
         """Return the deployment's agent with a bundle's parts. Raises InputError for invalid parts."""
-        ...
 
     def loop(self, agent: Agent, parts: Parts) -> Loop:
         """Return the steps of a turn for an agent built from these parts."""
-        ...
 
 
 def submit(runtime: Runtime, lane: Lane, arrival: Arrival) -> Admitted:

@@ -15,33 +15,27 @@ class Artifacts(Protocol):
 
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         """Write the object if the key is free; return True if this call wrote it."""
-        ...
 
     def replace(self, key: str, body: bytes, *, mime: str) -> None:
         """Write the object in the place of an older one. Raises DependencyError."""
-        ...
 
     def get(self, key: str) -> bytes:
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
-        ...
 
     def stream(self, key: str) -> Iterator[bytes]:
         """Yield the object's bytes in pieces, for one too large for memory.
 
         Raises NotFoundError, DependencyError.
         """
-        ...
 
     def heads(self, keys: Sequence[str], *, max_bytes: int) -> Iterator[bytes]:
         """Yield the first bytes of each object, in the order of the keys; a few are read ahead.
 
         Raises NotFoundError, DependencyError.
         """
-        ...
 
     def size(self, key: str) -> int | None:
         """Return the object's size; None if it does not exist or may not be read. Raises DependencyError."""
-        ...
 
 
 class Uploads(Protocol):
@@ -49,15 +43,12 @@ class Uploads(Protocol):
 
     def begin(self, lane: Lane, upload: Upload) -> None:
         """Keep a new upload. Raises DependencyError."""
-        ...
 
     def get(self, lane: Lane, upload_id: str) -> Upload | None:
         """Return an upload, by a strong read; None if the conversation has none of this id."""
-        ...
 
     def settle(self, lane: Lane, upload: Upload) -> Upload:
         """Replace an upload that has no final state yet; return what is kept now: the first final state stays.
 
         Raises NotFoundError: the row is gone; DependencyError.
         """
-        ...

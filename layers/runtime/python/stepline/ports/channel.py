@@ -68,43 +68,33 @@ class Subscriptions(Protocol):
 
     def connect(self, connection: str, principal: Principal) -> None:
         """Store the principal of a connection."""
-        ...
 
     def principal(self, connection: str) -> Principal | None:
         """Return the principal of a connection, by a strong read."""
-        ...
 
     def disconnect(self, connection: str) -> None:
         """Delete a connection and its subscriptions."""
-        ...
 
     def renew(self, connection: str, principal: Principal) -> None:
         """Replace the principal of a connection; its subscriptions then last until the new expiry."""
-        ...
 
     def subscribe(self, lane: Lane, connection: str, until_s: int, user: str) -> None:
         """Subscribe a connection of `user` to a conversation until its principal expires, in epoch seconds."""
-        ...
 
     def watch(self, connection: str, principal: Principal) -> None:
         """Subscribe a connection to the feed of all conversations of its principal, until that expires."""
-        ...
 
     def drop(self, lane: Lane, connection: str, *, watcher: str = "") -> None:
         """End one subscription, and the feed if the connection watches the conversations of user `watcher`."""
-        ...
 
     def listeners(self, lane: Lane) -> list[str]:
         """Return the connections that listen to a conversation, by a strong read."""
-        ...
 
     def connections(self, tenant: str, project: str, user: str) -> list[str]:
         """Return the connections of a user that listen to anything, by a strong read."""
-        ...
 
     def audience(self, lane: Lane, user: str) -> Audience:
         """Return those of a conversation of `user`, by one strong read: both are as new as `listeners`."""
-        ...
 
 
 class Broadcast(Protocol):
@@ -117,7 +107,6 @@ class Broadcast(Protocol):
 
         Raises DependencyError if the followers are unknown.
         """
-        ...
 
 
 class Publisher(Protocol):
@@ -130,11 +119,9 @@ class Publisher(Protocol):
             LimitError: it has more than POST_MAX_BYTES.
 
         """
-        ...
 
     def close(self, connection: str) -> None:
         """Close a connection; do nothing for one that no longer exists. Raises DependencyError."""
-        ...
 
 
 class Following(Protocol):
@@ -154,4 +141,3 @@ class Following(Protocol):
 
     def end(self) -> None:
         """End the iteration, from any thread."""
-        ...

@@ -9,15 +9,12 @@ from typing import Protocol
 class Clock(Protocol):
     def now(self) -> datetime:
         """Return the time in UTC, timezone-aware."""
-        ...
 
     def monotonic_s(self) -> float:
         """Return monotonic seconds of this process."""
-        ...
 
     def pause(self, seconds: float) -> None:
         """Wait; the delay between two tries."""
-        ...
 
 
 class Meter(Protocol):
@@ -26,4 +23,3 @@ class Meter(Protocol):
 
         With a `reason`, one of a short list, it is counted under that too.
         """
-        ...

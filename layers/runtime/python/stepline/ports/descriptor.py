@@ -11,11 +11,9 @@ class SettingsReader(Protocol):
 
     def get_settings(self) -> Mapping[str, Any]:
         """Return the whole assembly."""
-        ...
 
     def get_plain(self, path: str, default: Any = None) -> Any:
         """Return the value at a dotted path of the assembly, or of the active bundle's properties after `b:`."""
-        ...
 
 
 class SecretReader(Protocol):
@@ -23,4 +21,3 @@ class SecretReader(Protocol):
 
     def get_secret(self, path: str) -> str:
         """Return the secret at a dotted path, or the active bundle's after `b:`. Raises ToolError `secret_missing`."""
-        ...

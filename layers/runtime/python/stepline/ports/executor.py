@@ -41,7 +41,6 @@ class Executor(Protocol):
     @property
     def backend(self) -> str:
         """The backend's mode."""
-        ...
 
     def run(self, job: Job) -> Run:
         """Run the program to its end or its deadline, and collect its files.
@@ -50,8 +49,6 @@ class Executor(Protocol):
         has not begun, it never does. Errors of the program, and errors that keep it from starting, are in the
         result: the only exception raised is DependencyError, for a backend that cannot be reached.
         """
-        ...
 
     def close(self) -> None:
         """End warm processes and release their resources."""
-        ...

@@ -17,7 +17,6 @@ class Identity(Protocol):
 
         Raises AuthError `unauthorized` or `auth_expired`, DependencyError.
         """
-        ...
 
 
 class Tickets(Protocol):
@@ -28,7 +27,6 @@ class Tickets(Protocol):
 
         Raises AuthError `auth_expired`, DependencyError.
         """
-        ...
 
     def redeem(self, ticket: str) -> Principal:
         """Return the ticket's principal, and void the ticket: of two concurrent calls, one is refused.
@@ -39,11 +37,9 @@ class Tickets(Protocol):
             AuthError: it was never issued, is used up, or has expired.
             DependencyError: temporarily unavailable.
         """
-        ...
 
     def void(self, tenant: str, project: str, user: str) -> None:
         """Void every ticket of a user, and delete what is stored of it. Raises DependencyError."""
-        ...
 
 
 def ticket_ends_at(principal: Principal, now_s: float) -> int:

@@ -18,19 +18,15 @@ class Machine(Protocol):
 
         True may also mean that it already runs with this very step: AWS answers a repeat like the first call.
         """
-        ...
 
     def status(self, name: str) -> ExecutionStatus:
         """Return the status of the execution `name`."""
-        ...
 
     def running(self) -> frozenset[str]:
         """Return the names of all running executions; one that began or ended just now may be missing, or still be there."""
-        ...
 
     def stop(self, name: str) -> None:
         """End a running execution; do nothing for any other."""
-        ...
 
 
 class OwnMachine(Machine, Protocol):
@@ -38,29 +34,24 @@ class OwnMachine(Machine, Protocol):
 
     def take(self, lane: Lane) -> tuple[str, Step] | None:
         """Return the oldest execution of a conversation that was started and not taken, or None."""
-        ...
 
     def end(self, name: str) -> None:
         """End a running execution, taken or not; do nothing for any other."""
-        ...
 
     def started(self, name: str) -> bool:
         """Return True if an execution was started here, as far as this process remembers.
 
         It remembers all running ones.
         """
-        ...
 
     def ended(self, name: str) -> Future[None]:
         """Return a future that is done when the execution has ended; done at once if it is not running.
 
         Do not cancel it.
         """
-        ...
 
     def door(self, lane: Lane) -> AbstractContextManager[Any]:
         """Return the lock to hold from a put that may open a turn until its execution is started.
 
         A put in between would take a turn that has only just begun for dead.
         """
-        ...

@@ -61,16 +61,12 @@ class MemoryIndex(Protocol):
     @property
     def reads_logs(self) -> bool:
         """True if it reads new rows from the logs by itself, so that the end of a turn adds none."""
-        ...
 
     def add(self, scope: MemoryScope, rows: Sequence[MemoryRow]) -> None:
         """Add rows; a row that is there (conversation, path, part) is replaced. Raises DependencyError."""
-        ...
 
     def search(self, query: MemoryQuery) -> MemoryHits:
         """Return the best rows, each once; none for a query without words. Raises DependencyError."""
-        ...
 
     def forget(self, scope: MemoryScope, conversation: str) -> Forgotten:
         """Remove the rows of a conversation, so that nothing of them is left in the index. Raises DependencyError."""
-        ...

@@ -17,24 +17,20 @@ class RelayStream(Protocol):
 
     def push(self, name: str, text: str) -> None:
         """Append `text` to the lane `name` of the stream."""
-        ...
 
     def note(self, call: ModelCall) -> None:
         """Store a model call of the claim's writer, as `Deltas.note` does; one that cannot be stored is no error."""
-        ...
 
     def close(self) -> None:
         """Store and post the remaining text.
 
         A piece that cannot be delivered is left to a resume; it is no error.
         """
-        ...
 
 
 class Relay(Protocol):
     def open(self, lane: Lane, claim: int) -> RelayStream:
         """Open the stream of a claim."""
-        ...
 
 
 DELTA_TTL_S: Final = 3600
@@ -52,7 +48,6 @@ class Delta(Value):
 class Deltas(Protocol):
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         """Store pieces, all or none; storing the same ones again has no effect. Several together cost less."""
-        ...
 
     def note(self, lane: Lane, claim: int, call: ModelCall) -> None:
         """Store a model call that was made under a claim, in the place of what was noted of it before.
@@ -60,12 +55,9 @@ class Deltas(Protocol):
         If the process that makes it dies, another one records it. Notes stay as long as their conversation: receipts read
         those that nobody has recorded.
         """
-        ...
 
     def notes(self, lane: Lane, since: int) -> dict[int, list[ModelCall]]:
         """Return the noted calls of a claim and of all later ones, by claim and id, by a strong read."""
-        ...
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:
         """Return every stored piece of the stream, ordered by lane name and offset, by a strong read."""
-        ...

@@ -59,7 +59,6 @@ class WebSearch(Protocol):
 
         Raises DependencyError: the engine does not answer now, or refuses our key; `reason` says which.
         """
-        ...
 
 
 class Page(Value):
@@ -87,4 +86,3 @@ class WebPages(Protocol):
         Raises ToolError, whose code says why there is none: the address is refused, nobody answers, or what
         comes is no page. Source: docs/reference/errors.md.
         """
-        ...

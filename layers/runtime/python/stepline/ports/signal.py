@@ -24,11 +24,9 @@ class Cancel(Protocol):
     @property
     def requested(self) -> bool:
         """True once it is requested, for good."""
-        ...
 
     def wait(self, seconds: float) -> bool:
         """Wait for this time, or until it is requested; return True if it is."""
-        ...
 
 
 class Watch(Cancel, Protocol):
@@ -40,21 +38,17 @@ class Watch(Cancel, Protocol):
 
     def steer(self) -> int:
         """Return the batch of the newest steer after the start of the watch; 0 if none was seen."""
-        ...
 
     def calling(self, abort: Callable[[], None]) -> AbstractContextManager[None]:
         """Within the context, call `abort` once when a steer is seen, from any thread; at once if one was."""
-        ...
 
 
 class Signals(Protocol):
     def notify(self, lane: Lane, n: int) -> None:
         """Notify watchers that batch n of the conversation steers. Nothing is raised: the log has it, too."""
-        ...
 
     def watch(self, lane: Lane, after: int) -> Watch:
         """Return a watch for steers after batch `after`; nothing is read before it is entered."""
-        ...
 
 
 class NeverCancelled:

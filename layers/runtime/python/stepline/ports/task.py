@@ -31,7 +31,6 @@ class Tasks(Protocol):
         Its row is written first, so that the sweeper finds it after `deadline`, an ISO time. Raises
         InputError `payload_too_large`, DependencyError.
         """
-        ...
 
     def start(self, launch: Launch, token: str, attempt: int) -> None:
         """Start the task of a run, which reports to the state with `token`.
@@ -39,7 +38,6 @@ class Tasks(Protocol):
         The same try, sent twice, starts one task. Raises DependencyError: none was started for now, by a
         throttle, a failure of the service, or no capacity; SteplineError: it never will be.
         """
-        ...
 
     def take_back(self, ref: str) -> None:
         """Delete the secret permanently, and then its row; do nothing if they are gone.
@@ -48,19 +46,15 @@ class Tasks(Protocol):
 
         Before its deadline the row of a handover that another caller has not finished is kept.
         """
-        ...
 
     def give_up(self, ref: str) -> None:
         """Delete the secret, and mark its row to be swept now: a task may still run. Raises DependencyError."""
-        ...
 
     def stale(self, *, before: str) -> Iterator[Stale]:
         """Yield the handovers that should have been taken back before an ISO time."""
-        ...
 
     def stop(self, ref: str, cluster: str, reason: str) -> int:
         """Stop the running tasks of a run, and return their number. Raises DependencyError."""
-        ...
 
     def cluster(self, ref: str) -> str:
         """Return the cluster of the tasks of a run that is handed over, "" if it is not.
@@ -69,19 +63,15 @@ class Tasks(Protocol):
 
         A strong read.
         """
-        ...
 
     def running(self, ref: str, cluster: str) -> tuple[str, ...]:
         """Return the running or starting tasks of a run; the newest may be missing. Raises DependencyError."""
-        ...
 
     def overrides(self, task: str, cluster: str) -> dict[str, str]:
         """Return the variables with which a running or just stopped task was started; none if it is unknown."""
-        ...
 
     def fail(self, token: str, error: str, cause: str) -> bool:
         """End the waiting state with an error; return False if no state waits. Raises DependencyError."""
-        ...
 
 
 class Duty(Protocol):
@@ -89,15 +79,12 @@ class Duty(Protocol):
 
     def take(self, secret: str) -> str:
         """Return the text of a handover and delete it. Raises NotFoundError, DependencyError."""
-        ...
 
     def beat(self, token: str) -> bool:
         """Send a heartbeat; return False if no state waits. Raises DependencyError."""
-        ...
 
     def end(self, token: str) -> bool:
         """Report the task's end; return False if no state waits. Raises DependencyError."""
-        ...
 
 
 class Grants(Protocol):
@@ -105,19 +92,15 @@ class Grants(Protocol):
 
     def read(self, key: str, *, ttl_s: int) -> Grant:
         """Return the right to get an object, which need not exist."""
-        ...
 
     def serve(self, key: str, form: ServedForm, *, ttl_s: int) -> Grant:
         """Return the right to get an object in this form, whatever it was stored as; no cache may keep it."""
-        ...
 
     def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
         """Return the right to put an object if none has that key."""
-        ...
 
     def rewrite(self, key: str, *, mime: str, ttl_s: int) -> Grant:
         """Return the right to put an object again and again, each in the place of the one before."""
-        ...
 
 
 class Depot(Protocol):
@@ -125,8 +108,6 @@ class Depot(Protocol):
 
     def get(self, grant: Grant) -> bytes:
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
-        ...
 
     def put(self, grant: Grant, body: bytes | Path) -> bool:
         """Put bytes, or a file's; return True if this call wrote the object. Raises DependencyError."""
-        ...

@@ -53,7 +53,6 @@ class PathResolver(Protocol):
 
     def resolve(self, path: str) -> tuple[Block, ...]:
         """Return the newest blocks at a logical path; none if there are none."""
-        ...
 
 
 def hosted_files(lane: Lane, blocks: Iterable[Block]) -> list[HostedFile]:

@@ -56,7 +56,6 @@ class TurnBlocks(Protocol):
 
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
         """Return every block of one turn, in the order of the log; none for an unknown turn."""
-        ...
 
 
 def fold_workspace(timeline: TurnBlocks, turn: str) -> tuple[WorkFile, ...]:

@@ -101,27 +101,22 @@ class Resolver(Protocol):
     @property
     def plans(self) -> Mapping[str, Plan]:
         """The newest snapshot of every plan, by plan id."""
-        ...
 
     @property
     def turns(self) -> tuple[str, ...]:
         """The ids of all turns, oldest first."""
-        ...
 
     @property
     def history(self) -> Sequence[Turn]:
         """All turns, oldest first; one that runs is the last."""
-        ...
 
     @property
     def pieces(self) -> Sequence[Piece]:
         """The pieces that the model reads, in order."""
-        ...
 
     @property
     def media(self) -> Sequence[Attached]:
         """The pictures and PDFs that they attached, in order; a request has the newest."""
-        ...
 
     def resolve(self, path: str) -> tuple[Block, ...]:
         """Return the newest group of blocks that carry `path`, in order; none if there is no such path.
@@ -129,15 +124,12 @@ class Resolver(Protocol):
         `path` is canonical; an alias (`ws:<turn>.conv.working.summary`, `ar:plan.latest:<plan>`, a turn's
         bare completion) leads to its target. A view (`meta.source_path`) is never its source.
         """
-        ...
 
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
         """Return every block of one turn, in the order of the log; none for an unknown turn."""
-        ...
 
     def visible(self, path: str) -> Shown | None:
         """Return the newest place where the model sees the whole of `path`: its block, or a view of it."""
-        ...
 
 
 class Conversations(Protocol):
@@ -146,21 +138,18 @@ class Conversations(Protocol):
     @property
     def owner(self) -> str:
         """The user whose conversations they are."""
-        ...
 
     def find(self, conversation: str) -> Resolver | None:
         """Return a conversation; None if there is none of this name, or it is another user's.
 
         Raises DependencyError.
         """
-        ...
 
     def newest(self, limit: int) -> tuple[tuple[str, ...], bool]:
         """Return the last used ones by name, this one not among them, and whether there are more.
 
         Raises DependencyError.
         """
-        ...
 
 
 class NoDescriptors:
@@ -185,17 +174,14 @@ class ToolServices(Protocol):
     @property
     def settings(self) -> SettingsReader:
         """The descriptors without secrets."""
-        ...
 
     @property
     def secrets(self) -> SecretReader:
         """The descriptors of secrets."""
-        ...
 
     @property
     def model(self) -> ModelClient | None:
         """The model; None where there is none."""
-        ...
 
 
 class NoServices:

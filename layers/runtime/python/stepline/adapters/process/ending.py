@@ -204,11 +204,9 @@ class Memory(Protocol):
 
     def is_short(self) -> bool:
         """True if memory has run out: a quick check, including memory outside of processes."""
-        ...
 
     def is_exceeded(self) -> bool:
         """True if the processes together exceed the limit: a thorough check."""
-        ...
 
 
 class Grouped:

@@ -37,7 +37,6 @@ class RunCommand(Protocol):
         cwd: Path = REPOSITORY,
     ) -> Done:
         """Run with our output, or capture it with `catch`. Never raises for an exit code."""
-        ...
 
 
 def run(

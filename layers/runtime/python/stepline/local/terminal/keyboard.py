@@ -26,7 +26,6 @@ class Keyboard(Protocol):
     @property
     def draft(self) -> str:
         """The incomplete line."""
-        ...
 
     def __enter__(self) -> Self: ...
 
@@ -34,15 +33,12 @@ class Keyboard(Protocol):
 
     def line(self, wait_s: float | None = None) -> Typed | None:
         """Return the next piece of input; None if there is none within this time, without a time never."""
-        ...
 
     def typed(self) -> list[Typed]:
         """Return pending input without waiting."""
-        ...
 
     def give_back(self, text: str) -> None:
         """Put text back into the editor, before the current draft."""
-        ...
 
 
 class Pipe:

@@ -21,11 +21,9 @@ class Surface(Protocol):
 
     def print(self, what: RenderableType) -> None:
         """Print permanently."""
-        ...
 
     def show(self, content: RenderableType | None) -> None:
         """Show content below the printed text, in place of the previous content."""
-        ...
 
 
 class Clean:

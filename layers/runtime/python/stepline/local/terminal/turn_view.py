@@ -59,15 +59,12 @@ class View(Protocol):
 
     def show(self, effect: Effect) -> None:
         """Show one effect."""
-        ...
 
     def say(self, text: str) -> None:
         """Show a message of the program itself."""
-        ...
 
     def echo(self, line: str) -> None:
         """Show a typed line once it is taken."""
-        ...
 
 
 class PlainView:

@@ -107,7 +107,6 @@ class McpServers(Protocol):
 
     def list_tools(self, address: ServerAddress) -> Listing:
         """Return all tools of a server, or those of the pages that came before something went wrong."""
-        ...
 
     def call_tool(
         self,
@@ -124,7 +123,6 @@ class McpServers(Protocol):
 
         Raises ToolError also: `mcp_call_refused`, the server does not take the call; `cancelled`.
         """
-        ...
 
     def poll_task(self, address: ServerAddress, task_id: str) -> Reply | RemoteTask:
         """Return the answer of a task that has ended, or the task as it stands.
@@ -132,8 +130,6 @@ class McpServers(Protocol):
         Raises ToolError also: `mcp_task_failed`, `mcp_task_cancelled`, `mcp_task_needs_input`; `mcp_task_lost`, the
         server does not know it.
         """
-        ...
 
     def cancel_task(self, address: ServerAddress, task_id: str) -> None:
         """Ask the server to end a task, which it may refuse."""
-        ...

@@ -33,25 +33,21 @@ class Accounts(Protocol):
 
         Raises DependencyError.
         """
-        ...
 
     def set_limits(self, scope: Scope, limits: Limits, *, version: int, by: str, at: str) -> int:
         """Replace an account's limits if they are still those of `version`, 0 if none were given; return the new version.
 
         Raises InputError `limits_changed`: they have another version. Raises DependencyError.
         """
-        ...
 
     def used(self, scopes: Sequence[Scope], at: datetime) -> tuple[Used, ...]:
         """Return the counters of each account, in the order of `scopes`, for the day and month of `at` in UTC, by a strong read.
 
         `turns` is 0: the slots of the log count turns. Raises DependencyError.
         """
-        ...
 
     def account(self, lane: Lane) -> Account:
         """Return the row of a conversation's charges, by a strong read; `Account()` if there are none. Raises DependencyError."""
-        ...
 
     def post(self, lane: Lane, account: Account, postings: Sequence[Posting]) -> Posted:
         """Replace a conversation's row by `account`, its next version, and change counters by `postings`, all or nothing.
@@ -63,15 +59,12 @@ class Accounts(Protocol):
             UnknownOutcome: it may be done, or it conflicted with another posting: read the row again.
             DependencyError: nothing was done, for a temporary reason.
         """
-        ...
 
     def end_holds(self, scopes: Sequence[Scope], at: datetime) -> None:
         """Take back what uploads held until this time at the latest, from each of these accounts. Raises DependencyError."""
-        ...
 
     def forget(self, scope: Scope) -> None:
         """Delete an account's limits and counters of all months; rows of conversations stay. Raises DependencyError."""
-        ...
 
 
 STEP: Final = 20
@@ -86,14 +79,12 @@ class Rate(Protocol):
 
         Raises DependencyError.
         """
-        ...
 
     def tally(self, scope: Scope, minute: int, kind: RequestKind) -> int:
         """Count one request of this account, and return the count so far, without a write for most of them.
 
         Of each other process up to STEP - 1 requests may be missing. Raises DependencyError.
         """
-        ...
 
 
 class Costs(Protocol):
@@ -104,8 +95,6 @@ class Costs(Protocol):
 
         Raises DependencyError.
         """
-        ...
 
     def of(self, lane: Lane, *, turn: str | None = None) -> list[InvocationCost]:
         """Return the rows of a turn, or all, oldest first. Raises DependencyError."""
-        ...

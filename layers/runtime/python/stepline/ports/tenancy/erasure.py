@@ -19,27 +19,21 @@ class Erasure(Protocol):
 
     def tombstone(self, lane: Lane) -> Tombstone | None:
         """Return the tombstone of a conversation, by a strong read; None if it was not deleted."""
-        ...
 
     def pending(self, *, before: str) -> list[Tombstone]:
         """Return the tombstones whose next pass is due at or before an ISO time, oldest first; one may be late here."""
-        ...
 
     def keep(self, tombstone: Tombstone) -> None:
         """Store a tombstone outside the table, where a restored table does not lose it; do nothing if it is there."""
-        ...
 
     def kept(self) -> Iterator[Tombstone]:
         """Yield every tombstone that is stored outside the table, without what is known only while it is pending."""
-        ...
 
     def bury(self, tombstone: Tombstone) -> None:
         """Put a tombstone into the table, pending, in the place of whatever tombstone stands there."""
-        ...
 
     def unlist(self, tombstone: Tombstone) -> None:
         """Reduce the conversation's row in its listing to a number that no late writer exceeds."""
-        ...
 
     def erase_rows(self, lane: Lane, *, husks_from: str) -> Iterator[int]:
         """Delete the rows of a conversation: first those beside its log, then its batches with what they streamed.
@@ -47,30 +41,24 @@ class Erasure(Protocol):
         The oldest go first. A batch put at or after the time `husks_from` becomes a husk, its key and number alone: whoever
         puts at its place is refused. The counters of what the conversation was charged stay as long as husks do.
         """
-        ...
 
     def erase_husks(self, lane: Lane) -> Iterator[int]:
         """Delete all husks, the row in the listing, and the counters: nothing but the tombstone is left."""
-        ...
 
     def delete_prefix(self, prefix: str, *, but: Sequence[str] = ()) -> Iterator[int]:
         """Delete all versions and delete markers of the objects below a prefix, which ends in `/`.
 
         Of the keys in `but` the newest version stays.
         """
-        ...
 
     def delete_rows(self, pk: str, *, sk: str = "") -> Iterator[int]:
         """Delete the rows of a partition whose sort key begins with `sk`."""
-        ...
 
     def postpone(self, lane: Lane, due: str) -> None:
         """Set the time of the next pass."""
-        ...
 
     def finish(self, lane: Lane, done_at: str) -> None:
         """Record that nothing but the tombstone is left, and forget its owner's name."""
-        ...
 
 
 KEPT_S: Final = 90 * 86_400
@@ -101,16 +89,12 @@ class UserErasures(Protocol):
 
     def ask(self, erasure: UserErasure) -> UserErasure:
         """Keep an erasure unless one of this user is not done yet; return the one that is kept."""
-        ...
 
     def get(self, tenant: str, project: str, user: str) -> UserErasure | None:
         """Return a user's erasure, by a strong read; None if there was none within KEPT_S."""
-        ...
 
     def keep(self, erasure: UserErasure, *, before: UserErasure) -> bool:
         """Replace a user's erasure, if it is still the one `before`; one that is done is no longer pending."""
-        ...
 
     def pending(self) -> list[UserErasure]:
         """Return the erasures that are not done, oldest first; a new one may be late."""
-        ...

@@ -34,13 +34,10 @@ class Traces(Protocol):
     @property
     def texts(self) -> bool:
         """True if texts of users and of the model may stand in attributes."""
-        ...
 
     @property
     def provider(self) -> str:
         """The model's provider, by its name in OpenTelemetry's conventions."""
-        ...
 
     def send(self, spans: Sequence[EndedSpan]) -> None:
         """Send the spans of one step; in a bounded time, and without an error: nothing depends on them."""
-        ...

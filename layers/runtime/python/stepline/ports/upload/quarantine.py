@@ -25,18 +25,15 @@ class Quarantine(Protocol):
 
     def allow(self, key: str, *, mime: str, size_bytes: int, ttl_s: int) -> PostGrant:
         """Return the right to post an object of exactly this type and size, for `ttl_s` seconds."""
-        ...
 
     def fetch(self, key: str, into: Path, *, max_bytes: int) -> int | None:
         """Write an object to a file, and return its size; None if it is not there.
 
         It ends behind `max_bytes`. Raises DependencyError.
         """
-        ...
 
     def remove(self, key: str) -> None:
         """Delete an object; do nothing if it is not there. Raises DependencyError."""
-        ...
 
 
 class Preflight(Protocol):
@@ -44,7 +41,6 @@ class Preflight(Protocol):
 
     def judge(self, path: Path, *, filename: str, mime: str, limits: FileLimits) -> FileVerdict:
         """Return the verdict; a file on which the judge fails, or takes too long, is refused: `preflight_error`."""
-        ...
 
 
 class Scanner(Protocol):
@@ -52,4 +48,3 @@ class Scanner(Protocol):
 
     def scan(self, path: Path, key: str) -> Infection:
         """Return the finding about a file, and the object it was fetched from."""
-        ...
