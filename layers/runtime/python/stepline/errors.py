@@ -30,6 +30,9 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final
 
+HOOK_FAILED: Final = "hook_failed"
+"""The code of a turn whose `pre_run_hook` failed."""
+
 
 class SteplineError(Exception):
     """`code` goes on the wire; the message is for people; `context` becomes fields of the log line."""

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stepline.delivery.effect import project, publish, redo, remember, save_workspace, tells_memory
 from stepline.delivery.settle_account import settle_account
 from stepline.delivery.stage_queue import free_mark
-from stepline.errors import retry_after_of
+from stepline.errors import HOOK_FAILED, retry_after_of
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import ended, onward, owns, standing, stops_when_deleted
 from stepline.log.journal import Draft, Journal
@@ -71,9 +71,6 @@ ERRORS = {
 
 DECLINED: Final = "model_declined"
 """The code of a turn whose round the model declined, and so did its fallback, if there is one."""
-
-HOOK_FAILED: Final = "hook_failed"
-"""The code of a turn whose `pre_run_hook` failed."""
 
 MESSAGES = {
     HOOK_FAILED: "The turn could not be prepared. Please send the message again.",

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from stepline.delivery.allowance import find_excess, read_allowance
 from stepline.delivery.effect import publish
 from stepline.delivery.settle_account import settle_account
-from stepline.errors import Fenced, SteplineError
+from stepline.errors import HOOK_FAILED, Fenced, SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, elsewhere, onward, standing
 from stepline.log.journal import Draft, Journal
@@ -30,7 +30,6 @@ from stepline.log.timeline_cache import History
 from stepline.log.transition import hooked
 from stepline.loop.agent import Agent, Hook, HookCall
 from stepline.loop.attempt import Attempt, count_usage
-from stepline.loop.close import HOOK_FAILED
 from stepline.loop.settle_action import put_started
 from stepline.metrics import HOOKS_FAILED
 from stepline.model.batch import Batch, State
