@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from stepline.delivery import effect, stage_queue
 from stepline.delivery.effect import redo
+from stepline.ingress import admit, delete, line_up
 from stepline.ingress import admit as admission
-from stepline.ingress import delete, line_up
 from stepline.log import fence as guard
 from stepline.log.bindings import Ports
 from stepline.loop import close, sweep
@@ -69,7 +69,7 @@ def frees_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def queues_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_up, "begin_queued", lambda _: None)
+    monkeypatch.setattr(admit, "begin_queued", lambda _: None)
 
 
 def nobody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from stepline.delivery.resume import pong, resume
 from stepline.delivery.stage_queue import begin_queued
 from stepline.errors import DependencyError, LimitError
-from stepline.ingress import line_up
+from stepline.ingress import admit, line_up
 from stepline.ingress.delete import delete_conversation
 from stepline.loop.sweep import sweep, sweep_lane
 from stepline.metrics import QUEUE_WAIT_MS, TURNS_QUEUED, TURNS_STARTED, TURNS_WAITING
@@ -112,14 +112,14 @@ def test_nobody_overtakes_those_who_wait() -> None:
 
 def test_a_slot_that_comes_free_behind_the_look_is_not_lost() -> None:
     stage = Stage()
-    publish = line_up.begin_queued
+    publish = admit.begin_queued
 
     def then_free(ports: Any) -> None:
         stage.log.clear_open(OTHERS[0], 1)
         publish(ports)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(line_up, "begin_queued", then_free)
+        patch.setattr(admit, "begin_queued", then_free)
         stage.send()
     assert stage.kinds()[-1] == ["Begun"]
 

@@ -10,7 +10,7 @@ from bench.trips import render_rows
 
 ROOT = Path(__file__).parents[3]
 LIMITS = {
-    "message → provider": 34,
+    "message → provider": 33,
     "tool parameter → recorded result": 54,
     "program → recorded result": 62,
     "delta → socket and log": 30,

@@ -19,9 +19,10 @@ from msgspec.structs import replace
 
 from stepline.delivery.allowance import Allowance, read_allowance
 from stepline.delivery.effect import project, publish, redo
+from stepline.delivery.stage_queue import begin_queued
 from stepline.errors import InputError, LimitError, NotFoundError, UnknownOutcome
 from stepline.ingress.allow import check_admission
-from stepline.ingress.line_up import begin_to_stop, follow_queueing, just_queued, line_up
+from stepline.ingress.line_up import begin_to_stop, line_up
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
@@ -143,9 +144,7 @@ def admit(
 
 def _follow(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Carry out the effects of an admitting batch, perhaps again."""
-    see_to(ports, lane, batch)
-    publish(ports, lane, batch)
-    follow_queueing(ports, batch)
+    carry_out(ports, lane, batch)
     if event_of(batch).steers:
         interrupt(ports, lane, batch)
     if batch.n == 1 or any(isinstance(entry, ApprovalAnswered) for entry in batch.entries):
@@ -194,9 +193,17 @@ def settle_request(
     )
 
 
+def carry_out(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Start or check the turn of a batch, publish it, and let turns begin if it queued its own. It may be done again."""
+    see_to(ports, lane, batch)
+    publish(ports, lane, batch)
+    if batch.queues:
+        begin_queued(ports)  # a slot may have come free in between
+
+
 def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Start the execution of a turn this batch opened, unparked or let begin; otherwise check that an open turn is alive."""
-    if just_queued(batch):
+    if batch.queues:
         ports.meter.count(TURNS_QUEUED)
     if redo(ports, lane, batch):
         ports.meter.count(TURNS_STARTED, any(isinstance(entry, Opened) for entry in batch.entries))

@@ -14,12 +14,12 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from stepline.delivery.allowance import Allowance, read_allowance
-from stepline.delivery.effect import project, publish
+from stepline.delivery.effect import project
 from stepline.errors import InputError, LimitError, UnknownOutcome
-from stepline.ingress.admit import pending, see_to, settle_request
+from stepline.ingress.admit import carry_out, pending, settle_request
 from stepline.ingress.allow import check_stopped
 from stepline.ingress.event_validation import check_params
-from stepline.ingress.line_up import follow_queueing, line_up
+from stepline.ingress.line_up import line_up
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
@@ -106,9 +106,7 @@ def answer_request(
     ports.ledger.works_for(lane, batch.state.turn)
     if connection:
         ports.subscriptions.subscribe(lane, connection, until_s, answer.user)
-    see_to(ports, lane, batch)
-    publish(ports, lane, batch)
-    follow_queueing(ports, batch)
+    carry_out(ports, lane, batch)
     project(ports, lane, batch)
     (recorded,) = (entry for entry in batch.entries if isinstance(entry, ApprovalAnswered))
     return Settled(batch=batch, verdict=recorded.verdict, duplicate=batch.by != journal.by)

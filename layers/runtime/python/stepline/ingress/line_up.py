@@ -13,7 +13,6 @@ from typing import Final
 
 from stepline.delivery.allowance import Allowance
 from stepline.delivery.stage_queue import (
-    begin_queued,
     begun_entry,
     extra_stage_slot,
     free_stage_slot,
@@ -24,7 +23,7 @@ from stepline.ingress.allow import claim_slots
 from stepline.log.bindings import Ports
 from stepline.log.journal import Draft
 from stepline.log.transition import begun, queued
-from stepline.model.batch import Batch, State
+from stepline.model.batch import Batch
 from stepline.model.entry import ApprovalAnswered, Begun, Inbound, Opened, Queued
 from stepline.model.ids import Lane, utc
 from stepline.model.tenancy.limits import Scope, Used
@@ -88,15 +87,3 @@ def begin_to_stop(ports: Ports, lane: Lane, draft: Draft, tail: Batch) -> Draft:
     entry = begun_entry(ports, draft.state, waits.at)
     begins = begun(draft.state, tail.n + 1)
     return replace(draft, entries=(*draft.entries, entry), state=begins, marks_open=True)
-
-
-def follow_queueing(ports: Ports, batch: Batch) -> None:
-    """Let turns begin if this batch has queued one: a slot may have come free in between. It may be done again."""
-    if just_queued(batch):
-        begin_queued(ports)
-
-
-def just_queued(batch: Batch) -> bool:
-    """Return True if it is this batch that queued its turn."""
-    state: State = batch.state
-    return state.queued == batch.n

@@ -153,6 +153,11 @@ class Batch(Value):
     calls: tuple[ModelCall, ...] = ()
     v: int = 1
 
+    @property
+    def queues(self) -> bool:
+        """True if it is this batch that queued its turn."""
+        return self.state.queued == self.n
+
 
 EMPTY = Batch(n=0, by="", at="", entries=(), state=State())
 """The predecessor of the first batch."""
