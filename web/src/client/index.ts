@@ -10,12 +10,7 @@ export { type FeedItem, type FeedRow, type FeedRows, foldFeed, GONE, takePage, u
 export type * from "./frames.ts";
 export { BEYOND_END, CONTROL_LANE, DELETED, EXPIRED, FORMAT, FRAME_MAX_BYTES, MESSAGE_MAX_BYTES } from "./frames.ts";
 export type { Connection, Dial, DialHandlers, LinkState } from "./link.ts";
-export type {
-  Reaction,
-  Request,
-  Said,
-  Verdict,
-} from "./outgoing.ts";
+export type { Reaction, Request, Verdict } from "./outgoing.ts";
 export { PACE, type Pace } from "./pace.ts";
 export { type Folded, foldFrame, foldFrames, isPassing, resumeRequest } from "./reducer.ts";
 export { Session, type SessionOptions } from "./session.ts";

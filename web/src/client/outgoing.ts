@@ -2,54 +2,11 @@
 
 import { countUtf8Bytes } from "./characters.ts";
 import { ClientError } from "./failure.ts";
-import { MESSAGE_MAX_BYTES } from "./frames.ts";
+import { MESSAGE_MAX_BYTES, NOTHING, type Said } from "./frames.ts";
 
-export type Reaction = "ok" | "not_ok" | "neutral";
-export type Verdict = "approve" | "deny" | "edit";
-
-/**
- * A message or event, sent under one message id until it is answered. Without a `kind` it is a message.
- *
- * With a `verdict` it answers whether the call `callId` may run. If it `rates`, it says `reaction` and `text` about a turn.
- */
-export interface Said {
-  readonly text: string;
-  readonly kind: string;
-  /** An event's fields beside its text; the parameters of an edited call. */
-  readonly payload: Readonly<Record<string, unknown>>;
-  /** Null for the default of the kind. */
-  readonly reactive: boolean | null;
-  /** Ids of files that come with it. */
-  readonly uploads: readonly string[];
-  /** The user's, a name of the IANA database, or "". */
-  readonly timezone: string;
-  /** The bundle that the conversation is to have, or "". */
-  readonly bundle: string;
-  readonly verdict: "" | Verdict;
-  readonly callId: string;
-  readonly rates: boolean;
-  /** Null takes the feedback back. */
-  readonly reaction: Reaction | null;
-  /** The turn that is rated, "" for the newest that has ended. */
-  readonly turn: string;
-}
-
+export type Reaction = NonNullable<Said["reaction"]>;
+export type Verdict = Exclude<Said["verdict"], "">;
 export type Request = Readonly<Record<string, unknown>>;
-
-const NOTHING: Said = {
-  text: "",
-  kind: "",
-  payload: {},
-  reactive: null,
-  uploads: [],
-  timezone: "",
-  bundle: "",
-  verdict: "",
-  callId: "",
-  rates: false,
-  reaction: null,
-  turn: "",
-};
 
 /** Return a message with these fields. */
 export function saying(fields: Partial<Said>): Said {

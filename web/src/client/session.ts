@@ -12,19 +12,10 @@ import type { Clock, Random } from "./clock.ts";
 import { type Credential, Renewal } from "./credential.ts";
 import type { Effect } from "./effect.ts";
 import { ClientError, type Failure } from "./failure.ts";
-import { BEYOND_END, type ErrorFrame, EXPIRED, type Frame, UNKNOWN_ZONE } from "./frames.ts";
+import { BEYOND_END, type ErrorFrame, EXPIRED, type Frame, type Said, UNKNOWN_ZONE } from "./frames.ts";
 import { type Dial, Link, type LinkState } from "./link.ts";
 import { noAnswer, Outbox } from "./outbox.ts";
-import {
-  encodeRequest,
-  type Reaction,
-  type Request,
-  type Said,
-  STOPPING,
-  saying,
-  steering,
-  type Verdict,
-} from "./outgoing.ts";
+import { encodeRequest, type Reaction, type Request, STOPPING, saying, steering, type Verdict } from "./outgoing.ts";
 import { PACE, type Pace } from "./pace.ts";
 import { foldFrame, isPassing, resumeRequest } from "./reducer.ts";
 import { type ClientState, forgetMessage, noteMessage, sendRequest } from "./state.ts";

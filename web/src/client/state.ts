@@ -1,7 +1,8 @@
 /** The client's state of one conversation. Pure values: a fold returns new objects where something changed, and shares the rest. */
 
 import { type Control, NO_CONTROL } from "./control.ts";
-import { type Request, renderRequest, type Said } from "./outgoing.ts";
+import type { Said } from "./frames.ts";
+import { type Request, renderRequest } from "./outgoing.ts";
 
 /** One lane of the running stream, from character `base` on. Offsets are code points, not UTF-16 units. */
 export interface LaneText {
