@@ -34,7 +34,7 @@ PACKED: Final = 2
 UNREADABLE: Final = "pdf_unreadable"
 _OTHER_FILE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<|#!)|MZ")
 """What may not stand before the head of a PDF, where readers accept anything: the beginning of another file."""
-_SAID: Final = re.compile(r"stream <[^>]*>[^:]*: ")
+_SAID: Final = re.compile(r"stream <[^>]{0,100}>[^:]{0,100}: ")
 _DAMAGED: Final = "Attempting to reconstruct cross-reference table"
 _TOLERATED: Final = (
     "file is damaged",
