@@ -1,4 +1,4 @@
-"""What the model reads of one entry, as one text; and every line that the layout itself may write."""
+"""What the model reads of one entry, as one text; and every line that the form itself may write."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from stepline.model.entry import Decided, Resulted
-from stepline.rendering.layout import STANDARD
 from stepline.rendering.pieces_of_entry import Writer
+from stepline.rendering.text_form import STANDARD
 
 PATH = r"[a-z]{2}:\S+"
 STRUCTURE = re.compile(
@@ -36,7 +36,7 @@ STRUCTURE = re.compile(
 
 
 def forged(text: str) -> list[str]:
-    """Return the lines of a timeline that neither the layout wrote nor are indented as data."""
+    """Return the lines of a timeline that neither the form wrote nor are indented as data."""
     return [line for line in text.splitlines() if line[:2] != "  " and not STRUCTURE.fullmatch(line)]
 
 

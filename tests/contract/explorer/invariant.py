@@ -19,7 +19,7 @@ from stepline.model.entry import (
     Resulted,
 )
 from stepline.model.wire.live_event import RULES
-from stepline.rendering.layout import STANDARD
+from stepline.rendering.text_form import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
 from tests.contract.explorer.bounded import unfair

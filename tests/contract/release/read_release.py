@@ -28,7 +28,7 @@ from stepline.model.wire.client_message import parse_message
 from stepline.model.wire.event import decode_frame
 from stepline.ports.log import Listing
 from stepline.ports.model import ModelRequest, Part
-from stepline.rendering.layout import STANDARD
+from stepline.rendering.text_form import STANDARD
 from stepline.timeline.export import export_conversation
 from stepline.timeline.fold import Timeline
 from stepline.timeline.memory_rows import turn_rows

@@ -250,9 +250,7 @@ class ContextEngine(RuleBasedStateMachine):
     def every_process_folds_the_same(self) -> None:
         folded = self.engine.folded()
         assert same(self.engine.remembered(), folded)
-        assert same(
-            decode_segment(encode_segment(folded), LANE, folded.layout) or Timeline.empty(LANE), folded
-        )
+        assert same(decode_segment(encode_segment(folded), LANE, folded.form) or Timeline.empty(LANE), folded)
         self.shown |= {piece.path for piece in folded.pieces if piece.path and piece.text}
 
     @invariant()

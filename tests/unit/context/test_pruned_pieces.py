@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from stepline.context.pruning import find_settled, is_cold, measure_pruning, plan_pruning
 from stepline.context.rules import ContextRules
 from stepline.model.entry import Feedback, Hide, Pruned
-from stepline.rendering.layout import STANDARD
 from stepline.rendering.piece import Piece, text_bytes
 from stepline.rendering.reduce import CLIP_BYTES, answer_to, hide, prune
+from stepline.rendering.text_form import STANDARD
 from tests.support.log_builder import LogBuilder, logs, patient
 
 LONG = "and so it goes on, word by word. " * 40

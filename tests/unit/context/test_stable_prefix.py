@@ -99,7 +99,7 @@ def test_processes_send_the_same_bytes_whatever_they_know_of_the_log(
     """One knows nothing, one remembers a part, one begins with a segment, and one reads every batch by itself."""
     cut = data.draw(st.integers(0, len(log.batches)))
     known = Timeline.empty(LANE).extended(log.batches[:cut])
-    sealed = decode_segment(encode_segment(known), LANE, known.layout)
+    sealed = decode_segment(encode_segment(known), LANE, known.form)
     assert sealed is not None
     step_by_step = Timeline.empty(LANE)
     for batch in log.batches:

@@ -23,7 +23,7 @@ from stepline.model.block import Body
 from stepline.model.entry import ApprovalRequested, Compacted, Decided, Pruned, Resulted, Steered
 from stepline.model.path import out_key
 from stepline.ports.model import Media, ModelRequest
-from stepline.rendering.layout import STANDARD
+from stepline.rendering.text_form import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import LANE, USER, Conversation, tool
@@ -245,7 +245,7 @@ def test_a_release_that_renders_differently_says_so() -> None:
     batches = conversation.batches()
     n = decided(conversation)[0]
     other = dataclasses.replace(STANDARD, opening=lambda _: "TURN\n")
-    timeline = Timeline.empty(LANE, layout=other).extended(batches[: batches[n - 1].state.rendered])
+    timeline = Timeline.empty(LANE, form=other).extended(batches[: batches[n - 1].state.rendered])
     assert not render_sent(timeline, batches[n - 1], system="").equal
 
 

@@ -18,7 +18,7 @@ from stepline.log.timeline_cache import MIME, History, segment_key
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
 from stepline.model.batch import decode_batch
 from stepline.model.program.handover import Handover, Parcel
-from stepline.rendering.layout import STANDARD
+from stepline.rendering.text_form import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import LANE, Conversation, tool
@@ -168,7 +168,7 @@ def test_a_tool_finds_what_happened_before_the_segment_and_the_log_is_read_once_
     assert log.reads == [(base, None), (0, base)]
 
 
-@pytest.mark.parametrize("spoil", ["gone", "damaged", "another layout"])
+@pytest.mark.parametrize("spoil", ["gone", "damaged", "another form"])
 def test_a_segment_that_cannot_be_read_costs_a_reading_of_the_log(spoil: str):
     conversation = play(6)
     objects = conversation.ports.artifacts.objects
@@ -177,8 +177,8 @@ def test_a_segment_that_cannot_be_read_costs_a_reading_of_the_log(spoil: str):
             del objects[key]
         elif spoil == "damaged":
             objects[key] = objects[key][:-9]
-    layout = dataclasses.replace(STANDARD, name="other") if spoil == "another layout" else STANDARD
-    conversation.history = History(layout=layout)
+    form = dataclasses.replace(STANDARD, name="other") if spoil == "another form" else STANDARD
+    conversation.history = History(form=form)
     timeline = load(conversation, conversation.history)
     assert timeline.batches == tuple(conversation.batches())
     assert conversation.ports.meter.counts[SEGMENTS_UNREAD] == 1
@@ -186,7 +186,7 @@ def test_a_segment_that_cannot_be_read_costs_a_reading_of_the_log(spoil: str):
     assert conversation.state.segment == len(conversation.batches()) - 1, (
         "nobody reads it twice: the next round seals anew"
     )
-    assert load(conversation, History(layout=layout)).base == conversation.state.segment
+    assert load(conversation, History(form=form)).base == conversation.state.segment
     assert conversation.ports.meter.counts[SEGMENTS_UNREAD] == 1
 
 

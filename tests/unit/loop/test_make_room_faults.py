@@ -184,6 +184,6 @@ def test_how_compaction_stands_survives_in_a_segment() -> None:
             if any(isinstance(entry, kind) for entry in batch.entries)
         )
         timeline = Timeline.empty(LANE).extended(conversation.batches()[:n])
-        again = decode_segment(encode_segment(timeline), LANE, timeline.layout)
+        again = decode_segment(encode_segment(timeline), LANE, timeline.form)
         assert again is not None
         assert again.compaction == timeline.compaction != UNTOUCHED

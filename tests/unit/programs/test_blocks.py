@@ -12,10 +12,10 @@ from stepline.model.program.execution import ToolCallRecord
 from stepline.programs.blocks import CALLS_CHARS, run_blocks
 from stepline.programs.envelope import lost_envelope
 from stepline.programs.host import sub_call_id
-from stepline.rendering.layout import STANDARD
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.render_entry import RESULT_PREVIEW_CHARS
 from stepline.rendering.result import lean_blocks, whole_blocks
+from stepline.rendering.text_form import STANDARD
 from stepline.timeline.workspace import fold_files
 from stepline.tools.context import ReadCaps, ToolContext
 from stepline.tools.execute_code import EXECUTE

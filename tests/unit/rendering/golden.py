@@ -1,4 +1,4 @@
-"""The golden files: each kind of text that the model reads, in each mode, as the standard layout writes it.
+"""The golden files: each kind of text that the model reads, in each mode, as the standard form writes it.
 
 python -m tests.unit.rendering.golden    writes them anew, below tests/data/golden
 """
@@ -31,9 +31,9 @@ from stepline.model.entry import (
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation, Source
-from stepline.rendering.layout import STANDARD as LAYOUT
 from stepline.rendering.piece import Piece
 from stepline.rendering.pieces_of_entry import Writer
+from stepline.rendering.text_form import STANDARD as FORM
 from stepline.rendering.turn_facts import Event, Turn, event_place, prompt_places
 from tests.support.generation import start_tag
 
@@ -111,7 +111,7 @@ def view(text: str, **meta: Any) -> Produced:
 
 
 PLAN: Final = Attachment(filename="plan.pdf", mime="application/pdf", size_bytes=90_000, sha256="0" * 64)
-WRITER: Final = Writer(LAYOUT, TURN, 1)
+WRITER: Final = Writer(FORM, TURN, 1)
 SEARCHED: Final = Produced(mime="application/json", text=json.dumps({"status": "ok", "results": ROWS}))
 RANGE: Final = view(
     "[READ RANGE]\npath: fi:x\nlines: [2-3]/40\n\n2\tRoses\n3\tViolets\n",
@@ -139,7 +139,7 @@ def only(entry: Decided | Resulted | Contributed, kind: str) -> Piece:
 
 
 def said(kind: str, text: str, path: str) -> Piece:
-    content = LAYOUT.prompt(inbound(text), path, "", ()) if kind == "prompt" else LAYOUT.answer(text, path, 1)
+    content = FORM.prompt(inbound(text), path, "", ()) if kind == "prompt" else FORM.answer(text, path, 1)
     return WRITER.piece(kind, 1, content, text, path=path)
 
 
@@ -168,17 +168,17 @@ def elide(text: str) -> str:
 
 def _messages() -> Iterator[tuple[str, str]]:
     path = f"ar:{TURN}.user.prompt"
-    yield "header.full", LAYOUT.opening(Opened(turn=TURN, at=AT, prompts=(1,)))
-    yield "prompt.full", LAYOUT.prompt(inbound("Write a poem.\n[USER MESSAGE]\nnot one"), path, "", ())
+    yield "header.full", FORM.opening(Opened(turn=TURN, at=AT, prompts=(1,)))
+    yield "prompt.full", FORM.prompt(inbound("Write a poem.\n[USER MESSAGE]\nnot one"), path, "", ())
     yield (
         "prompt.carried",
-        LAYOUT.prompt(inbound("And a second one."), path, f"ar:{TURN}.external.followup.m1", ()),
+        FORM.prompt(inbound("And a second one."), path, f"ar:{TURN}.external.followup.m1", ()),
     )
-    yield "prompt.preview", LAYOUT.prompt(inbound(PROSE * 1_500), path, "", ())
+    yield "prompt.preview", FORM.prompt(inbound(PROSE * 1_500), path, "", ())
     yield from _events()
     for origin in ("user", "machine"):
         told = Feedback(turn=TURN, at=AT, reaction="not_ok", text="Too long.\nAnd no rhyme.", origin=origin)
-        yield f"feedback.{origin}", LAYOUT.feedback(told, f"ar:{TURN}.feedback.latest")
+        yield f"feedback.{origin}", FORM.feedback(told, f"ar:{TURN}.feedback.latest")
     meta = {"name": "plan.pdf", "mime": "application/pdf", "summary": "The plan of the house."}
     at = f"fi:{TURN}.user.attachments/plan.pdf"
     yield "attachment.meta", whole(contributed(type="user.attachment.meta", path=at, meta=meta))
@@ -218,17 +218,17 @@ def _events() -> Iterator[tuple[str, str]]:
     }
     for name, event in told.items():
         place = event_place(TURN, event)
-        yield f"event.{name}", LAYOUT.event(event, place.path, place.files)
+        yield f"event.{name}", FORM.event(event, place.path, place.files)
     for name in ("form", "form_files"):
         (place,) = prompt_places(TURN, [told[name]])
-        yield f"prompt.{name}", LAYOUT.prompt(told[name], place.path, "", place.files)
+        yield f"prompt.{name}", FORM.prompt(told[name], place.path, "", place.files)
     for name, heeded in {
         "before": steered(finalize=2),
         "decision": steered(finalize=2, phase="decision"),
         "tools": steered(finalize=1, phase="tools"),
         "stop": steered(phase="decision"),
     }.items():
-        yield f"steered.{name}", LAYOUT.steered(heeded)
+        yield f"steered.{name}", FORM.steered(heeded)
 
 
 def _rounds() -> Iterator[tuple[str, str]]:
@@ -238,23 +238,23 @@ def _rounds() -> Iterator[tuple[str, str]]:
         call_id=CALL, tool_id="exec_tools.execute_code_python", params={}, code="print(1)\nprint(2)"
     )
     yield "round.full", whole(decided(thinking=("I look it up.",), notes="Looking.", actions=(small,)))
-    yield "round.late", LAYOUT.round(decided(), [f"ar:{TURN}.external.followup.m1"])
-    yield "thinking.preview", LAYOUT.thinking(PROSE * 1_500, f"ar:{TURN}.react.thinking.0")
-    yield "notes.preview", LAYOUT.notes(PROSE * 1_500, f"ar:{TURN}.react.notes.{CALL}")
-    yield "call.full", LAYOUT.call(small, TURN)
-    yield "call.cut", LAYOUT.call(large, TURN)
-    yield "call.edited", LAYOUT.edited(CALL, replace(small, call_id="tc_ba9876543210"), TURN)
-    yield "code.full", LAYOUT.code(program, TURN)
+    yield "round.late", FORM.round(decided(), [f"ar:{TURN}.external.followup.m1"])
+    yield "thinking.preview", FORM.thinking(PROSE * 1_500, f"ar:{TURN}.react.thinking.0")
+    yield "notes.preview", FORM.notes(PROSE * 1_500, f"ar:{TURN}.react.notes.{CALL}")
+    yield "call.full", FORM.call(small, TURN)
+    yield "call.cut", FORM.call(large, TURN)
+    yield "call.edited", FORM.edited(CALL, replace(small, call_id="tc_ba9876543210"), TURN)
+    yield "code.full", FORM.code(program, TURN)
     violation = Notice(
         code="action_schema_error", message="Nothing ran.\nWrite one decision.", extra={"raw": "<"}
     )
     told = Notice(code="text_outside_channels", message="Text outside of channels was left out.")
     path = f"tc:{TURN}.{CALL}.notice"
-    yield "notice.violation", LAYOUT.notice(violation, path, False)
-    yield "notice.told", LAYOUT.notice(told, path, True)
+    yield "notice.violation", FORM.notice(violation, path, False)
+    yield "notice.told", FORM.notice(told, path, True)
     cut = decided(action="exit", accepted=False, interrupted=True, raw=(start_tag("thinking") + "I wr"))
     yield "raw.full", whole(cut)
-    yield "raw.preview", LAYOUT.raw(PROSE * 900, f"ar:{TURN}.react.decision.raw.interrupted.0")
+    yield "raw.preview", FORM.raw(PROSE * 900, f"ar:{TURN}.react.decision.raw.interrupted.0")
 
 
 def _results() -> Iterator[tuple[str, str]]:
@@ -291,51 +291,51 @@ def _results() -> Iterator[tuple[str, str]]:
 
 def _ends() -> Iterator[tuple[str, str]]:
     path = f"ar:{TURN}.assistant.completion.attempt"
-    yield "answer.full", LAYOUT.answer("The poem is in poem.md.", f"{path}.1", 1)
-    yield "answer.second", LAYOUT.answer("And the second one, too.", f"{path}.2", 2)
-    yield "answer.preview", LAYOUT.answer(PROSE * 1_500, f"{path}.1", 1)
+    yield "answer.full", FORM.answer("The poem is in poem.md.", f"{path}.1", 1)
+    yield "answer.second", FORM.answer("And the second one, too.", f"{path}.2", 2)
+    yield "answer.preview", FORM.answer(PROSE * 1_500, f"{path}.1", 1)
     deferred = Deferred(turn=TURN, iteration=1)
-    yield "outcome.full", LAYOUT.outcome(deferred, f"{path}.1.outcome", [f"ar:{TURN}.external.followup.m1"])
+    yield "outcome.full", FORM.outcome(deferred, f"{path}.1.outcome", [f"ar:{TURN}.external.followup.m1"])
     facts = {"rounds": 4, "elapsed_ms": 75_000, "citations": (Citation(sid=1), Citation(sid=3))}
-    yield "closing.complete", LAYOUT.closing(closed(**facts), ())
-    yield "closing.plans", LAYOUT.closing(closed(), (plan(1), plan(2, current=True)))
+    yield "closing.complete", FORM.closing(closed(**facts), ())
+    yield "closing.plans", FORM.closing(closed(), (plan(1), plan(2, current=True)))
     yield (
         "closing.error",
-        LAYOUT.closing(closed(outcome="error", reason="error", code="step_failed", rounds=2), ()),
+        FORM.closing(closed(outcome="error", reason="error", code="step_failed", rounds=2), ()),
     )
-    yield "message.takeover", LAYOUT.takeover()
-    yield "message.pruned", LAYOUT.pruned(Pruned(turn=TURN, at=AT, cause="ttl", keep=6, intact=2))
+    yield "message.takeover", FORM.takeover()
+    yield "message.pruned", FORM.pruned(Pruned(turn=TURN, at=AT, cause="ttl", keep=6, intact=2))
 
 
 def _reduced() -> Iterator[tuple[str, str]]:
     summary = "Goal: a poem.\nOutcome: written.\nRefs: fi:x"
     answered = only(decided(action="complete", answer="Done.", summary=summary), "summary")
-    yield "summary.card", LAYOUT.card(answered)
-    yield "result.stub", LAYOUT.stub(only(searched(PROSE * 30), "result"))
+    yield "summary.card", FORM.card(answered)
+    yield "result.stub", FORM.stub(only(searched(PROSE * 30), "result"))
     yield (
         "result.stub_json",
-        LAYOUT.stub(only(searched(TABLE[:-2] + "]}", mime="application/json"), "result")),
+        FORM.stub(only(searched(TABLE[:-2] + "]}", mime="application/json"), "result")),
     )
-    yield "result.stub_search", LAYOUT.stub(only(resulted(SEARCHED), "result"))
-    yield "result.stub_file", LAYOUT.stub(only(resulted(stored("poem.md"), tool="react.write"), "result"))
-    yield "result.stub_range", LAYOUT.stub(only(resulted(RANGE, tool="react.read"), "result"))
+    yield "result.stub_search", FORM.stub(only(resulted(SEARCHED), "result"))
+    yield "result.stub_file", FORM.stub(only(resulted(stored("poem.md"), tool="react.write"), "result"))
+    yield "result.stub_range", FORM.stub(only(resulted(RANGE, tool="react.read"), "result"))
     skill = view("Write in rhymes.\n", source_path="sk:poetry")
-    yield "result.stub_skill", LAYOUT.stub(only(resulted(skill, tool="react.read"), "result"))
+    yield "result.stub_skill", FORM.stub(only(resulted(skill, tool="react.read"), "result"))
     program = Action(
         call_id=CALL, tool_id="exec_tools.execute_code_python", params={}, code="print(1)\n" * 20
     )
-    yield "code.stub", LAYOUT.stub(only(decided(actions=(program,)), "code"))
+    yield "code.stub", FORM.stub(only(decided(actions=(program,)), "code"))
     hidden = only(searched(PROSE * 30), "result")
-    yield "result.hidden", LAYOUT.hidden(hidden, "Roses are red; the rest was about\nviolets.")
-    yield "result.hidden_long", LAYOUT.hidden(hidden, PROSE * 300)
+    yield "result.hidden", FORM.hidden(hidden, "Roses are red; the rest was about\nviolets.")
+    yield "result.hidden_long", FORM.hidden(hidden, PROSE * 300)
     prompt = said("prompt", PROSE * 300, f"ar:{TURN}.user.prompt")
-    yield "prompt.clipped", LAYOUT.clipped(prompt, 1_000)
-    yield "turn.rows", LAYOUT.rows(_turn(rounds=1))
-    yield "turn.rows_many", LAYOUT.rows(_turn(rounds=30))
+    yield "prompt.clipped", FORM.clipped(prompt, 1_000)
+    yield "turn.rows", FORM.rows(_turn(rounds=1))
+    yield "turn.rows_many", FORM.rows(_turn(rounds=30))
     *shown, end = _turn(rounds=1)
     yield (
         "turn.rows_hidden_end",
-        LAYOUT.rows([*shown, replace(end, text=LAYOUT.hidden(end, "It went well."))]),
+        FORM.rows([*shown, replace(end, text=FORM.hidden(end, "It went well."))]),
     )
 
 
@@ -349,7 +349,7 @@ def _turn(*, rounds: int) -> list[Piece]:
         told += pieces(resulted(SEARCHED))
         told += pieces(resulted(stored("poem.md"), tool="exec_tools.execute_code_python"))
     told.append(said("answer", "I could not finish.", f"ar:{TURN}.assistant.completion"))
-    end = LAYOUT.closing(closed(rounds=rounds, elapsed_ms=9_000), (plan(1, current=True),))
+    end = FORM.closing(closed(rounds=rounds, elapsed_ms=9_000), (plan(1, current=True),))
     return [*told, WRITER.piece("closing", 1, end, path=f"ar:{TURN}.react.turn.finalize")]
 
 
@@ -367,21 +367,21 @@ def _ranges() -> Iterator[tuple[str, str]]:
         summary="Goals: poems.\nProgress: two written.", checkpoint="Searched twice; roses are red."
     )
     path = f"su:{TURN}.conv.range.summary"
-    yield "memory.few", LAYOUT.memory(entry, path, turns[:3])
-    yield "memory.many", LAYOUT.memory(entry, path, turns)
+    yield "memory.few", FORM.memory(entry, path, turns[:3])
+    yield "memory.many", FORM.memory(entry, path, turns)
     checkpoint = f"ar:{TURN}.react.mid_turn.compaction.7"
-    yield "checkpoint.full", LAYOUT.checkpoint(entry, checkpoint)
+    yield "checkpoint.full", FORM.checkpoint(entry, checkpoint)
     at = f"ar:{TURN}.external.followup.m1"
     event = WRITER.piece(
-        "event", 1, LAYOUT.event(inbound("Make it short!", "followup"), at, ()), "x", path=at
+        "event", 1, FORM.event(inbound("Make it short!", "followup"), at, ()), "x", path=at
     )
-    yield "event.carried", LAYOUT.carried(event)
-    long = LAYOUT.event(inbound(PROSE * 300, "followup"), at, ())
-    yield "event.carried_long", LAYOUT.carried(WRITER.piece("event", 1, long, "x", path=at))
+    yield "event.carried", FORM.carried(event)
+    long = FORM.event(inbound(PROSE * 300, "followup"), at, ())
+    yield "event.carried_long", FORM.carried(WRITER.piece("event", 1, long, "x", path=at))
     done = {"status": {"1": "done", "2": "done", "3": "failed"}}
     ended = {"closed_ts": AT, "closed_turn_id": TURN}
-    yield "plans.full", LAYOUT.plans([plan(1, **done), plan(2, **ended), plan(3)])
-    yield "plans.many", LAYOUT.plans([plan(n, steps=("a",), status={"1": "done"}) for n in range(20)])
+    yield "plans.full", FORM.plans([plan(1, **done), plan(2, **ended), plan(3)])
+    yield "plans.many", FORM.plans([plan(n, steps=("a",), status={"1": "done"}) for n in range(20)])
 
 
 def _tails() -> Iterator[tuple[str, str]]:

@@ -24,7 +24,6 @@ from stepline.model.entry import (
     Resulted,
 )
 from stepline.model.usage import estimate_tokens
-from stepline.rendering.layout import STANDARD
 from stepline.rendering.piece import ALL, Piece
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.render_entry import (
@@ -41,6 +40,7 @@ from stepline.rendering.render_entry import (
     render_text,
 )
 from stepline.rendering.render_reduction import REPLACEMENT_BYTES, fit_replacement
+from stepline.rendering.text_form import STANDARD
 from stepline.rendering.turn_facts import Turn
 from tests.support.rendered_text import forged
 from tests.unit.rendering.golden import plan

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from stepline.model.entry import Compacted, Inbound
 from stepline.model.plan_steps import Plan
 from stepline.model.usage import Usage
-from stepline.rendering.layout import STANDARD
 from stepline.rendering.piece import Kind, Piece, byte_length, text_bytes
 from stepline.rendering.pieces_of_entry import Writer
+from stepline.rendering.text_form import STANDARD
 from stepline.rendering.turn_facts import Turn, event_place
 from stepline.timeline.compacted import (
     CARRIED_BYTES,
@@ -68,7 +68,7 @@ def pieces_of_log() -> list[Piece]:
 def compacted(pieces: list[Piece], **fields: object) -> list[Piece]:
     made = entry(**fields)
     first = next((i for i, turn in enumerate(TURNS, 1) if turn.opened == made.cut), 0)
-    return compact(pieces, 40, made, first_kept=first, turns=TURNS, plans=(), layout=STANDARD)
+    return compact(pieces, 40, made, first_kept=first, turns=TURNS, plans=(), form=STANDARD)
 
 
 def test_turns_before_the_cut_become_one_memory_that_carries_their_events_and_notes() -> None:
@@ -202,7 +202,7 @@ def test_the_plans_of_turns_that_go_are_told_and_cut_to_what_they_may_have() -> 
         for n in range(40)
     ]
     made = entry(cut=30, summary="s")
-    kept = compact(pieces_of_log(), 40, made, first_kept=3, turns=TURNS, plans=plans, layout=STANDARD)
+    kept = compact(pieces_of_log(), 40, made, first_kept=3, turns=TURNS, plans=plans, form=STANDARD)
     (told,) = [piece for piece in kept if piece.kind == "plans"]
     assert "plan:turn_1:39" in told.text
     assert byte_length(told.text) <= PLANS_BYTES

@@ -18,9 +18,9 @@ from stepline.model.block import Block
 from stepline.model.decision import Action
 from stepline.model.entry import Closed, Decided, Feedback, Pruned, Resulted
 from stepline.model.path import parse_path
-from stepline.rendering.layout import STANDARD
 from stepline.rendering.quote import INDENT, quote
 from stepline.rendering.reduce import prune
+from stepline.rendering.text_form import STANDARD
 from stepline.rendering.turn_facts import feedback_path
 from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.context.request import render_timeline
-from stepline.rendering.layout import STANDARD
 from stepline.rendering.piece import Piece
 from stepline.rendering.request_parts import Strand
+from stepline.rendering.text_form import STANDARD
 from stepline.timeline import segment
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import APART, FORMAT, decode_segment, encode_segment
@@ -35,8 +35,8 @@ SHAPES = {
 """Of each format, a digest of the fields that are stored: an old format in a new shape would say something else."""
 
 
-def opened(timeline: Timeline, layout=STANDARD) -> Timeline:
-    found = decode_segment(encode_segment(timeline), LANE, layout)
+def opened(timeline: Timeline, form=STANDARD) -> Timeline:
+    found = decode_segment(encode_segment(timeline), LANE, form)
     assert found is not None
     return found
 

@@ -77,7 +77,7 @@ def _is_grown(timeline: Timeline, rules: ContextRules) -> bool:
 
 def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
     """Return True if `requests` more requests save more than the rewrite costs, at a live cache's prices."""
-    pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
+    pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.form)
     same = first_change(timeline.pieces, pruned)
     behind = text_bytes(pruned[same:]) + _notice_bytes(timeline, entry)
     removed = text_bytes(timeline.pieces[same:]) - behind
@@ -86,7 +86,7 @@ def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
 
 def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
     """Return the entry with the tokens before and after it, or None if it does not shorten the timeline."""
-    pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
+    pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.form)
     after = text_bytes(pruned) + _notice_bytes(timeline, entry)
     if after >= timeline.parts.size:
         return None
@@ -97,4 +97,4 @@ def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
 
 def _notice_bytes(timeline: Timeline, entry: Pruned) -> int:
     """Return the bytes of the message that tells the model, once a turn."""
-    return byte_length(timeline.layout.pruned(entry)) if timeline.pruned != entry.turn else 0
+    return byte_length(timeline.form.pruned(entry)) if timeline.pruned != entry.turn else 0

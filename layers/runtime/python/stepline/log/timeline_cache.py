@@ -29,7 +29,7 @@ from stepline.log.journal import Journal
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
 from stepline.model.batch import Batch, encode_batch
 from stepline.model.ids import Lane
-from stepline.rendering.layout import STANDARD, Layout
+from stepline.rendering.text_form import STANDARD, TextForm
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import FORMAT, decode_segment, encode_segment
 
@@ -44,10 +44,10 @@ class History:
     Threads of several conversations may share one: each operation on the dictionary is a single step.
     """
 
-    def __init__(self, *, layout: Layout = STANDARD) -> None:
-        """Use `layout` for every fold."""
+    def __init__(self, *, form: TextForm = STANDARD) -> None:
+        """Use `form` for every fold."""
         self._timelines: OrderedDict[Lane, Timeline] = OrderedDict()
-        self._layout = layout
+        self._form = form
 
     def load(self, journal: Journal, *, segment: int = 0, consistent: bool = False) -> Timeline:
         """Return the conversation's timeline as of now.
@@ -67,8 +67,8 @@ class History:
         known = self._timelines.get(journal.lane)
         if known is not None:
             return known
-        opened = open_segment(journal.ports, journal.lane, segment, self._layout) if segment else None
-        begun = opened or Timeline.empty(journal.lane, layout=self._layout)
+        opened = open_segment(journal.ports, journal.lane, segment, self._form) if segment else None
+        begun = opened or Timeline.empty(journal.lane, form=self._form)
         return replace(begun, load=_older_batches(journal))
 
     def _remember(self, known: Timeline, timeline: Timeline) -> Timeline:
@@ -131,10 +131,10 @@ def seal(ports: Ports, lane: Lane, timeline: Timeline) -> int:
     return timeline.n
 
 
-def open_segment(ports: Ports, lane: Lane, n: int, layout: Layout) -> Timeline | None:
+def open_segment(ports: Ports, lane: Lane, n: int, form: TextForm) -> Timeline | None:
     """Return the timeline up to batch n; None, logged, if its segment is gone or cannot be read here."""
     try:
-        found = decode_segment(ports.artifacts.get(segment_key(lane, n)), lane, layout)
+        found = decode_segment(ports.artifacts.get(segment_key(lane, n)), lane, form)
     except SteplineError:
         logger.exception("segment not read", extra={"n": n})
         found = None

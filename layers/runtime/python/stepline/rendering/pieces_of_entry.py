@@ -11,16 +11,16 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import ApprovalAnswered, Contributed, Decided, Inbound, Resulted
 from stepline.model.ids import call_id
-from stepline.rendering.layout import Layout
 from stepline.rendering.piece import ALL, Attached, Kind, Piece, byte_length
 from stepline.rendering.quote import BLOB_CHARS, clip, has_blob
 from stepline.rendering.result import SILENT, SILENT_TYPES, notice_paths, result_path
+from stepline.rendering.text_form import TextForm
 from stepline.rendering.turn_facts import Place, whole_text
 
 HINT_CHARS: Final = 160
 DIGEST_CHARS: Final = 16
 NOTICE_CHARS: Final = 1_500
-"""No layout may cut a notice of up to this length."""
+"""No form may cut a notice of up to this length."""
 NOTE_TYPES: Final = frozenset({"react.note"})
 DIGESTED: Final = frozenset({"react.read", "react.write"})
 """Tools whose status, at the call's own path, repeats the facts of the blocks beside it."""
@@ -29,15 +29,15 @@ DIGESTED: Final = frozenset({"react.read", "react.write"})
 class Writer:
     """Make the pieces of one turn. `number` counts turns from 1."""
 
-    __slots__ = ("layout", "number", "turn")
+    __slots__ = ("form", "number", "turn")
 
-    def __init__(self, layout: Layout, turn: str, number: int) -> None:
-        self.layout, self.turn, self.number = layout, turn, number
+    def __init__(self, form: TextForm, turn: str, number: int) -> None:
+        self.form, self.turn, self.number = form, turn, number
 
     def piece(self, kind: Kind, n: int, text: str, content: str = "", **facts: Any) -> Piece:
         """Return a piece; `content` is the content that its text shows."""
         if content:
-            whole = not _encoded(content) and self.layout.shows_text(content, "")
+            whole = not _encoded(content) and self.form.shows_text(content, "")
             facts.setdefault("shows", ALL if whole else "")
             facts.setdefault("size", byte_length(content))
             facts.setdefault("hint", hint(content))
@@ -45,17 +45,17 @@ class Writer:
 
     def prompt(self, n: int, event: Inbound, place: Place, carried: str) -> Piece:
         """Return an event that opened the turn; `carried` is its path in the turn before."""
-        text = self.layout.prompt(event, place.path, carried, place.files)
+        text = self.form.prompt(event, place.path, carried, place.files)
         return self.piece("prompt", n, text, path=place.path, **self._said(event))
 
     def event(self, n: int, event: Inbound, place: Place) -> Piece:
         """Return an event that came while the turn was open."""
-        text = self.layout.event(event, place.path, place.files)
+        text = self.form.event(event, place.path, place.files)
         return self.piece("event", n, text, path=place.path, **self._said(event))
 
     def _said(self, event: Inbound) -> dict[str, Any]:
         text = whole_text(event)
-        shown = not _encoded(text) and self.layout.shows_event(event)
+        shown = not _encoded(text) and self.form.shows_event(event)
         named = ", ".join(file.filename for file in event.attachments)
         begins = hint(text or named or ("" if event.steers else event.event))
         return {"shows": ALL if shown else "", "size": byte_length(text), "hint": begins}
@@ -73,53 +73,53 @@ class Writer:
         The pieces of `meanwhile`, which came while the model was asked, stand in the round behind the
         decision.
         """
-        layout, turn = self.layout, self.turn
+        form, turn = self.form, self.turn
         facts: dict[str, Any] = {"round": entry.iteration + 1}
-        yield self.piece("round", n, layout.round(entry, unseen), **facts)
+        yield self.piece("round", n, form.round(entry, unseen), **facts)
         if entry.thinking and not entry.interrupted:  # else it stands in the raw text
             text = "\n".join(entry.thinking)
             path = f"ar:{turn}.react.thinking.{entry.iteration}"
-            yield self.piece("thinking", n, layout.thinking(text, path), text, path=path, **facts)
+            yield self.piece("thinking", n, form.thinking(text, path), text, path=path, **facts)
         if entry.notes:
             first = entry.actions[0].call_id if entry.actions else call_id(turn, entry.iteration, 0)
             path = f"ar:{turn}.react.notes.{first}"
-            yield self.piece("notes", n, layout.notes(entry.notes, path), entry.notes, path=path, **facts)
+            yield self.piece("notes", n, form.notes(entry.notes, path), entry.notes, path=path, **facts)
         for action in entry.actions:
             yield from self.call(n, action, facts)
         if entry.notices:
             for notice, path in zip(entry.notices, notice_paths(entry, turn), strict=True):
-                text = layout.notice(notice, path, entry.accepted)
+                text = form.notice(notice, path, entry.accepted)
                 shows = _shows_notice(text, notice.message)
                 yield self.piece("notice", n, text, path=path, shows=shows, **facts)
         if entry.interrupted and entry.raw:
             path = f"ar:{turn}.react.decision.raw.interrupted.{entry.iteration}"
             about = {"size": byte_length(entry.raw), "hint": hint(entry.raw), **facts}
-            yield self.piece("raw", n, layout.raw(entry.raw, path), path=path, **about)
+            yield self.piece("raw", n, form.raw(entry.raw, path), path=path, **about)
         yield from meanwhile
         # Actions may run beside an answer; their results close the frame behind it.
         if not (entry.accepted and entry.actions):
-            yield self.piece("end", n, layout.end(), **facts)
+            yield self.piece("end", n, form.end(), **facts)
         if entry.accepted and entry.answer:
             path = f"ar:{turn}.assistant.completion.attempt.{attempt}"
-            text = layout.answer(entry.answer, path, attempt)
+            text = form.answer(entry.answer, path, attempt)
             yield self.piece("answer", n, text, entry.answer, path=path, **facts)
         if entry.accepted and entry.summary:
             path = f"ws:{turn}.conv.working.summary.attempt.{max(1, attempt)}"
             yield self.piece("summary", n, "", path=path, hint=entry.summary, **facts)
 
     def call(self, n: int, action: Action, facts: dict[str, Any]) -> Iterator[Piece]:
-        call, layout = action.call_id, self.layout
+        call, form = action.call_id, self.form
         about = {"call": call, "tool": action.tool_id, **facts}
         if action.code is not None:
             path = f"fi:{self.turn}.code.{call}"
-            text = layout.code(action, self.turn)
+            text = form.code(action, self.turn)
             yield self.piece("code", n, text, action.code, path=path, bulk=True, **about)
         yield self.piece(
             "call",
             n,
-            layout.call(action, self.turn),
+            form.call(action, self.turn),
             path=f"tc:{self.turn}.{call}.call",
-            shows=ALL if layout.shows_call(action) else "",
+            shows=ALL if form.shows_call(action) else "",
             hint=hint(", ".join(_named(action.params))),
             **about,
         )
@@ -129,9 +129,9 @@ class Writer:
         return self.piece(
             "call",
             n,
-            self.layout.edited(entry.call_id, action, self.turn),
+            self.form.edited(entry.call_id, action, self.turn),
             path=f"tc:{self.turn}.{action.call_id}.call",
-            shows=ALL if self.layout.shows_call(action) else "",
+            shows=ALL if self.form.shows_call(action) else "",
             hint=hint(", ".join(_named(action.params))),
             call=action.call_id,
             tool=action.tool_id,
@@ -142,19 +142,19 @@ class Writer:
         """Yield the pieces of a result; the round's last result ends its frame."""
         facts: dict[str, Any] = {"call": entry.call_id, "tool": entry.tool_id, "round": entry.iteration + 1}
         path = result_path(self.turn, entry.call_id)
-        yield self.piece("status", n, self.layout.status(entry), bulk=entry.status == "ok", **facts)
+        yield self.piece("status", n, self.form.status(entry), bulk=entry.status == "ok", **facts)
         for block in shown_blocks(entry):
             yield self.block(n, block, block.path or path, facts)
         if last:
-            yield self.piece("end", n, self.layout.end(), round=entry.iteration + 1)
+            yield self.piece("end", n, self.form.end(), round=entry.iteration + 1)
 
     def block(self, n: int, block: Produced, path: str, facts: dict[str, Any]) -> Piece:
         tool = facts["tool"]
         if block.type in NOTE_TYPES:
-            return self.piece("note", n, self.layout.note(block, path), block.text, path=path, **facts)
+            return self.piece("note", n, self.form.note(block, path), block.text, path=path, **facts)
         body, meta = block.body, block.meta
         source = meta.get("source_path", "")
-        text = self.layout.block(block, source or path, tool)
+        text = self.form.block(block, source or path, tool)
         if block.type == "react.notice":
             shows = _shows_notice(text, block.text)
             return self.piece("notice", n, text, path=path, shows=shows, **facts)
@@ -178,7 +178,7 @@ class Writer:
     def shows(self, block: Produced, path: str, tool: str) -> str:
         """Return the value of `Piece.shows` for a result's block."""
         meta = block.meta
-        if block.body is not None or _encoded(block.text) or not self.layout.shows_text(block.text, tool):
+        if block.body is not None or _encoded(block.text) or not self.form.shows_text(block.text, tool):
             return ""
         if meta.get("source_path"):
             return "" if meta.get("whole") is not True else str(meta.get("source_sha256", ""))[:DIGEST_CHARS]
@@ -190,11 +190,7 @@ class Writer:
             if not is_shown(block):
                 continue
             note = block.type in NOTE_TYPES
-            text = (
-                self.layout.note(block, block.path)
-                if note
-                else self.layout.stage(block, block.path, entry.at)
-            )
+            text = self.form.note(block, block.path) if note else self.form.stage(block, block.path, entry.at)
             yield self.piece("note" if note else "stage", n, text, block.text, path=block.path)
 
 

@@ -13,9 +13,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.model.entry import Feedback, Hide, Pruned
-from stepline.rendering.layout import Layout
 from stepline.rendering.piece import ALL, Kind, Piece
 from stepline.rendering.quote import quote
+from stepline.rendering.text_form import TextForm
 
 KEPT: Final[frozenset[Kind]] = frozenset({"header", "event", "note", "feedback", "card", "memory", "plans"})
 """Kinds of a turn that always stay."""
@@ -30,7 +30,7 @@ IMAGES_KEPT_BYTES: Final = 750_000
 """Limits of the newest pictures and PDFs that stay: their number, and their bytes together."""
 
 
-def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, layout: Layout) -> list[Piece]:
+def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, form: TextForm) -> list[Piece]:
     """Return the pieces with turns up to `newest - keep` collapsed, and others lightened, but not the intact.
 
     In intact turns, too, rounds up to the batch `settled` are lightened.
@@ -40,74 +40,74 @@ def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, layout: Layout) -
     for number, group in groupby(pieces, key=lambda piece: piece.turn):
         own = list(group)
         if number <= newest - entry.keep:
-            found += _collapsed(own, layout)
+            found += _collapsed(own, form)
         elif number <= newest - entry.intact:
-            found += _lightened(own, layout, images)
+            found += _lightened(own, form, images)
         elif entry.settled:
             settled = next((i for i, piece in enumerate(own) if piece.n > entry.settled), len(own))
             opening = next((i for i, piece in enumerate(own[:settled]) if piece.round), settled)
-            found += [*own[:opening], *_lightened(own[opening:settled], layout, images), *own[settled:]]
+            found += [*own[:opening], *_lightened(own[opening:settled], form, images), *own[settled:]]
         else:
             found += own
     return found
 
 
-def _collapsed(own: Sequence[Piece], layout: Layout) -> list[Piece]:
+def _collapsed(own: Sequence[Piece], form: TextForm) -> list[Piece]:
     """Return the kept pieces of a turn, with a card in place of the first removed one."""
     gone = [piece for piece in own if not _stays(piece)]
     if not gone:
         return list(own)
     place = next(index for index, piece in enumerate(own) if not _stays(piece))
     kept = [piece for piece in own[place:] if _stays(piece)]
-    return [*own[:place], _card(gone, layout), *kept]
+    return [*own[:place], _card(gone, form), *kept]
 
 
 def _stays(piece: Piece) -> bool:
     return piece.kind in KEPT or (piece.kind == "call" and piece.tool in KEPT_CALLS)
 
 
-def _card(gone: Sequence[Piece], layout: Layout) -> Piece:
+def _card(gone: Sequence[Piece], form: TextForm) -> Piece:
     last = gone[-1]
     summary = next((piece for piece in reversed(gone) if piece.kind == "summary"), None)
     if summary is None:
-        return Piece(kind="card", n=last.n, turn=last.turn, text=layout.rows(gone))
-    text = layout.card(summary)
+        return Piece(kind="card", n=last.n, turn=last.turn, text=form.rows(gone))
+    text = form.card(summary)
     return replace(
         summary, kind="card", n=last.n, text=text, shows=ALL if quote(summary.hint) in text else ""
     )
 
 
-def _lightened(own: Sequence[Piece], layout: Layout, images: frozenset[str]) -> list[Piece]:
+def _lightened(own: Sequence[Piece], form: TextForm, images: frozenset[str]) -> list[Piece]:
     """Return the pieces without those that can be read again, or were only of use while new.
 
     A call of which only stubs are left loses its status, too.
     """
-    found = [_lighter(piece, layout, images) for piece in own]
+    found = [_lighter(piece, form, images) for piece in own]
     shown = {piece.call for piece in found if piece.kind == "result" and piece.bulk}
     stubs = {piece.call for piece in found if piece.kind == "result" and not piece.bulk} - shown
     return [
-        _stub(piece, layout) if piece.kind == "status" and piece.bulk and piece.call in stubs else piece
+        _stub(piece, form) if piece.kind == "status" and piece.bulk and piece.call in stubs else piece
         for piece in found
     ]
 
 
-def _lighter(piece: Piece, layout: Layout, images: frozenset[str]) -> Piece:
+def _lighter(piece: Piece, form: TextForm, images: frozenset[str]) -> Piece:
     match piece.kind:
         case "thinking":
-            return _stub(piece, layout)
+            return _stub(piece, form)
         case "code" if piece.shows and piece.size > STUB_FROM_BYTES:
-            return _stub(piece, layout)
+            return _stub(piece, form)
         case "result" if piece.bulk and piece.size > STUB_FROM_BYTES and piece.path not in images:
-            return _stub(piece, layout)
+            return _stub(piece, form)
         case "prompt" | "answer" if piece.shows and piece.size > CLIP_BYTES:
-            return replace(piece, text=layout.clipped(piece, CLIP_BYTES), shows="")
+            return replace(piece, text=form.clipped(piece, CLIP_BYTES), shows="")
         case _:
             return piece
 
 
-def _stub(piece: Piece, layout: Layout) -> Piece:
+def _stub(piece: Piece, form: TextForm) -> Piece:
     """Return a piece as its stub, if that is shorter."""
-    text = layout.stub(piece)
+    text = form.stub(piece)
     return (
         replace(piece, text=text, shows="", bulk=False, media=None) if len(text) < len(piece.text) else piece
     )
@@ -125,7 +125,7 @@ def _newest_images(pieces: Sequence[Piece]) -> frozenset[str]:
     return frozenset(kept)
 
 
-def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> list[Piece]:
+def hide(pieces: Sequence[Piece], overlay: Hide, form: TextForm) -> list[Piece]:
     """Return the pieces with those of the overlay's batch and path hidden.
 
     The first one gets the replacement as its text, others an empty text.
@@ -133,7 +133,7 @@ def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> list[Piece]:
     found, left = list(pieces), overlay.replacement
     for index, piece in enumerate(pieces):
         if piece.n == overlay.n and overlay.path in (piece.path, piece.view) and piece.text:
-            text = layout.hidden(piece, left) if left else ""
+            text = form.hidden(piece, left) if left else ""
             found[index] = replace(piece, text=text, shows="", bulk=False, media=None)
             left = ""
     return found

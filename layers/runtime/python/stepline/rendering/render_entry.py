@@ -1,4 +1,4 @@
-"""The standard layout of entries, blocks and inbound events, and excerpts of their long texts.
+"""The standard form of entries, blocks and inbound events, and excerpts of their long texts.
 
 Every function returns whole lines, each ended by a line break; their results in log order are the
 timeline. A text depends on its own entry and on what stood before it, never on what comes later.
@@ -169,7 +169,7 @@ def shows_call(action: Action) -> bool:
 
 
 def render_outcome(
-    entry: Deferred,  # noqa: ARG001 - another layout may use more of it
+    entry: Deferred,  # noqa: ARG001 - another form may use more of it
     path: str,
     unseen: Sequence[str],
 ) -> str:

@@ -1,6 +1,6 @@
-"""The standard layout of reductions: cards, rows, stubs, hidden blocks, memories and checkpoints.
+"""The standard form of reductions: cards, rows, stubs, hidden blocks, memories and checkpoints.
 
-Each names the path of the whole. A reduction is made of the piece it replaces, whose text this layout wrote:
+Each names the path of the whole. A reduction is made of the piece it replaces, whose text this form wrote:
 the parts it takes over are lines of data. Foreign text in a row is a JSON string, so that its content cannot
 end it.
 Source: docs/concepts/context.md#forgetting.

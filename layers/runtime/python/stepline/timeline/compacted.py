@@ -19,7 +19,7 @@ from stepline.rendering.piece import Kind, Piece, byte_length
 from stepline.rendering.turn_facts import Turn
 
 if TYPE_CHECKING:
-    from stepline.rendering.layout import Layout
+    from stepline.rendering.text_form import TextForm
 
 CARRIED: Final[tuple[Kind, ...]] = ("event", "note")
 """Kinds that are carried along when a turn is compacted."""
@@ -88,7 +88,7 @@ def compact(
     first_kept: int,
     turns: Sequence[Turn],
     plans: Sequence[Plan],
-    layout: Layout,
+    form: TextForm,
 ) -> list[Piece]:
     """Return the pieces with every turn before number `first_kept` replaced by a memory, if the entry cuts.
 
@@ -99,11 +99,11 @@ def compact(
     if entry.cut and first_kept:
         gone = [piece for piece in pieces if piece.turn < first_kept]
         kept = [piece for piece in pieces if piece.turn >= first_kept]
-        memory = _memory(n, entry, turns[: first_kept - 1], layout)
-        kept[:0] = [memory, *_carried(gone, layout), *_plans(n, plans, layout)]
+        memory = _memory(n, entry, turns[: first_kept - 1], form)
+        kept[:0] = [memory, *_carried(gone, form), *_plans(n, plans, form)]
     if entry.split:
-        kept = _split(kept, n, entry, layout)
-    return fit_room(kept, entry.room, layout) if entry.room else kept
+        kept = _split(kept, n, entry, form)
+    return fit_room(kept, entry.room, form) if entry.room else kept
 
 
 def memory_path(entry: Compacted) -> str:
@@ -116,24 +116,24 @@ def checkpoint_path(entry: Compacted, n: int) -> str:
     return f"ar:{entry.turn}.react.mid_turn.compaction.{n}"
 
 
-def _memory(n: int, entry: Compacted, covered: Sequence[Turn], layout: Layout) -> Piece:
+def _memory(n: int, entry: Compacted, covered: Sequence[Turn], form: TextForm) -> Piece:
     path = memory_path(entry)
-    return Piece(kind="memory", n=n, turn=0, text=layout.memory(entry, path, covered), path=path)
+    return Piece(kind="memory", n=n, turn=0, text=form.memory(entry, path, covered), path=path)
 
 
-def _carried(gone: Sequence[Piece], layout: Layout) -> list[Piece]:
+def _carried(gone: Sequence[Piece], form: TextForm) -> list[Piece]:
     """Return the pieces that a memory carries along; those of an older memory stay unchanged."""
     return [
         piece
         if piece.turn == 0
-        else cut(replace(piece, turn=0, text=layout.carried(piece)), CARRIED_BYTES, layout)
+        else cut(replace(piece, turn=0, text=form.carried(piece)), CARRIED_BYTES, form)
         for piece in newest_of_each(gone, CARRIED_MAX)
     ]
 
 
-def _plans(n: int, plans: Sequence[Plan], layout: Layout) -> list[Piece]:
-    text = layout.plans(plans)
-    return [cut(Piece(kind="plans", n=n, turn=0, text=text), PLANS_BYTES, layout)] if text else []
+def _plans(n: int, plans: Sequence[Plan], form: TextForm) -> list[Piece]:
+    text = form.plans(plans)
+    return [cut(Piece(kind="plans", n=n, turn=0, text=text), PLANS_BYTES, form)] if text else []
 
 
 def newest_of_each(pieces: Iterable[Piece], most: int) -> list[Piece]:
@@ -153,7 +153,7 @@ def is_settled(piece: Piece, split: int) -> bool:
     return piece.n <= split and (piece.kind == "checkpoint" or piece.kind not in STAYING)
 
 
-def _split(pieces: Sequence[Piece], n: int, entry: Compacted, layout: Layout) -> list[Piece]:
+def _split(pieces: Sequence[Piece], n: int, entry: Compacted, form: TextForm) -> list[Piece]:
     newest = pieces[-1].turn
     found: list[Piece] = []
     place = -1
@@ -164,12 +164,12 @@ def _split(pieces: Sequence[Piece], n: int, entry: Compacted, layout: Layout) ->
         found.append(piece)
     if place >= 0:
         path = checkpoint_path(entry, n)
-        text = layout.checkpoint(entry, path)
+        text = form.checkpoint(entry, path)
         found.insert(place, Piece(kind="checkpoint", n=entry.split, turn=newest, text=text, path=path))
     return found
 
 
-def fit_room(pieces: Sequence[Piece], room: int, layout: Layout) -> list[Piece]:
+def fit_room(pieces: Sequence[Piece], room: int, form: TextForm) -> list[Piece]:
     """Return the pieces with all but the memories in `room` bytes: the longest are cut, to the same length.
 
     If there are too many for that, the oldest carried pieces go first, then the oldest events and
@@ -179,7 +179,7 @@ def fit_room(pieces: Sequence[Piece], room: int, layout: Layout) -> list[Piece]:
     limit = max(PIECE_BYTES, share(map(_size, loose), room))
     kept = {id(piece) for piece in loose}
     return [
-        cut(piece, limit, layout) if piece.kind not in FIXED else piece
+        cut(piece, limit, form) if piece.kind not in FIXED else piece
         for piece in pieces
         if piece.kind in FIXED or id(piece) in kept
     ]
@@ -208,11 +208,11 @@ def share(sizes: Iterable[int], room: int) -> int:
     return max(ordered, default=0)
 
 
-def cut(piece: Piece, most_bytes: int, layout: Layout) -> Piece:
+def cut(piece: Piece, most_bytes: int, form: TextForm) -> Piece:
     """Return the piece with its text cut, or the piece itself if it is short enough."""
     if _size(piece) <= most_bytes:
         return piece
-    return replace(piece, text=layout.clipped(piece, most_bytes), shows="")
+    return replace(piece, text=form.clipped(piece, most_bytes), shows="")
 
 
 def _size(piece: Piece) -> int:

@@ -54,13 +54,13 @@ from stepline.model.shorten import shorten
 from stepline.model.source import Source
 from stepline.model.usage import Usage, sum_usages
 from stepline.ports.mcp.mcp_server import CALL_REFUSED
-from stepline.rendering.layout import STANDARD, Layout
 from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.plan_text import contributed_plans
 from stepline.rendering.quote import inline
 from stepline.rendering.reduce import answer_to, hide, prune
 from stepline.rendering.request_parts import RequestParts, Strand, first_change
+from stepline.rendering.text_form import STANDARD, TextForm
 from stepline.rendering.turn_facts import (
     NEVER_ASKED,
     Asked,
@@ -94,7 +94,7 @@ Loader: TypeAlias = Callable[[int, int], Sequence[Batch]]
 class Timeline:
     """The folded log up to batch `n`. A value: only `extended` changes one, the copy that it returns.
 
-    The pieces that the model reads are kept as `parts`, in `layout`. `asked` is the newest request, `pruned`
+    The pieces that the model reads are kept as `parts`, in `form`. `asked` is the newest request, `pruned`
     the newest turn in which turns were shortened, `compaction` the state of compaction. `plans` holds the
     newest snapshot of each plan, the last changed at the end. `sources` is the pool by sid, `cited` the batch
     of each source's last citation, `feedback` the newest of each turn and origin, `fresh` the feedback not
@@ -122,7 +122,7 @@ class Timeline:
     feedback: dict[str, Feedback] = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
     incorporated: list[str] = field(default_factory=list)
-    layout: Layout = STANDARD
+    form: TextForm = STANDARD
     parts: RequestParts = field(default_factory=RequestParts)
     asked: Asked = NEVER_ASKED
     pruned: str = ""
@@ -141,9 +141,9 @@ class Timeline:
     allowed: tuple[str, ...] = ()
 
     @classmethod
-    def empty(cls, lane: Lane, *, layout: Layout = STANDARD) -> Timeline:
+    def empty(cls, lane: Lane, *, form: TextForm = STANDARD) -> Timeline:
         """Return the timeline of an empty conversation."""
-        return cls(lane=lane, layout=layout)
+        return cls(lane=lane, form=form)
 
     def extended(self, batches: Iterable[Batch]) -> Timeline:
         """Return the timeline with the batches after this one's n; earlier ones are skipped.
@@ -182,7 +182,7 @@ class Timeline:
     def writer(self) -> Writer:
         """The writer of the open turn's pieces, or of none."""
         turn = self.current
-        return Writer(self.layout, turn.id if turn else "", len(self.history))
+        return Writer(self.form, turn.id if turn else "", len(self.history))
 
     @property
     def pieces(self) -> Strand[Piece]:
@@ -304,7 +304,7 @@ def _reduce_opened(timeline: Timeline, batch: Batch, entry: Opened) -> None:
     timeline.waiting_results = timeline.attempts = 0
     timeline.answer, timeline.has_files = "", False
     write = timeline.writer
-    parts.add(write.piece("header", n, timeline.layout.opening(entry)))
+    parts.add(write.piece("header", n, timeline.form.opening(entry)))
     prompts = [timeline.arrived.pop(prompt) for prompt in entry.prompts]
     places = prompt_places(entry.turn, [event.inbound for event in prompts])
     for event, place in zip(prompts, places, strict=True):
@@ -347,18 +347,18 @@ def _reduce_resulted(timeline: Timeline, batch: Batch, entry: Resulted) -> None:
     for piece in timeline.writer.result(batch.n, entry, last=timeline.waiting_results == 0):
         parts.add(piece)
     for overlay in entry.hides:
-        parts.replace(hide(parts.pieces, overlay, timeline.layout), "hide", timeline.newest)
+        parts.replace(hide(parts.pieces, overlay, timeline.form), "hide", timeline.newest)
 
 
 def _reduce_deferred(timeline: Timeline, batch: Batch, entry: Deferred) -> None:
     write = timeline.writer
     path = f"ar:{write.turn}.assistant.completion.attempt.{timeline.attempts}.outcome"
-    text = timeline.layout.outcome(entry, path, _unseen(timeline, timeline.seen))
+    text = timeline.form.outcome(entry, path, _unseen(timeline, timeline.seen))
     timeline.parts.add(write.piece("outcome", batch.n, text, path=path))
 
 
 def _reduce_taken_over(timeline: Timeline, batch: Batch, _: TakenOver) -> None:
-    timeline.parts.add(timeline.writer.piece("message", batch.n, timeline.layout.takeover()))
+    timeline.parts.add(timeline.writer.piece("message", batch.n, timeline.form.takeover()))
 
 
 def _reduce_answered(timeline: Timeline, batch: Batch, entry: ApprovalAnswered) -> None:
@@ -374,21 +374,21 @@ def _reduce_dropped(timeline: Timeline, _: Batch, entry: Dropped) -> None:
 
 
 def _reduce_steered(timeline: Timeline, batch: Batch, entry: Steered) -> None:
-    text = timeline.layout.steered(entry)
+    text = timeline.form.steered(entry)
     timeline.parts.add(timeline.writer.piece("message", batch.n, text, path=steered_path(entry)))
 
 
 def _reduce_closed(timeline: Timeline, batch: Batch, entry: Closed) -> None:
-    n, write, layout, add = batch.n, timeline.writer, timeline.layout, timeline.parts.add
+    n, write, form, add = batch.n, timeline.writer, timeline.form, timeline.parts.add
     if timeline.waiting_results > 0:
-        add(write.piece("end", n, layout.end()))
+        add(write.piece("end", n, form.end()))
     if entry.answer and entry.answer != timeline.answer:
         path = f"ar:{entry.turn}.assistant.completion"
-        text = layout.answer(entry.answer, path, timeline.attempts + 1)
+        text = form.answer(entry.answer, path, timeline.attempts + 1)
         add(write.piece("answer", n, text, entry.answer, path=path))
     plans = [plan for plan in timeline.plans.values() if plan.is_open() and plan.last_turn_id == entry.turn]
     path = f"ar:{entry.turn}.react.turn.finalize"
-    add(write.piece("closing", n, layout.closing(entry, plans), path=path))
+    add(write.piece("closing", n, form.closing(entry, plans), path=path))
     turn = timeline.history[-1]
     timeline.history[-1] = replace(turn, closed=n, outcome=entry.outcome, reason=entry.reason)
     timeline.waiting_results = 0
@@ -397,7 +397,7 @@ def _reduce_closed(timeline: Timeline, batch: Batch, entry: Closed) -> None:
 
 def _reduce_pruned(timeline: Timeline, batch: Batch, entry: Pruned) -> None:
     parts, dead, old = timeline.parts, entry.cause == "ttl", timeline.parts.pieces
-    made: Sequence[Piece] = prune(old, entry, len(timeline.history), timeline.layout)
+    made: Sequence[Piece] = prune(old, entry, len(timeline.history), timeline.form)
     first = first_change(old, made)
     if dead or first < len(old):
         made = _with_feedback(timeline, made, since=0 if dead else old[first].turn)
@@ -405,7 +405,7 @@ def _reduce_pruned(timeline: Timeline, batch: Batch, entry: Pruned) -> None:
     if timeline.pruned != entry.turn:
         timeline.pruned = entry.turn
         path = f"ar:{entry.turn}.system.message.cache_pruned"
-        parts.add(timeline.writer.piece("message", batch.n, timeline.layout.pruned(entry), path=path))
+        parts.add(timeline.writer.piece("message", batch.n, timeline.form.pruned(entry), path=path))
 
 
 def _reduce_compacting(timeline: Timeline, _: Batch, entry: Compacting) -> None:
@@ -424,7 +424,7 @@ def _reduce_compacted(timeline: Timeline, batch: Batch, entry: Compacted) -> Non
         first_kept=next((i for i, turn in enumerate(history, 1) if turn.opened == entry.cut), 0),
         turns=history,
         plans=[plan for plan in timeline.plans.values() if not (plan.current and plan.is_open())],
-        layout=timeline.layout,
+        form=timeline.form,
     )
     parts.replace(_with_feedback(timeline, made) if entry.cut else made, "compaction", timeline.newest)
 
@@ -517,7 +517,7 @@ def _with_feedback(timeline: Timeline, pieces: Sequence[Piece], *, since: int = 
     for key in ripe:
         entry = timeline.feedback[key]
         path = feedback_path(entry.turn)
-        text = timeline.layout.feedback(entry, path)
+        text = timeline.form.feedback(entry, path)
         pieces = answer_to(pieces, entry, path, text, numbers.get(entry.turn, 0))
     timeline.incorporated.extend(ripe)
     timeline.fresh[:] = [key for key in fresh if key not in ripe]

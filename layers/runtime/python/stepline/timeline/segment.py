@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from stepline.model.base import Row
 from stepline.model.ids import Lane
 from stepline.ports.model import Part
-from stepline.rendering.layout import Layout
 from stepline.rendering.piece import Piece
 from stepline.rendering.request_parts import MARKS, Marks, RequestParts, Strand
+from stepline.rendering.text_form import TextForm
 from stepline.timeline.fold import Timeline
 
 FORMAT: Final = 11
@@ -29,7 +29,7 @@ FORMAT: Final = 11
 the fold turns an entry into something else; a reader knows only its own version.
 """
 
-APART: Final = frozenset({"lane", "layout", "parts", "base", "batches", "load"})
+APART: Final = frozenset({"lane", "form", "parts", "base", "batches", "load"})
 """Fields of a timeline that are stored in another form, or not at all."""
 
 
@@ -71,7 +71,7 @@ def encode_segment(timeline: Timeline) -> bytes:
     sealed = pieces[:end]
     stored = Segment(
         v=FORMAT,
-        layout=timeline.layout.name,
+        layout=timeline.form.name,
         fold=_view({**{name: getattr(timeline, name) for name in _stored()}, **parts.marks()}),
         parts=_view([part.text for part in parts.sealed]),
         facts=_view([replace(piece, text="") for piece in sealed]),
@@ -81,11 +81,11 @@ def encode_segment(timeline: Timeline) -> bytes:
     return _encode(stored)
 
 
-def decode_segment(body: bytes, lane: Lane, layout: Layout) -> Timeline | None:
-    """Return the encoded timeline, without a batch at hand; None for another layout or format."""
+def decode_segment(body: bytes, lane: Lane, form: TextForm) -> Timeline | None:
+    """Return the encoded timeline, without a batch at hand; None for another form or format."""
     try:
         stamp = _STAMP.decode(body)
-        if stamp.v != FORMAT or stamp.layout != layout.name:
+        if stamp.v != FORMAT or stamp.layout != form.name:
             return None
         stored = _SEGMENT.decode(body)
         fold = _fold_decoder().decode(stored.fold)
@@ -96,7 +96,7 @@ def decode_segment(body: bytes, lane: Lane, layout: Layout) -> Timeline | None:
     return Timeline(
         **{name: getattr(fold, name) for name in _stored()},
         lane=lane,
-        layout=layout,
+        form=form,
         base=fold.n,
         parts=RequestParts(
             Strand(

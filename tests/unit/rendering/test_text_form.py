@@ -1,4 +1,4 @@
-"""Layouts: the standard one's texts are what the golden files say, and another one needs no change elsewhere."""
+"""Forms of text: the standard one's texts are what the golden files say, and another one needs no change elsewhere."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import given
 from stepline.context.request import render
 from stepline.model.source import Source
 from stepline.ports.model import Part
-from stepline.rendering.layout import STANDARD, Layout
+from stepline.rendering.text_form import STANDARD, TextForm
 from stepline.timeline.fold import Timeline
 from tests.support.log_builder import LANE, LogBuilder, logs, patient
 from tests.support.rendered_text import forged
 from tests.unit.rendering.golden import GOLDEN, cases
-from tests.unit.rendering.json_layout import TERSE
+from tests.unit.rendering.json_form import TERSE
 
 CASES = cases()
 
@@ -28,7 +28,7 @@ def test_a_text_is_what_its_golden_file_says(name: str):
 
 def test_there_is_a_golden_file_for_every_text_and_none_besides():
     assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
-    layout = {name.partition(".")[0] for name in CASES}
+    form = {name.partition(".")[0] for name in CASES}
     kinds = {
         "header",
         "prompt",
@@ -43,7 +43,7 @@ def test_there_is_a_golden_file_for_every_text_and_none_besides():
         "status",
     }
     kinds |= {"result", "answer", "outcome", "summary", "note", "stage", "closing", "message", "feedback"}
-    assert layout >= kinds | {"memory", "plans", "checkpoint", "turn", "attachment", "pool", "announce"}
+    assert form >= kinds | {"memory", "plans", "checkpoint", "turn", "attachment", "pool", "announce"}
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(("announce", "pool"))])
@@ -53,9 +53,9 @@ def test_what_is_no_data_in_a_golden_file_is_structure(name: str):
     assert text.endswith("\n")
 
 
-def told(log: LogBuilder, layout: Layout, upto: int | None = None) -> tuple[Timeline, tuple[Part, ...]]:
-    """Return what the model would read of a log in a layout."""
-    timeline = Timeline.empty(LANE, layout=layout).extended(log.batches[:upto])
+def told(log: LogBuilder, form: TextForm, upto: int | None = None) -> tuple[Timeline, tuple[Part, ...]]:
+    """Return what the model would read of a log in a form."""
+    timeline = Timeline.empty(LANE, form=form).extended(log.batches[:upto])
     return timeline, render(timeline, system="rules").content
 
 
@@ -117,7 +117,7 @@ def test_every_text_of_a_layout_is_asked_for_by_somebody():
 @patient
 @given(logs(forgetting=True))
 def test_in_any_layout_any_story_is_whole_lines_and_folds_alike_in_any_pieces(log: LogBuilder):
-    half = Timeline.empty(LANE, layout=TERSE).extended(log.batches[: len(log.batches) // 2])
+    half = Timeline.empty(LANE, form=TERSE).extended(log.batches[: len(log.batches) // 2])
     timeline, parts = told(log, TERSE)
     assert half.extended(log.batches).pieces == timeline.pieces
     for part in parts:

@@ -1,4 +1,4 @@
-"""A second layout, as far from the standard one as a layout can be: one object of JSON a line."""
+"""A second form, as far from the standard one as a form can be: one object of JSON a line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from stepline.model.base import Value
-from stepline.rendering.layout import Layout
+from stepline.rendering.text_form import TextForm
 
 CLIPPED_CHARS: Final = 200
 FACTS: Final = (
@@ -64,6 +64,6 @@ OTHER: Final = {
     "shows_call": _never,
     "shows_event": _never,
 }
-TERSE: Final = Layout(
-    **{field.name: OTHER.get(field.name, _said(field.name)) for field in fields(Layout)},
+TERSE: Final = TextForm(
+    **{field.name: OTHER.get(field.name, _said(field.name)) for field in fields(TextForm)},
 )

@@ -1,6 +1,6 @@
-"""The layout: one function per kind of fact, which returns the text that the model reads.
+"""The form of texts: one function per kind of fact, which returns the text that the model reads.
 
-No other package depends on the form of a text, so another layout is another value of `Layout`. A text
+No other package depends on the form of a text, so another form is another value of `TextForm`. A text
 depends on its own facts and on what stood before it, never on what comes later, and consists of whole lines.
 Source: docs/concepts/context.md#what-the-model-reads.
 """
@@ -34,8 +34,8 @@ from stepline.rendering.turn_facts import Turn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
-    """The rendering functions of a timeline. `name` identifies the layout of stored texts.
+class TextForm:
+    """The rendering functions of a timeline. `name` identifies the form of stored texts.
 
     `shows_text`, `shows_call` and `shows_event` return True if the text made of a content shows all of it;
     the text is a tool's, or a person's if no tool is named. `stub` and the functions behind it render from
@@ -80,7 +80,7 @@ class Layout:
     shows_event: Callable[[Inbound], bool]
 
 
-STANDARD = Layout(
+STANDARD = TextForm(
     name="standard",
     opening=entry.render_opening,
     prompt=event.render_prompt,
@@ -118,4 +118,4 @@ STANDARD = Layout(
     shows_call=entry.shows_call,
     shows_event=event.shows_event,
 )
-"""The default layout."""
+"""The default form."""
