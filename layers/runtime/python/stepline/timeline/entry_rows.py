@@ -7,8 +7,8 @@ Source: docs/reference/exports.md#the-batches-of-a-turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -18,7 +18,6 @@ from stepline.model.entry import (
     ApprovalAnswered,
     Closed,
     Compacted,
-    Compaction,
     CompactionKind,
     CompactionTrigger,
     Contributed,
@@ -227,93 +226,57 @@ def outside_rows(batches: Sequence[Batch], told: frozenset[int]) -> Iterator[Out
     for batch in batches:
         for entry in batch.entries:
             if isinstance(entry, Inbound) and batch.n not in told:
-                yield OutsideRow(
-                    n=batch.n,
-                    at=entry.at,
-                    message_id=entry.message_id,
-                    event=entry.event,
-                    text=entry.text,
-                    reactive=entry.reactive,
-                    payload=entry.payload,
-                    source=entry.source,
-                    attachments=entry.attachments,
-                    handed_back=fates.get(batch.n, ""),
-                )
+                own: dict[str, Any] = {"n": batch.n, "handed_back": fates.get(batch.n, "")}
+                yield OutsideRow(**own, **_shared(OutsideRow, entry, but=own))
 
 
-def _row(  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry
-    entry: Entry, batch: Batch, *, blocks: int, waited: Sequence[int]
-) -> AnyRow | None:
+_ROWS: Final[Mapping[type[Entry], type[AnyRow]]] = {
+    Opened: OpenedRow,
+    Inbound: InboundRow,
+    Decided: DecidedRow,
+    Resulted: ResultedRow,
+    Deferred: DeferredRow,
+    Closed: ClosedRow,
+    Dropped: DroppedRow,
+    Steered: SteeredRow,
+    TakenOver: TakenOverRow,
+    Pruned: PrunedRow,
+    Compacted: CompactedRow,
+    Titled: TitledRow,
+    Contributed: ContributedRow,
+    ApprovalAnswered: EditedRow,
+}
+
+
+def _row(entry: Entry, batch: Batch, *, blocks: int, waited: Sequence[int]) -> AnyRow | None:
+    """Return the row of an entry: its fields that the row has, and what the row says of its others."""
+    own: dict[str, Any] = {"blocks": blocks}
     match entry:
         case Opened():
-            return OpenedRow(blocks=blocks, prompts=entry.prompts, waited=tuple(waited))
-        case Inbound():
-            return InboundRow(blocks=blocks)
+            own |= {"waited": tuple(waited)}
         case Decided():
-            return _decided(entry, batch, blocks)
+            declined = entry.declined
+            own |= {
+                "rendered": batch.state.rendered,
+                "declined": "" if declined is None else "fallback" if declined.fallback else "final",
+                "citations": tuple(cited.sid for cited in entry.citations),
+            }
         case Resulted():
-            return _resulted(entry, blocks)
-        case Deferred():
-            return DeferredRow(blocks=blocks)
+            sids = tuple(source.sid for source in entry.sources)
+            own |= {"stored": len(entry.blocks), "plans": len(entry.plans), "sources": sids}
         case Closed():
-            return ClosedRow(blocks=blocks, answered=bool(entry.answer), message=entry.message)
-        case Dropped():
-            return DroppedRow(n=entry.n, reason=entry.reason)
-        case Steered():
-            told = {name: getattr(entry, name) for name in ("n", "iteration", "phase", "finalize")}
-            return SteeredRow(blocks=blocks, **told)
-        case TakenOver():
-            return TakenOverRow(blocks=blocks, takeovers=entry.takeovers)
-        case Pruned():
-            told = {name: getattr(entry, name) for name in ("cause", "keep", "intact", "settled")}
-            return PrunedRow(blocks=blocks, **told)
-        case Compacted() if entry.status == "completed":
-            return _compacted(entry, blocks)
-        case Titled() if entry.text:
-            return TitledRow(blocks=blocks)
-        case Contributed() if entry.blocks:
-            return ContributedRow(blocks=blocks)
-        case ApprovalAnswered() if entry.action is not None:
-            return EditedRow(blocks=blocks, iteration=entry.iteration)
-        case _:
+            own |= {"answered": bool(entry.answer)}
+        case (
+            Compacted(status="skipped" | "error")
+            | Titled(text="")
+            | Contributed(blocks=())
+            | ApprovalAnswered(action=None)
+        ):
             return None
+    kind = _ROWS.get(type(entry))
+    return None if kind is None else kind(**own, **_shared(kind, entry, but=own))
 
 
-def _decided(entry: Decided, batch: Batch, blocks: int) -> DecidedRow:
-    declined = entry.declined
-    return DecidedRow(
-        blocks=blocks,
-        iteration=entry.iteration,
-        rendered=batch.state.rendered,
-        started_at=entry.started_at,
-        action=entry.action,
-        accepted=entry.accepted,
-        interrupted=entry.interrupted,
-        declined="" if declined is None else "fallback" if declined.fallback else "final",
-        ended=entry.ended,
-        model=entry.model,
-        citations=tuple(cited.sid for cited in entry.citations),
-    )
-
-
-def _resulted(entry: Resulted, blocks: int) -> ResultedRow:
-    return ResultedRow(
-        blocks=blocks,
-        call_id=entry.call_id,
-        tool_id=entry.tool_id,
-        iteration=entry.iteration,
-        status=entry.status,
-        stored=len(entry.blocks),
-        plans=len(entry.plans),
-        duration_ms=entry.duration_ms,
-        program=entry.program,
-        error=entry.error,
-        sources=tuple(row.sid for row in entry.sources),
-        hides=entry.hides,
-    )
-
-
-def _compacted(entry: Compacted, blocks: int) -> CompactedRow:
-    shared = [name for name in Compaction.__struct_fields__ if name not in ("id", "turn", "at")]
-    told = {name: getattr(entry, name) for name in (*shared, "cut", "split", "room", "turns", "after_tokens")}
-    return CompactedRow(blocks=blocks, **told)
+def _shared(row: type[Value], entry: Entry, *, but: Collection[str]) -> dict[str, Any]:
+    """Return the entry's values of all fields of a row but these."""
+    return {name: getattr(entry, name) for name in row.__struct_fields__ if name not in but}
