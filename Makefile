@@ -47,9 +47,13 @@ faults: exec-env $(TOOLS)  ## every fault scenario, and all that needs no stage,
 nightly: $(TOOLS)  ## all that landings sample, in parts: `make nightly PART=stage-1`
 	@.ci/nightly $(PART)
 
-soak: up exec-env $(TOOLS)  ## what a landing samples, at length: properties, explorer, faults, storms; takes hours
+soak: up exec-env $(TOOLS)  ## what a landing samples, at length: properties, explorer, faults, storms, mutants; takes hours
 	STEPLINE_SOAK=1 python -m tests.run_parallel $(WORKERS) $(SUITES) -- -m "not emulator"
 	STEPLINE_SOAK=1 pytest -q -m "emulator or enforced" tests/e2e
+	python -m tests.mutants $$(git rev-parse HEAD)
+
+mutants: $(TOOLS)  ## try 400 mutants of the core, the same each time, and write tests/mutants/table.json
+	python -m tests.mutants
 
 check: $(TOOLS) $(PAGE_PACKAGES)  ## format, lint, import rules, types, pages, and the templates by AWS's rules
 	cd web && npm run -s check
@@ -163,5 +167,5 @@ node_modules/.package-lock.json: package-lock.json $(READY)
 $(PAGE_PACKAGES): web/package-lock.json | $(READY)
 	@python -m stepline.local.page.page_build install
 
-.PHONY: help chat page web web-test screenshots test test-suites test-page faults nightly soak check e2e iam matrix bench load docs synth checkov exec-env image up down clean lock
+.PHONY: help chat page web web-test screenshots test test-suites test-page faults nightly soak mutants check e2e iam matrix bench load docs synth checkov exec-env image up down clean lock
 .DEFAULT_GOAL := help
