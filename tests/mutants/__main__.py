@@ -47,7 +47,7 @@ class Trials:
     def try_all(self, session: Session) -> None:
         """Try each mutant by the tests that run its function, the nearest first."""
         begun = time.monotonic()
-        recorded = _record(session)
+        recorded = self._record(session)
         self.say(f"{len(recorded.seconds)} tests ran in {time.monotonic() - begun:.0f} s")
         self.say(*(f"fails without a mutant: {test}" for test in recorded.failed))
         tests = {
@@ -66,6 +66,26 @@ class Trials:
         _, found = next(run_children([("", partial(session.run, kept), len(kept))], 1))
         assert Result(*found).outcome == "survived", f"fails without a mutant: {found}"
         self._try(session, tests, {})
+
+    def _record(self, session: Session) -> Recorded:
+        by_file: dict[str, list[str]] = defaultdict(list)
+        for test in session.items:
+            by_file[test.partition("::")[0]].append(test)
+        shares = deal({file: len(tests) for file, tests in by_file.items()}, PROCESSES)
+        works = []
+        for share in shares:
+            tests = [test for file in share for test in by_file[file]]
+            works.append(("", partial(session.record, tests, list(self.mutants.values())), 3_600))
+        functions: dict[str, list[str]] = defaultdict(list)
+        seconds: dict[str, float] = {}
+        failed: list[str] = []
+        for _, found in run_children(works, PROCESSES):
+            one = Recorded(*found)
+            for function, tests in one.functions.items():
+                functions[function] += tests
+            seconds |= one.seconds
+            failed += one.failed
+        return Recorded(functions, seconds, failed)
 
     def _try(
         self, session: Session, tests: Mapping[str, Sequence[str]], seconds: Mapping[str, float]
@@ -105,27 +125,6 @@ def _nearest(mutant: Mutant, tests: Iterable[str], seconds: Mapping[str, float])
         return test != KILLED.get(mutant.name), own not in test, near not in test, seconds.get(test, 0)
 
     return sorted(tests, key=far)
-
-
-def _record(session: Session) -> Recorded:
-    by_file: dict[str, list[str]] = defaultdict(list)
-    for test in session.items:
-        by_file[test.partition("::")[0]].append(test)
-    shares = deal({file: len(tests) for file, tests in by_file.items()}, PROCESSES)
-    works = [
-        ("", partial(session.record, [test for file in share for test in by_file[file]]), 3_600)
-        for share in shares
-    ]
-    functions: dict[str, list[str]] = defaultdict(list)
-    seconds: dict[str, float] = {}
-    failed: list[str] = []
-    for _, found in run_children(works, PROCESSES):
-        one = Recorded(*found)
-        for function, tests in one.functions.items():
-            functions[function] += tests
-        seconds |= one.seconds
-        failed += one.failed
-    return Recorded(functions, seconds, failed)
 
 
 def _run(paths: Iterable[str], work: Callable[[Session], None]) -> None:

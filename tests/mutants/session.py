@@ -60,7 +60,7 @@ class Child:
 
     def __init__(self, work: Callable[[], Any], *, cpu_s: float) -> None:
         self.output, written = os.pipe()
-        self._text = b""
+        self._pieces: list[bytes] = []
         self._ends_at = time.monotonic() + WALL_S + 20 * cpu_s
         self._pid = os.fork()
         if self._pid:
@@ -83,7 +83,7 @@ class Child:
     def read(self) -> bool:
         """Read what there is; report whether the child goes on."""
         found = os.read(self.output, 1 << 20)
-        self._text += found
+        self._pieces.append(found)
         return bool(found)
 
     def is_late(self) -> bool:
@@ -91,12 +91,19 @@ class Child:
 
     def end(self) -> Any:
         """Return what the work returned, None if it did not end by itself."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
+        if self.is_late():
+            self._kill()
+        os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        self._kill()  # what its tests have started
         os.close(self.output)
         _, status = os.waitpid(self._pid, 0)
-        assert self._text or os.WIFSIGNALED(status), "a child failed"
-        return json.loads(self._text) if self._text else None
+        text = b"".join(self._pieces)
+        assert text or os.WIFSIGNALED(status), "a child failed"
+        return json.loads(text) if text else None
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
 
 
 def run_children(
@@ -159,8 +166,9 @@ class Session:
                 return Result("killed", test)
         return Result("survived")
 
-    def record(self, tests: Sequence[str]) -> Recorded:
-        """Run tests with the library as it is, in this process: a child."""
+    def record(self, tests: Sequence[str], mutants: Iterable[Mutant]) -> Recorded:
+        """Run tests with the library as it is, in this process: a child. Find those that run a mutant's function."""
+        wanted = {f"{mutant.path}:{mutant.function}" for mutant in mutants}
         seconds, failed, found = {}, [], defaultdict(list)
         profile = cProfile.Profile()
         profile.enable()
@@ -169,7 +177,7 @@ class Session:
             seconds[test] = took
             failed += [test] if self._failed else []
             self._failed = ""
-            for function in {_name(entry.code) for entry in profile.getstats()} - {""}:
+            for function in wanted.intersection(_name(entry.code) for entry in profile.getstats()):
                 found[function].append(test)
             profile.clear()
             profile.enable()
