@@ -88,7 +88,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("forms and wizards ask for an answer, alerts and any other event if they say so", "unit/ingress/test_admit.py::test_what_an_event_becomes_depends_on_the_lane_and_on_its_kind"),
         done("`iteration_credit`: a reactive event adds rounds", "unit/ingress/test_event_validation.py::test_an_event_brings_as_many_rounds_as_it_asks_for_up_to_what_a_turn_has"),
         done("credits at most double a turn's rounds", "unit/ingress/test_admit.py::test_each_followup_brings_a_round_up_to_as_many_as_a_turn_has"),
-        done("`conversation_order()` by truthful start times", "unit/timeline/test_order.py::test_an_answer_stands_before_the_message_that_came_while_it_was_written"),
+        absent("`conversation_order()` by truthful start times", "a block has its start time (`ts`), by which a reader can sort; the log, the page and the terminal keep the order of the log"),
         done("events of other services, under a role of their own", "unit/bootstrap/test_event_source.py::test_an_event_of_a_service_joins_the_open_turn_in_the_services_name"),
         differs("the grace before a turn ends (`REACT_EXTERNAL_EVENT_EXIT_GRACE_MS`)", "unit/loop/test_close.py::test_a_message_the_model_has_not_seen_defers_the_end_and_is_seen_next", "the end is put behind the newest event or not at all, so no wait is needed"),
         differs("a listener of the open turn, an event source with an owner and a lease", "unit/loop/test_act.py::test_a_turn_taken_over_in_mid_action_marks_it_and_its_old_owner_records_nothing", "a step reads the log; who owns the turn is in the log's state"),

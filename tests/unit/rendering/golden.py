@@ -372,9 +372,7 @@ def _ranges() -> Iterator[tuple[str, str]]:
     checkpoint = f"ar:{TURN}.react.mid_turn.compaction.7"
     yield "checkpoint.full", FORM.checkpoint(entry, checkpoint)
     at = f"ar:{TURN}.external.followup.m1"
-    event = WRITER.piece(
-        "event", 1, FORM.event(inbound("Make it short!", "followup"), at, ()), "x", path=at
-    )
+    event = WRITER.piece("event", 1, FORM.event(inbound("Make it short!", "followup"), at, ()), "x", path=at)
     yield "event.carried", FORM.carried(event)
     long = FORM.event(inbound(PROSE * 300, "followup"), at, ())
     yield "event.carried_long", FORM.carried(WRITER.piece("event", 1, long, "x", path=at))

@@ -74,7 +74,7 @@ def anything_else(asked: Asked) -> Script:
 SCENARIOS: Final = (
     Scenario(
         'Do what this script says:\n```script\n{"calls":[{"tool":"react.read","params":{"paths":["newest:note.md"]}}]}\n```',
-        re.compile(r"[^`]*```script[ \t]*\n(?P<rounds>.*?)```", _FLAGS),
+        re.compile(r"\A[^`]*```script[ \t]*\n(?P<rounds>.*?)```", _FLAGS),
         script.sent,
     ),
     Scenario(
