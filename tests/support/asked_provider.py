@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.anthropic.provider import AnthropicProvider, BedrockProvider
 from stepline.adapters.provider.client import ProviderClient
 from stepline.adapters.provider.roles import Retry, plan_roles
 from stepline.ports.clock import Meter
-from stepline.ports.model import ModelProvider, RoleChoice
+from stepline.ports.model import RoleChoice
 
 QUICK: Final = Retry(base_s=0.001, cap_s=0.001)
 NO_CHOICE: Final[Mapping[str, RoleChoice]] = MappingProxyType({})
@@ -25,8 +26,9 @@ def ask_anthropic(
     **fields: Any,
 ) -> ProviderClient:
     """Return a client of the API at a URL, with a key unless `fields` have another."""
-    provider = AnthropicProvider(base_url=base_url, **{"api_key": lambda: "key", **fields})
-    return _client(provider, chosen, retry, meter)
+    roles = plan_roles(AnthropicProvider.default_model, chosen)
+    fields = {"api_key": lambda: "key", **fields}
+    return AnthropicModelClient(roles=roles, base_url=base_url, retry=retry, meter=meter, **fields)
 
 
 def ask_bedrock(
@@ -37,11 +39,5 @@ def ask_bedrock(
     region: str = "eu-central-1",
 ) -> ProviderClient:
     """Return a client of Bedrock at a URL."""
-    return _client(BedrockProvider(base_url=base_url, region=region), chosen, retry, None)
-
-
-def _client(
-    provider: ModelProvider, chosen: Mapping[str, RoleChoice], retry: Retry, meter: Meter | None
-) -> ProviderClient:
-    roles = plan_roles(provider.default_model, chosen)
-    return ProviderClient(provider, roles=roles, retry=retry, meter=meter)
+    provider = BedrockProvider(base_url=base_url, region=region)
+    return ProviderClient(provider, roles=plan_roles(provider.default_model, chosen), retry=retry)

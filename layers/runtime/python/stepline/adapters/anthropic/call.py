@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from stepline.adapters.anthropic.family import ABOVE_HIGH, Family, family_of
+from stepline.adapters.provider.roles import Retry, plan_roles  # noqa: F401 - programs that use `client` need them
 from stepline.model.base import Value
 from stepline.model.file.mime import PICTURES
 from stepline.ports.model import CacheTtl, Content, Effort, Media, ModelRequest, RoleChoice
