@@ -162,7 +162,7 @@ def _row(field: kinds.Field) -> str:
 
 
 def _reader(kind: kinds.Type) -> str:
-    """Return what reads a value of a type from JSON."""
+    """Return the TypeScript reader of a type's values, which come as JSON."""
     if isinstance(kind, kinds.LiteralType):
         return f"oneOf({', '.join(map(_json, kind.values))})"
     if isinstance(kind, kinds.VarTupleType):

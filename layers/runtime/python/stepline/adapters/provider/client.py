@@ -311,7 +311,7 @@ class AnswerText:
         return "".join(self._pieces)
 
     def add(self, text: str) -> str:
-        """Return what a piece adds: a first half of a pair at its end waits for the next piece.
+        """Add a piece and return its whole characters; half of a surrogate pair at its end waits for the next piece.
 
         A provider may cut its text within a pair.
         """
@@ -322,7 +322,7 @@ class AnswerText:
         return self._keep(text) if text else ""
 
     def end(self) -> str:
-        """Return what a whole answer still adds at its end: a half that no other half followed."""
+        """End a whole answer; return a replacement character for half a pair that is left, else ""."""
         half, self._half = self._half, ""
         return self._keep(LOST_HALF) if half else ""
 
@@ -392,4 +392,4 @@ class PendingHead:
         if late and error is None:
             self._call.close()
         elif late:
-            logger.info("call failed when nobody waited for it", extra={"error": type(error).__name__})
+            logger.info("call failed after it was given up", extra={"error": type(error).__name__})
