@@ -104,12 +104,17 @@ def check_unreported(driver: MeteredDriver, name: str) -> None:
 
 
 def check_calls(driver: MeteredDriver) -> None:
-    """Compare the calls in the log with those that the model was asked, and its tokens with theirs."""
+    """Compare the calls in the log with those that the model was asked, and its tokens with theirs.
+
+    A call that the provider refused before it read anything has no tokens, and no record.
+    """
     made: Counter[tuple[int, int]] = Counter()
     lost: Counter[int] = Counter()
     for caller, stream in driver.spoken:
         done = stream.completion()
         for usage in (*done.tries, *([done.usage] if stream._sent else [])):
+            if not (usage.prompt_tokens or usage.output_tokens):
+                continue
             if caller in driver.died:
                 lost[usage.prompt_tokens] += 1
             else:

@@ -128,12 +128,12 @@ REFUSED = {
     ),
     "a DOCX that grows": (document(parts={"a": bytes(5 * MIB)}), DOCX, "archive_ratio_too_high"),
     "a DOCX with one part that grows": (
-        document(parts={"a": bytes(MIB + 1), "b": os.urandom(MIB)}),
+        document(parts={"a": bytes(MIB + 1), "b": b"\1" + os.urandom(MIB)}),
         DOCX,
         "archive_ratio_too_high",
     ),
     "a DOCX that inflates to 121 MiB": (
-        document(parts={f"a{n}": (os.urandom(16 * 1024) * 704) for n in range(11)}),
+        document(parts={f"a{n}": (b"\1" + os.urandom(16 * 1024 - 1)) * 704 for n in range(11)}),
         DOCX,
         "archive_too_large",
     ),

@@ -125,7 +125,7 @@ ORDINARY = {
             '<m:f xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:num><m:t>|a|</m:t></m:num></m:f>'
         ),
     ),
-    "a blank picture": (DOCX, {"word/media/a.bmp": b"BM" + bytes(MIB - 2), "word/media/b.png": os.urandom(MIB)}),
+    "a blank picture": (DOCX, {"word/media/a.bmp": b"BM" + bytes(MIB - 2), "word/media/b.png": b"\x89PNG" + os.urandom(MIB)}),
     "a drawing with a document type": (DOCX, {"word/media/a.svg": "<!DOCTYPE svg><svg/>"}),
     "data of somebody's own": (DOCX, {"customXml/item1.xml": "<a src='https://e.org'><oleObject/></a>"}),
     "a part without bytes": (DOCX, {"word/empty.xml": ""}),
