@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import itertools
 import re
@@ -53,7 +54,8 @@ def calls_of_re(tree: ast.Module) -> Iterator[ast.Call]:
             yield node
 
 
-def library_expressions() -> list[Expression]:
+@functools.cache
+def library_expressions() -> tuple[Expression, ...]:
     """Return the expressions of the library, with the ways in which each is used.
 
     Raises AssertionError for one that is made where nothing can find it: in a function, of what only it knows.
@@ -73,7 +75,7 @@ def library_expressions() -> list[Expression]:
         for one in (*_of_module(module, uses), *_in_functions(module, tree)):
             before = found.get((one.pattern, one.flags))
             found[one.pattern, one.flags] = one._replace(uses=one.uses | before.uses) if before else one
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _uses(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
