@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.anthropic import server_sent
-from stepline.adapters.anthropic.message_fold import OTHER, UNREAD, WireEvent
+from stepline.adapters.anthropic.message_fold import OTHER, UNREAD, WireEvent, decode_events
 from stepline.adapters.anthropic.server_sent import read_events, split_events
-from stepline.adapters.anthropic.wire_event import decode_events
 from stepline.errors import ModelStreamBroken
 
 LINES = st.sampled_from([b"data: one", b"data:two", b"data", b"event: x", b": comment", b"id: 7", b"", b""])

@@ -15,8 +15,7 @@ import msgspec
 from botocore.eventstream import EventStreamBuffer
 
 from stepline.adapters.anthropic.error import map_body
-from stepline.adapters.anthropic.message_fold import UNREAD, WireEvent
-from stepline.adapters.anthropic.wire_event import decode_events
+from stepline.adapters.anthropic.message_fold import UNREAD, WireEvent, decode_events
 from stepline.errors import ModelStreamBroken
 
 _FAILED: Final = {"exception": ":exception-type", "error": ":error-code"}

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from stepline.adapters.anthropic.message_fold import WireEvent
-from stepline.adapters.anthropic.wire_event import decode_events
+from stepline.adapters.anthropic.message_fold import WireEvent, decode_events
 from stepline.errors import ModelStreamBroken
 
 EVENT_MAX_BYTES: Final = 8_000_000
