@@ -10,8 +10,7 @@ from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
-from stepline.protocol.parser.channel_parser import ChannelParser
-from stepline.protocol.parser.transcript import CloseReason, Transcript
+from stepline.protocol.parser.channel_parser import ChannelParser, CloseReason, Transcript
 from stepline.protocol.stream.lane import AbortReason, LaneClosed, LaneEvent, LaneFacts, LaneOpened
 from stepline.protocol.stream.show import Show
 from stepline.tools.catalogue import default_registry

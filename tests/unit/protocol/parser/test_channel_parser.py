@@ -3,8 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from stepline.protocol.parser.channel_parser import ChannelParser, read_channels
-from stepline.protocol.parser.transcript import ChannelEvent, Closed, Opened, Text, Transcript
+from stepline.protocol.parser.channel_parser import (
+    ChannelEvent,
+    ChannelParser,
+    Closed,
+    Opened,
+    Text,
+    Transcript,
+    read_channels,
+)
 
 STREAMS = Path(__file__).parents[3] / "data" / "streams"
 SIZES = (1, 2, 7, 13, 64, 10**9)

@@ -4,9 +4,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepline.protocol.parser.channel_parser import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelEvent, ChannelParser, Closed, Opened, Text
 from stepline.protocol.parser.grammar import OUTER_TAG, TAG
-from stepline.protocol.parser.transcript import ChannelEvent, Closed, Opened, Text
 from tests.support.budget import budget
 
 PARTS = st.sampled_from(

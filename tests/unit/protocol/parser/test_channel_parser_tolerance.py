@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.parser.channel_parser import ChannelParser, read_channels
+from stepline.protocol.parser.channel_parser import ChannelParser, Closed, Opened, Text, read_channels
 from stepline.protocol.parser.grammar import ChannelSpec
-from stepline.protocol.parser.transcript import Closed, Opened, Text
 
 SIZES = (1, 2, 7, 13, 64, 10**9)
 STREAMS = Path(__file__).parents[3] / "data" / "streams"

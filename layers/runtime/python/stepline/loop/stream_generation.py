@@ -54,9 +54,8 @@ from stepline.protocol.decision.read import Verdict, read_decision, thoughts
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
 from stepline.protocol.decision.staging import name_artifact
-from stepline.protocol.parser.channel_parser import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelEvent, ChannelParser, Opened, Text, Transcript
 from stepline.protocol.parser.grammar import CODE, THINKING
-from stepline.protocol.parser.transcript import ChannelEvent, Opened, Text, Transcript
 from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
 from stepline.protocol.stream.show import Show
 from stepline.rendering.piece import byte_length, text_bytes

@@ -23,8 +23,15 @@ from stepline.bundle.generation.subscriber import (
     StreamPolicyViolation,
 )
 from stepline.model.source import Citation
+from stepline.protocol.parser.channel_parser import (
+    ChannelEvent,
+    Closed,
+    CloseReason,
+    Opened,
+    Text,
+    Transcript,
+)
 from stepline.protocol.parser.grammar import ChannelSpec
-from stepline.protocol.parser.transcript import ChannelEvent, Closed, CloseReason, Opened, Text, Transcript
 
 _WHOLE = ("normal", "implicit")
 """Close reasons of a complete instance; others are passed to the listeners."""

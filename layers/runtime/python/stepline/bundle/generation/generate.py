@@ -22,9 +22,8 @@ from stepline.bundle.generation.subscriber import Consumer, Failures, StreamPoli
 from stepline.errors import SteplineError
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
-from stepline.protocol.parser.channel_parser import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser, CloseReason
 from stepline.protocol.parser.grammar import ChannelSpec, Format
-from stepline.protocol.parser.transcript import CloseReason
 
 Results: TypeAlias = dict[str, ChannelResult]
 

@@ -18,8 +18,8 @@ from stepline.protocol.decision.fanout import ACTIONS
 from stepline.protocol.decision.json_repair import read_object, repair
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
 from stepline.protocol.decision.staging import ARTIFACTS, SKILLS, NamePath, name_skill, read_staging
+from stepline.protocol.parser.channel_parser import INTERRUPTED, Instance, Transcript
 from stepline.protocol.parser.grammar import CODE, DECISION
-from stepline.protocol.parser.transcript import INTERRUPTED, Instance, Transcript
 
 DECISION_FIELDS = (
     (

@@ -41,8 +41,8 @@ from stepline.protocol.decision.reference import binds, check_references, find_r
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import check_decisions, check_shape
 from stepline.protocol.decision.staging import STAGED_MAX
+from stepline.protocol.parser.channel_parser import INTERRUPTED, Instance, Transcript
 from stepline.protocol.parser.grammar import CODE, DECISION, SUMMARY, THINKING, ChannelSpec
-from stepline.protocol.parser.transcript import INTERRUPTED, Instance, Transcript
 
 WORD_CHARS: Final = 4
 """The length from which a word of a search says what it is about."""

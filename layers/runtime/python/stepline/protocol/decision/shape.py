@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 from stepline.errors import DecisionError
 from stepline.model.decision import Notice
 from stepline.protocol.decision.notice import make_notice
+from stepline.protocol.parser.channel_parser import Transcript
 from stepline.protocol.parser.grammar import DECISION, TAG, THINKING
-from stepline.protocol.parser.transcript import Transcript
 
 PREAMBLE_CHARS_MAX = 200
 _SHAPE = (

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from stepline.model.base import Value
 from stepline.model.source import Citation
 from stepline.protocol.citation.citation_stream import CitationStream, CitedFormat
-from stepline.protocol.parser.transcript import CloseReason
 
 Marker: TypeAlias = Literal["thinking", "timeline_text", "answer", "canvas", "subsystem"]
 
@@ -73,19 +72,7 @@ LaneEvent: TypeAlias = LaneOpened | LaneText | LaneClosed
 
 Emit: TypeAlias = Callable[[LaneEvent], None]
 
-_ABORTED: Final[Mapping[CloseReason, AbortReason]] = {
-    "eof": "eof",
-    "policy": "policy",
-    "cancelled": "cancelled",
-    "provider_error": "provider_error",
-}
-
 _CITED: Final[Mapping[str, CitedFormat]] = {"markdown": "markdown", "html": "html"}
-
-
-def abort_reason(reason: CloseReason) -> AbortReason:
-    """Return why the lanes of a channel with this close reason are incomplete; "" if nothing is missing."""
-    return _ABORTED.get(reason, "")
 
 
 class LaneWriter:

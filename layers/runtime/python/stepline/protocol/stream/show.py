@@ -7,15 +7,23 @@ the refusal code of a decision after which nothing can count: the caller then en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from stepline.protocol.decision.body import MISPLACED
 from stepline.protocol.decision.fanout import TOO_MANY, Admission
 from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel_parser import ChannelEvent, Closed, CloseReason, Opened, Text
 from stepline.protocol.parser.grammar import CODE, DECISION, THINKING
-from stepline.protocol.parser.transcript import ChannelEvent, Closed, CloseReason, Opened, Text
-from stepline.protocol.stream.lane import AbortReason, LaneEvent, LaneFacts, LaneWriter, abort_reason
+from stepline.protocol.stream.lane import AbortReason, LaneEvent, LaneFacts, LaneWriter
 from stepline.protocol.stream.live_decision import DecisionView
+
+_ABORTED: Final[Mapping[CloseReason, AbortReason]] = {
+    "eof": "eof",
+    "policy": "policy",
+    "cancelled": "cancelled",
+    "provider_error": "provider_error",
+}
 
 
 class Show:
@@ -102,7 +110,7 @@ class Show:
         body = "".join(self._body)
         self._body.clear()
         self._feed = _drop
-        aborted = abort_reason(reason)
+        aborted = _abort_reason(reason)
         if self._lane:
             self._lane.close(aborted)
         elif self._view:
@@ -123,3 +131,8 @@ class Show:
 
 def _drop(_text: str) -> None:
     """Discard text that is not shown."""
+
+
+def _abort_reason(reason: CloseReason) -> AbortReason:
+    """Return why the lanes of a channel with this close reason are incomplete; "" if nothing is missing."""
+    return _ABORTED.get(reason, "")
