@@ -7,6 +7,7 @@ from typing import Final, get_args
 
 from docs.build import DOCS
 from stepline.protocol.decision.body import DECISION_FIELDS
+from stepline.protocol.decision.call_check import WORD_CHARS
 from stepline.protocol.decision.fanout import (
     ACTIONS_MAX,
     ASKED_MAX,
@@ -17,7 +18,6 @@ from stepline.protocol.decision.fanout import (
     refuse,
 )
 from stepline.protocol.decision.notice import MESSAGE_CHARS_MAX, NOTICES
-from stepline.protocol.decision.read import WORD_CHARS
 from stepline.protocol.decision.shape import PREAMBLE_CHARS_MAX
 from stepline.protocol.parser.grammar import DECISION_CHANNELS, NAME_CHARS_MAX, ChannelSpec, Format
 from stepline.tools.catalogue import default_registry

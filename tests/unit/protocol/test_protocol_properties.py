@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepline.protocol.citation.citation_stream import CitationStream, CitedFormat, render_citations
-from stepline.protocol.decision.fanout import Admission, FanoutRule, identify
+from stepline.protocol.decision.body import identify
+from stepline.protocol.decision.fanout import Admission, FanoutRule
 from stepline.protocol.decision.json_repair import repair_object
 from stepline.protocol.decision.round_rules import RoundRules
 from tests.support.budget import budget

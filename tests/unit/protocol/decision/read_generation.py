@@ -4,9 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from stepline.protocol.decision.call_check import Referred
 from stepline.protocol.decision.fanout import FanoutRule, Reads, Strategy
 from stepline.protocol.decision.read import Verdict, read_decision
-from stepline.protocol.decision.reference import Referred
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.tools.execute_code import promised_files

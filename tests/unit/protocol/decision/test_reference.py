@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from stepline.errors import PathError, ToolError
-from stepline.protocol.decision.reference import Referred
+from stepline.protocol.decision.call_check import Referred
 from stepline.tools.spec import ToolSpec
 from tests.unit.protocol.decision.read_generation import call, codes, generation, judge
 

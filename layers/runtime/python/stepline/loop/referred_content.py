@@ -21,7 +21,7 @@ from stepline.model.decision import Action
 from stepline.model.file.mime import is_text
 from stepline.model.ids import TURN
 from stepline.model.path import LogicalPath, PlanPath, SourcesPath, from_physical, out_key, parse_path
-from stepline.protocol.decision.reference import Referred, binds, find_references
+from stepline.protocol.decision.call_check import Referred, binds, find_references
 from stepline.timeline.fold import Timeline
 from stepline.tools.content import READABLE, Content, check_whole, load_content
 from stepline.tools.context import ToolContext

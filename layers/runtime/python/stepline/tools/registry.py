@@ -13,8 +13,7 @@ from stepline.model.block import Body
 from stepline.model.decision import Action
 from stepline.model.file.charset import UTF_8, charset_of
 from stepline.ports.artifacts import Artifacts
-from stepline.protocol.decision.call_check import new_name
-from stepline.protocol.decision.reference import binds, replace_references
+from stepline.protocol.decision.call_check import binds, new_name, replace_references
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.spec import Effect, ToolSpec
 from stepline.tools.window import decode_pieces

@@ -1,25 +1,24 @@
-"""Parse the body of a decision channel: typed fields, and only those that its action has; assign programs to decisions.
-
-A decision owns the text of the code channel right after it. A decision alone in its round owns the program in any position.
-"""
+"""Parse the body of a decision channel: its identity, and its typed fields, only those that its action has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from stepline.errors import DecisionError
 from stepline.model.decision import Notice, ParsedDecision, ToolCall
 from stepline.model.plan_steps import MARKS
-from stepline.protocol.decision.call_check import ToolSpecLike
 from stepline.protocol.decision.fanout import ACTIONS
-from stepline.protocol.decision.json_repair import read_object, repair
+from stepline.protocol.decision.json_repair import read_object, repair, repair_object
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
 from stepline.protocol.decision.staging import ARTIFACTS, SKILLS, NamePath, name_skill, read_staging
-from stepline.protocol.parser.channel_parser import INTERRUPTED, Instance, Transcript
-from stepline.protocol.parser.grammar import CODE, DECISION
+from stepline.protocol.parser.field import FieldStream
+
+ACTION: Final = ("action",)
+TOOL_ID: Final = ("tool_call", "tool_id")
+"""The path in a decision's object that identifies its tool."""
 
 DECISION_FIELDS = (
     (
@@ -227,82 +226,52 @@ def plan_marks(notes: str) -> str:
     return "\n".join(line for line in notes.splitlines() if line.lstrip().startswith(marks))
 
 
-Programs: TypeAlias = tuple[Instance, ...]
+class Identity(NamedTuple):
+    """The action and tool that a decision names; `tool_id` only matters for `call_tool`."""
 
-MISPLACED = "code_channel_without_single_exec"
+    action: str = ""
+    tool_id: str = ""
 
+    @property
+    def known(self) -> bool:
+        """True if it is enough to admit or refuse the decision."""
+        return bool(self.tool_id) if self.action == "call_tool" else bool(self.action)
 
-def bind_programs(transcript: Transcript) -> dict[int, Programs]:
-    """Return the non-blank code channels by the index of the decision before them.
+    def same(self, other: Identity) -> bool:
+        """Return True if another reading of the decision agrees.
 
-    -1 for those before every decision.
-
-    Blank decisions own none, and a single decision owns all.
-    """
-    decisions = [one.instance for one in transcript.of(DECISION.name) if one.raw.strip()]
-    bound: dict[int, list[Instance]] = {}
-    owner = decisions[0] if len(decisions) == 1 else -1
-    for one in transcript.instances:
-        if not one.raw.strip():
-            continue
-        if one.channel == DECISION.name:
-            owner = one.instance
-        elif one.channel == CODE.name:
-            bound.setdefault(owner, []).append(one)
-    return {owner: tuple(programs) for owner, programs in bound.items()}
+        Text in two pieces, or broken, has two readings.
+        """
+        return self.action == other.action and (self.action != "call_tool" or self.tool_id == other.tool_id)
 
 
-def check_program(
-    call: ToolCall | None,
-    tools: Mapping[str, ToolSpecLike],
-    programs: Sequence[Instance],
-    notices: list[Notice],
-    *,
-    alone: bool = True,
-    cut: bool = False,
-) -> str | None:
-    """Return the program that a call runs, None if it runs none. Raises DecisionError.
-
-    The call has passed `check_call`; `programs` are its own. `alone`: the round has no other decision; `cut`:
-    the end of the generation is missing.
-    """
-    if call is None or not tools[call.tool_id].runs_code:
-        if programs and call and alone:
-            raise DecisionError(
-                f"The code channel held a program, but {call.tool_id} runs none. {NOTHING_RAN} "
-                "Leave the channel empty, or call the tool that runs code.",
-                code=MISPLACED,
-                tool_id=call.tool_id,
-            )
-        if programs:
-            notices.append(_stray(call))
-        return None
-    if not programs:
-        raise DecisionError(
-            f"The call runs code, but no program stood behind it. {NOTHING_RAN} "
-            "Write the program into a code channel right behind the decision that runs it.",
-            code="code_channel_missing",
-        )
-    if len(programs) > 1:
-        raise DecisionError(
-            f"There were {len(programs)} code channels for one call. {NOTHING_RAN} Write one program.",
-            code=MISPLACED,
-            channels=len(programs),
-        )
-    program = programs[0]
-    if program.truncated and (cut or program.reason in INTERRUPTED):
-        raise DecisionError(f"The program was cut off. {NOTHING_RAN}", code="generation_truncated")
-    return program.raw
+def identify(body: str) -> Identity:
+    """Return the identity of a whole decision: as streamed, otherwise from its repaired JSON."""
+    action, tool_id = _Word(), _Word()
+    words = {ACTION: action, TOOL_ID: tool_id}
+    FieldStream(words.get).feed(body)
+    told = Identity(action.text, tool_id.text)
+    return told if told.known else identify_fields(repair_object(body) or {})
 
 
-def _stray(call: ToolCall | None) -> Notice:
-    if call is None:
-        message = (
-            "The answer stands; the program in the code channel did not run. Leave it empty when you answer."
-        )
-        return make_notice(MISPLACED, message)
-    message = (
-        f"The program behind the call of {call.tool_id} did not run, because that tool runs none; the call counts. "
-        "A program stands right behind the decision that runs it."
+def identify_fields(fields: Mapping[str, object]) -> Identity:
+    """Return the identity in a decision's object."""
+    action, call = fields.get("action"), fields.get("tool_call")
+    tool_id = call.get("tool_id") if isinstance(call, dict) else ""
+    return Identity(
+        action=action if isinstance(action, str) else "", tool_id=tool_id if isinstance(tool_id, str) else ""
     )
-    return make_notice(MISPLACED, message, tool_id=call.tool_id)
+
+
+class _Word:
+    """Collects a value; `text` is empty until it is complete."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._pieces: list[str] = []
+
+    def take(self, text: str, /) -> None:
+        self._pieces.append(text)
+
+    def end(self) -> None:
+        self.text = "".join(self._pieces)

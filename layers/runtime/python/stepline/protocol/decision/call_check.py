@@ -1,17 +1,29 @@
-"""Check a decision's call against its tool's contract."""
+"""Check a decision's call: against its tool's contract, by its references, and against the calls accepted before it.
+
+A reference is a parameter `ref:<path>`, which stands for the content at a path and is bound before the call runs.
+Bound are the parameters of `react.write`, and of tools outside `react.*` but for one that runs code, whose
+contract is shown before it runs. A value that begins with `ref:` is a reference. What it may stand for is
+decided with the decision; the content that it gets is fixed then, too, so that a call that is run again gets
+the same.
+
+Source: docs/reference/tools.md#references.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
-from typing import Any, Final, Protocol
+import re
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from stepline.errors import DecisionError
+from stepline.errors import DecisionError, PathError, ToolError
+from stepline.model.base import Value
 from stepline.model.decision import Notice, ToolCall
-from stepline.protocol.decision.fanout import ToolTraits
+from stepline.model.path import artifact_path
+from stepline.protocol.citation.token import cited_sids
+from stepline.protocol.decision.fanout import INCOMPATIBLE, ToolTraits, may_be_apart
 from stepline.protocol.decision.notice import NOTHING_RAN, NOTICES, cap, make_notice
-from stepline.protocol.decision.reference import binds, find_references
 
 
 class ToolSpecLike(ToolTraits, Protocol):
@@ -137,3 +149,239 @@ def _bad_contract(call: ToolCall, problem: str) -> DecisionError:
         tool_id=call.tool_id,
         problem=problem,
     )
+
+
+REFERENCE: Final = "ref:"
+"""The prefix of a parameter that refers to the content at a path."""
+SOURCES_PARAM: Final = "sources_list"
+"""The parameter that takes rows of the pool of sources, and nothing else."""
+
+NOT_VISIBLE: Final = "protocol_violation.param_ref_not_visible"
+NORMALIZED: Final = "protocol_warning.ref_path_normalized"
+
+_WRITE: Final = "react.write"
+_OWN: Final = "react."
+_RENDERER: Final = "rendering_tools.write_"
+_PATH_CHARS: Final = 200
+
+
+class Referred(Value):
+    """The target of a reference: its canonical path. `internal`: a file that the user does not see."""
+
+    path: str
+    internal: bool = False
+
+
+Refer: TypeAlias = Callable[[str], Referred]
+"""Finds the target of a path as the model wrote it. Raises PathError or ToolError, by its code."""
+
+
+def refers_to_nothing(written: str) -> Referred:
+    """Refuse every path: the round has no conversation."""
+    raise ToolError(f"{cap(written, _PATH_CHARS)} is not in view", code="ref_not_visible")
+
+
+def binds(tool_id: str, *, runs_code: bool) -> bool:
+    """Return True if references in a tool's parameters are bound."""
+    return tool_id == _WRITE or not (tool_id.startswith(_OWN) or runs_code)
+
+
+def find_references(value: Any, param: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every reference in parameters, as (the innermost parameter's name, the path as written)."""
+    match value:
+        case str() if value.startswith(REFERENCE):
+            yield param, value.removeprefix(REFERENCE).strip()
+        case dict():
+            for name, item in value.items():
+                yield from find_references(item, str(name))
+        case list():
+            for item in value:
+                yield from find_references(item, param)
+
+
+def replace_references(
+    value: Any, of: Callable[[str, Mapping[str, Any]], Any], schema: Mapping[str, Any]
+) -> Any:
+    """Return parameters with every reference replaced by `of` its path and the schema of its place.
+
+    What takes a reference's place is not searched for others.
+    """
+    match value:
+        case str() if value.startswith(REFERENCE):
+            return of(value.removeprefix(REFERENCE).strip(), schema)
+        case dict():
+            rules = schema.get("properties", {})
+            return {name: replace_references(item, of, rules.get(name, {})) for name, item in value.items()}
+        case list():
+            return [replace_references(item, of, schema.get("items", {})) for item in value]
+        case _:
+            return value
+
+
+def check_references(call: ToolCall, refer: Refer, notices: list[Notice]) -> ToolCall:
+    """Return the call with its references in canonical form, and add a notice if that changed one.
+
+    Raises DecisionError `protocol_violation.param_ref_not_visible`, with every violation and its code.
+    """
+    canonical: dict[str, str] = {}
+    violations: list[str] = []
+    for param, written in find_references(call.params):
+        try:
+            canonical[written] = _target(call.tool_id, param, written, refer).path
+        except (ToolError, PathError) as refused:
+            code = refused.reason if isinstance(refused, ToolError) else "ref_not_visible"
+            violations.append(f"{code}: {param}={cap(written, _PATH_CHARS)}: {refused}")
+    if violations:
+        raise DecisionError(
+            f"A reference in the parameters of {call.tool_id} cannot be bound: {cap('; '.join(violations), 500)}. "
+            f"{NOTHING_RAN} Write ref: and a path that you see, or the text itself.",
+            code=NOT_VISIBLE,
+            tool_id=call.tool_id,
+            violations=violations,
+        )
+    fixed = {written: path for written, path in canonical.items() if written != path}
+    if not fixed:
+        return call
+    told = ", ".join(f"{cap(written, _PATH_CHARS)} is {path}" for written, path in fixed.items())
+    notices.append(
+        make_notice(
+            NORMALIZED,
+            f"A reference takes a logical path: {told}. The call ran with that one.",
+            tool_id=call.tool_id,
+            refs=fixed,
+        )
+    )
+    params = replace_references(call.params, lambda written, _: f"{REFERENCE}{canonical[written]}", {})
+    return ToolCall(tool_id=call.tool_id, params=params)
+
+
+def _target(tool_id: str, param: str, written: str, refer: Refer) -> Referred:
+    """Return the target of a reference if its parameter takes it. Raises ToolError, PathError."""
+    found = refer(written)
+    if param == SOURCES_PARAM and not found.path.startswith("so:"):
+        raise ToolError(
+            "it takes rows of the pool, such as ref:so:sources_pool[1,3]",
+            code="sources_list_requires_sources_pool",
+        )
+    if found.internal and tool_id.startswith(_RENDERER):
+        raise ToolError(
+            "an internal file is not rendered for the user; write it with another channel first",
+            code="ref_internal_not_visible",
+        )
+    return found
+
+
+WORD_CHARS: Final = 4
+"""The length from which a word of a search says what it is about."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Collisions:
+    """The calls of the actions accepted so far, what they look for, and the files they write."""
+
+    def __init__(self, tools: Mapping[str, ToolSpecLike], turn: str, sources: Collection[int] = ()) -> None:
+        """Check the calls of a turn; `sources` are the numbers that they may cite."""
+        self._tools = tools
+        self._turn = turn
+        self._sources = sources
+        self._taken: list[tuple[int, ToolCall]] = []
+        self._calls: dict[bytes, int] = {}
+        self._writers: dict[str, int] = {}
+
+    def check(self, call: ToolCall, code: str | None = None) -> None:
+        """Check the next call, whose contract is checked; `code` is its program.
+
+        Raises DecisionError `multi_action_bundle_duplicate`, `…_strategy_incompatible`,
+        `…_same_file_collision` or `…_render_consumes_same_round_source`.
+        """
+        if first := self._calls.get(_identity(call, code)):
+            raise DecisionError(
+                f"it asks for exactly what action {first} of this round does.",
+                code="multi_action_bundle_duplicate",
+                same_as=first,
+            )
+        self._check_apart(call)
+        for file in self._files(call):
+            if writer := self._writers.get(file):
+                raise DecisionError(
+                    f"action {writer} of this round writes the same file, {cap(file, 200)}. "
+                    "Write a file once in a round, or under another name.",
+                    code="multi_action_bundle_same_file_collision",
+                    path=file,
+                    same_as=writer,
+                )
+        for used in (self._file(path) for _, path in find_references(call.params)):
+            if writer := self._writers.get(used):
+                raise DecisionError(
+                    f"it uses {cap(used, 200)}, which action {writer} of this round only writes. "
+                    "Send it in the next round, when the file is there.",
+                    code="multi_action_bundle_render_consumes_same_round_source",
+                    path=used,
+                    same_as=writer,
+                )
+
+    def add(self, call: ToolCall, number: int, code: str | None = None) -> None:
+        """Add a call that was checked, of the round's decision `number`."""
+        self._calls[_identity(call, code)] = number
+        self._taken.append((number, call))
+        self._writers |= dict.fromkeys(self._files(call), number)
+
+    def _check_apart(self, call: ToolCall) -> None:
+        """Raise DecisionError if a call may depend on an earlier one that was taken to be independent of it.
+
+        It does where it cites a source that is not there yet, and may where a word of it is looked for.
+        """
+        made = self._tools[call.tool_id]
+        looks = [one for one in self._taken if may_be_apart(self._tools[one[1].tool_id], made)]
+        if not looks:
+            return
+        text = " ".join(_texts_in(call.params)).casefold()
+        unknown = [sid for sid in cited_sids(text) if sid not in self._sources]
+        for number, look in looks:
+            named = next((word for word in _words_of(look) if word in text), "")
+            if unknown or named:
+                fact = (
+                    f"names {cap(named, 80)!r}" if named else f"cites [[S:{unknown[0]}]], which is not there"
+                )
+                raise DecisionError(
+                    f"it {fact}, so it may need what action {number} of this round finds. "
+                    "Send it in the next round, when you have read that.",
+                    code=INCOMPATIBLE,
+                    depends_on=number,
+                )
+
+    def _files(self, call: ToolCall) -> list[str]:
+        """Return the turn's files that a call writes, each once; invalid names are left to the tool."""
+        raws = self._tools[call.tool_id].outputs(call.params)
+        return list(dict.fromkeys(file for raw in raws if (file := self._file(raw))))
+
+    def _file(self, raw: str) -> str:
+        try:
+            return str(artifact_path(self._turn, raw))
+        except PathError:
+            return ""
+
+
+def _identity(call: ToolCall, code: str | None) -> bytes:
+    return msgspec.json.encode([call.tool_id, call.params, code], order="sorted")
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield every text of a call's parameters."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, one in value.items():
+                yield key
+                yield from _texts_in(one)
+        case list():
+            for one in value:
+                yield from _texts_in(one)
+
+
+def _words_of(look: ToolCall) -> list[str]:
+    """Return the words that a call looks for, the short ones only if there are no others."""
+    words = _WORD.findall(" ".join(_texts_in(list(look.params.values()))).casefold())
+    return [word for word in words if len(word) >= WORD_CHARS] or words

@@ -18,12 +18,10 @@ Source: docs/reference/channels.md#several-actions.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from stepline.model.base import Value
 from stepline.model.decision import ActionName, FanoutMode
-from stepline.protocol.decision.json_repair import repair_object
-from stepline.protocol.parser.field import FieldStream
 
 Strategy: TypeAlias = Literal["exploration", "exploitation", "neutral", "unknown"]
 """An action's role in the task: exploration, exploitation, neutral; a tool may have several roles."""
@@ -151,10 +149,6 @@ ANSWER_AFTER: Final = "multi_action_bundle_final_answer_after_non_neutral"
 ASKED_MAX: Final = 2 * ACTIONS_MAX
 """The maximum number of decisions that are examined: each refused one costs a notice."""
 
-ACTION: Final = ("action",)
-TOOL_ID: Final = ("tool_call", "tool_id")
-"""The path in a decision's object that identifies its tool."""
-
 
 class ToolTraits(Protocol):
     """The traits of a tool that decide on admission."""
@@ -170,25 +164,6 @@ class ToolTraits(Protocol):
     @property
     def runs_code(self) -> bool:
         """True if it runs the text of the code channel."""
-
-
-class Identity(NamedTuple):
-    """The action and tool that a decision names; `tool_id` only matters for `call_tool`."""
-
-    action: str = ""
-    tool_id: str = ""
-
-    @property
-    def known(self) -> bool:
-        """True if it is enough to admit or refuse the decision."""
-        return bool(self.tool_id) if self.action == "call_tool" else bool(self.action)
-
-    def same(self, other: Identity) -> bool:
-        """Return True if another reading of the decision agrees.
-
-        Text in two pieces, or broken, has two readings.
-        """
-        return self.action == other.action and (self.action != "call_tool" or self.tool_id == other.tool_id)
 
 
 class Admission:
@@ -275,35 +250,3 @@ def make_candidate(action: ActionName, tool_id: str, tools: Mapping[str, ToolTra
         reads=traits.reads,
         runs_code=traits.runs_code,
     )
-
-
-def identify(body: str) -> Identity:
-    """Return the identity of a whole decision: as streamed, otherwise from its repaired JSON."""
-    action, tool_id = _Word(), _Word()
-    words = {ACTION: action, TOOL_ID: tool_id}
-    FieldStream(words.get).feed(body)
-    told = Identity(action.text, tool_id.text)
-    return told if told.known else identify_fields(repair_object(body) or {})
-
-
-def identify_fields(fields: Mapping[str, object]) -> Identity:
-    """Return the identity in a decision's object."""
-    action, call = fields.get("action"), fields.get("tool_call")
-    tool_id = call.get("tool_id") if isinstance(call, dict) else ""
-    return Identity(
-        action=action if isinstance(action, str) else "", tool_id=tool_id if isinstance(tool_id, str) else ""
-    )
-
-
-class _Word:
-    """Collects a value; `text` is empty until it is complete."""
-
-    def __init__(self) -> None:
-        self.text = ""
-        self._pieces: list[str] = []
-
-    def take(self, text: str, /) -> None:
-        self._pieces.append(text)
-
-    def end(self) -> None:
-        self.text = "".join(self._pieces)

@@ -68,6 +68,7 @@ NOTICES: dict[str, str] = {
 }
 
 NOTHING_RAN = "Nothing ran."
+MISPLACED = "code_channel_without_single_exec"
 MESSAGE_CHARS_MAX = 900
 _FACT_CHARS_MAX = {"raw_preview": 600, "parser_error": 500, "preamble_preview": 900}
 _FACT_CHARS = 1800

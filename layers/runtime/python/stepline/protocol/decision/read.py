@@ -6,159 +6,43 @@ reported in a notice, because a refusal costs a round. An answer that the user h
 
 Each decision is admitted by its action and tool, then checked alone, then checked against those accepted
 before it: the same call twice, one file written twice, a file used before it exists. A refused one only costs
-a notice; the others run in the order in which they were written.
+a notice; the others run in the order in which they were written. A decision owns the text of the code channel
+right after it; one that is alone in its round owns the program in any position.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
-from stepline.errors import DecisionError, PathError
+from stepline.errors import DecisionError
 from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision, ToolCall
-from stepline.model.path import artifact_path
-from stepline.protocol.citation.token import cited_sids
-from stepline.protocol.decision.body import Programs, bind_programs, check_action, check_program, read_body
-from stepline.protocol.decision.call_check import ToolSpecLike, check_call, check_order
+from stepline.protocol.decision.body import Identity, check_action, identify, read_body
+from stepline.protocol.decision.call_check import (
+    Collisions,
+    ToolSpecLike,
+    binds,
+    check_call,
+    check_order,
+    check_references,
+)
 from stepline.protocol.decision.fanout import (
     INCOMPATIBLE,
     TOO_MANY,
     UNREADABLE,
     Admission,
     Candidate,
-    Identity,
-    identify,
     make_candidate,
-    may_be_apart,
 )
-from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
-from stepline.protocol.decision.reference import binds, check_references, find_references
+from stepline.protocol.decision.notice import MISPLACED, NOTHING_RAN, cap, make_notice
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import check_decisions, check_shape
 from stepline.protocol.decision.staging import STAGED_MAX
 from stepline.protocol.parser.channel_parser import INTERRUPTED, Instance, Transcript
 from stepline.protocol.parser.grammar import CODE, DECISION, SUMMARY, THINKING, ChannelSpec
-
-WORD_CHARS: Final = 4
-"""The length from which a word of a search says what it is about."""
-
-_WORD = re.compile(r"[^\W_]+")
-
-
-class Collisions:
-    """The calls of the actions accepted so far, what they look for, and the files they write."""
-
-    def __init__(self, tools: Mapping[str, ToolSpecLike], turn: str, sources: Collection[int] = ()) -> None:
-        """Check the calls of a turn; `sources` are the numbers that they may cite."""
-        self._tools = tools
-        self._turn = turn
-        self._sources = sources
-        self._taken: list[tuple[int, ToolCall]] = []
-        self._calls: dict[bytes, int] = {}
-        self._writers: dict[str, int] = {}
-
-    def check(self, call: ToolCall, code: str | None = None) -> None:
-        """Check the next call, whose contract is checked; `code` is its program.
-
-        Raises DecisionError `multi_action_bundle_duplicate`, `…_strategy_incompatible`,
-        `…_same_file_collision` or `…_render_consumes_same_round_source`.
-        """
-        if first := self._calls.get(_identity(call, code)):
-            raise DecisionError(
-                f"it asks for exactly what action {first} of this round does.",
-                code="multi_action_bundle_duplicate",
-                same_as=first,
-            )
-        self._check_apart(call)
-        for file in self._files(call):
-            if writer := self._writers.get(file):
-                raise DecisionError(
-                    f"action {writer} of this round writes the same file, {cap(file, 200)}. "
-                    "Write a file once in a round, or under another name.",
-                    code="multi_action_bundle_same_file_collision",
-                    path=file,
-                    same_as=writer,
-                )
-        for used in (self._file(path) for _, path in find_references(call.params)):
-            if writer := self._writers.get(used):
-                raise DecisionError(
-                    f"it uses {cap(used, 200)}, which action {writer} of this round only writes. "
-                    "Send it in the next round, when the file is there.",
-                    code="multi_action_bundle_render_consumes_same_round_source",
-                    path=used,
-                    same_as=writer,
-                )
-
-    def add(self, call: ToolCall, number: int, code: str | None = None) -> None:
-        """Add a call that was checked, of the round's decision `number`."""
-        self._calls[_identity(call, code)] = number
-        self._taken.append((number, call))
-        self._writers |= dict.fromkeys(self._files(call), number)
-
-    def _check_apart(self, call: ToolCall) -> None:
-        """Raise DecisionError if a call may depend on an earlier one that was taken to be independent of it.
-
-        It does where it cites a source that is not there yet, and may where a word of it is looked for.
-        """
-        made = self._tools[call.tool_id]
-        looks = [one for one in self._taken if may_be_apart(self._tools[one[1].tool_id], made)]
-        if not looks:
-            return
-        text = " ".join(_texts_in(call.params)).casefold()
-        unknown = [sid for sid in cited_sids(text) if sid not in self._sources]
-        for number, look in looks:
-            named = next((word for word in _words_of(look) if word in text), "")
-            if unknown or named:
-                fact = (
-                    f"names {cap(named, 80)!r}" if named else f"cites [[S:{unknown[0]}]], which is not there"
-                )
-                raise DecisionError(
-                    f"it {fact}, so it may need what action {number} of this round finds. "
-                    "Send it in the next round, when you have read that.",
-                    code=INCOMPATIBLE,
-                    depends_on=number,
-                )
-
-    def _files(self, call: ToolCall) -> list[str]:
-        """Return the turn's files that a call writes, each once; invalid names are left to the tool."""
-        raws = self._tools[call.tool_id].outputs(call.params)
-        return list(dict.fromkeys(file for raw in raws if (file := self._file(raw))))
-
-    def _file(self, raw: str) -> str:
-        try:
-            return str(artifact_path(self._turn, raw))
-        except PathError:
-            return ""
-
-
-def _identity(call: ToolCall, code: str | None) -> bytes:
-    return msgspec.json.encode([call.tool_id, call.params, code], order="sorted")
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """Yield every text of a call's parameters."""
-    match value:
-        case str():
-            yield value
-        case dict():
-            for key, one in value.items():
-                yield key
-                yield from _texts_in(one)
-        case list():
-            for one in value:
-                yield from _texts_in(one)
-
-
-def _words_of(look: ToolCall) -> list[str]:
-    """Return the words that a call looks for, the short ones only if there are no others."""
-    words = _WORD.findall(" ".join(_texts_in(list(look.params.values()))).casefold())
-    return [word for word in words if len(word) >= WORD_CHARS] or words
-
 
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded", "cut", "too_long"})
 _ENDS = frozenset({"complete", "exit"})
@@ -434,7 +318,7 @@ class _Judge:
         instance: Instance,
         number: int,
         identity: Identity,
-        programs: Programs,
+        programs: tuple[Instance, ...],
         notices: list[Notice],
     ) -> Kept:
         """Return a decision that counts, and add notices for its corrections. Raises DecisionError."""
@@ -490,3 +374,79 @@ def _two_readings(identity: Identity) -> DecisionError:
         f"{NOTHING_RAN} Write exactly one JSON object into a decision channel, and nothing else.",
         code="multi_decision_in_one_channel",
     )
+
+
+def bind_programs(transcript: Transcript) -> dict[int, tuple[Instance, ...]]:
+    """Return the non-blank code channels by the index of the decision before them.
+
+    -1 for those before every decision.
+
+    Blank decisions own none, and a single decision owns all.
+    """
+    decisions = [one.instance for one in transcript.of(DECISION.name) if one.raw.strip()]
+    bound: dict[int, list[Instance]] = {}
+    owner = decisions[0] if len(decisions) == 1 else -1
+    for one in transcript.instances:
+        if not one.raw.strip():
+            continue
+        if one.channel == DECISION.name:
+            owner = one.instance
+        elif one.channel == CODE.name:
+            bound.setdefault(owner, []).append(one)
+    return {owner: tuple(programs) for owner, programs in bound.items()}
+
+
+def check_program(
+    call: ToolCall | None,
+    tools: Mapping[str, ToolSpecLike],
+    programs: Sequence[Instance],
+    notices: list[Notice],
+    *,
+    alone: bool = True,
+    cut: bool = False,
+) -> str | None:
+    """Return the program that a call runs, None if it runs none. Raises DecisionError.
+
+    The call has passed `check_call`; `programs` are its own. `alone`: the round has no other decision; `cut`:
+    the end of the generation is missing.
+    """
+    if call is None or not tools[call.tool_id].runs_code:
+        if programs and call and alone:
+            raise DecisionError(
+                f"The code channel held a program, but {call.tool_id} runs none. {NOTHING_RAN} "
+                "Leave the channel empty, or call the tool that runs code.",
+                code=MISPLACED,
+                tool_id=call.tool_id,
+            )
+        if programs:
+            notices.append(_stray(call))
+        return None
+    if not programs:
+        raise DecisionError(
+            f"The call runs code, but no program stood behind it. {NOTHING_RAN} "
+            "Write the program into a code channel right behind the decision that runs it.",
+            code="code_channel_missing",
+        )
+    if len(programs) > 1:
+        raise DecisionError(
+            f"There were {len(programs)} code channels for one call. {NOTHING_RAN} Write one program.",
+            code=MISPLACED,
+            channels=len(programs),
+        )
+    program = programs[0]
+    if program.truncated and (cut or program.reason in INTERRUPTED):
+        raise DecisionError(f"The program was cut off. {NOTHING_RAN}", code="generation_truncated")
+    return program.raw
+
+
+def _stray(call: ToolCall | None) -> Notice:
+    if call is None:
+        message = (
+            "The answer stands; the program in the code channel did not run. Leave it empty when you answer."
+        )
+        return make_notice(MISPLACED, message)
+    message = (
+        f"The program behind the call of {call.tool_id} did not run, because that tool runs none; the call counts. "
+        "A program stands right behind the decision that runs it."
+    )
+    return make_notice(MISPLACED, message, tool_id=call.tool_id)

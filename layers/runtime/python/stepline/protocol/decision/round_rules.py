@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from stepline.model.source import Citation
-from stepline.protocol.decision.call_check import ToolSpecLike
+from stepline.protocol.decision.call_check import Refer, ToolSpecLike, refers_to_nothing
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.protocol.decision.reference import Refer, refers_to_nothing
 from stepline.protocol.decision.staging import NamePath
 
 

@@ -21,10 +21,10 @@ from typing import Any, Final, Literal, TypeAlias
 from stepline.errors import DecisionError
 from stepline.model.decision import ToolCall
 from stepline.model.program.promise import read_promises
-from stepline.protocol.decision.body import MISPLACED, plan_marks
+from stepline.protocol.decision.body import ACTION, TOOL_ID, Identity, identify_fields, plan_marks
 from stepline.protocol.decision.call_check import check_call
-from stepline.protocol.decision.fanout import ACTION, TOOL_ID, Identity, identify_fields
 from stepline.protocol.decision.json_repair import repair
+from stepline.protocol.decision.notice import MISPLACED
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.field import FieldStream, Path, Taker
 from stepline.protocol.stream.lane import AbortReason, Emit, LaneFacts, LaneWriter, write_whole

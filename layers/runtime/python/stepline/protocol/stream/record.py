@@ -14,7 +14,7 @@ from typing import Any, Final
 from stepline.errors import PathError
 from stepline.model.base import Value
 from stepline.model.path import artifact_path
-from stepline.protocol.decision.reference import REFERENCE
+from stepline.protocol.decision.call_check import REFERENCE
 from stepline.protocol.parser.field import Taker
 from stepline.protocol.stream.lane import LaneFacts, LaneWriter, Marker
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from stepline.protocol.decision.body import MISPLACED
 from stepline.protocol.decision.fanout import TOO_MANY, Admission
+from stepline.protocol.decision.notice import MISPLACED
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import ChannelEvent, Closed, CloseReason, Opened, Text
 from stepline.protocol.parser.grammar import CODE, DECISION, THINKING
