@@ -3,7 +3,7 @@
 A lane is one text that grows: a status, an answer, a file while it is written. Its name is
 `<what>.<instance>[.<part>]`, unique in its stream, and its facts are sent before its first character. A lane
 that replaces another one makes the other's text void. Every opened lane is closed, in every case.
-`LaneWriter` writes one lane, with its citations as links.
+`LaneWriter` writes one lane, with its citations as links; `CodeLane` that of a program.
 
 Source: docs/reference/events.md#lanes.
 """
@@ -140,6 +140,31 @@ class LaneWriter:
             self._emit(LaneOpened(lane=self.name, facts=self._facts))
         self.chars += len(text)
         self._emit(LaneText(self.name, text))
+
+
+class CodeLane(LaneWriter):
+    """Program text; leading blanks are written with the first other character."""
+
+    __slots__ = ("_lead", "aborted")
+
+    def __init__(self, name: str, facts: LaneFacts, emit: Emit) -> None:
+        super().__init__(name, facts, emit)
+        self.aborted: AbortReason = ""
+        self._lead: list[str] = []
+
+    def take(self, text: str, /) -> None:
+        """Write the next piece."""
+        if not self.chars:
+            self._lead.append(text)
+            if text.isspace():
+                return
+            text = "".join(self._lead)
+        self._write(text)
+
+    def close(self, aborted: AbortReason = "") -> None:
+        """End the lane, complete or not."""
+        super().close(aborted)
+        self.aborted = self.aborted or aborted
 
 
 def write_whole(name: str, facts: LaneFacts, text: str, emit: Emit) -> None:

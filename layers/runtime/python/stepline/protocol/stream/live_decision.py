@@ -27,33 +27,8 @@ from stepline.protocol.decision.json_repair import repair
 from stepline.protocol.decision.notice import MISPLACED
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.field import FieldStream, Path, Taker
-from stepline.protocol.stream.lane import AbortReason, Emit, LaneFacts, LaneWriter, write_whole
+from stepline.protocol.stream.lane import AbortReason, CodeLane, Emit, LaneFacts, LaneWriter, write_whole
 from stepline.protocol.stream.record import CONTENTS, TRAITS, Record
-
-
-class CodeLane(LaneWriter):
-    """Program text; leading blanks are written with the first other character."""
-
-    __slots__ = ("_lead", "aborted")
-
-    def __init__(self, name: str, facts: LaneFacts, emit: Emit) -> None:
-        super().__init__(name, facts, emit)
-        self.aborted: AbortReason = ""
-        self._lead: list[str] = []
-
-    def take(self, text: str, /) -> None:
-        """Write the next piece."""
-        if not self.chars:
-            self._lead.append(text)
-            if text.isspace():
-                return
-            text = "".join(self._lead)
-        self._write(text)
-
-    def close(self, aborted: AbortReason = "") -> None:
-        """End the lane, complete or not."""
-        super().close(aborted)
-        self.aborted = self.aborted or aborted
 
 
 class ExecWidget:
@@ -280,7 +255,8 @@ class DecisionView:
         if not self._calls:
             self._answer = self._put_right(self._answer, fields.get("final_answer"))
             return
-        self._finish_record(params)
+        if self._record.writes:
+            self._finish_record(params)
         if self.widget:
             self._describe(self.widget, notes, params)
         tool_id = self._identity.tool_id

@@ -93,6 +93,11 @@ class Record:
         self._held: list[str] = []
         self._chosen = self._ended = False
 
+    @property
+    def writes(self) -> bool:
+        """True if the call's tool writes a file."""
+        return self._tool is not None
+
     def settle(self, tool_id: str) -> None:
         """Set the tool; nothing is shown for one that does not write."""
         self._tool = record_tool(tool_id)
