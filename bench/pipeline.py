@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -121,24 +121,21 @@ def make_rules() -> RoundRules:
     )
 
 
-def show_round(pieces: list[str], rules: RoundRules) -> Iterator[list[LaneEvent]]:
-    """Yield the lane events of one generation, piece by piece."""
-    parser, show = ChannelParser(), Show(rules)
+def show_round(pieces: list[str], rules: RoundRules) -> list[LaneEvent]:
+    """Return the lane events of one generation."""
+    shown: list[LaneEvent] = []
+    parser, show = ChannelParser(), Show(rules, shown.append)
     feed, tell = parser.feed, show.show
     for piece in pieces:
-        yield tell(feed(piece))
-    yield tell(parser.close())
-    yield show.close()
+        tell(feed(piece))
+    tell(parser.close())
+    show.close()
+    return shown
 
 
 def _run_pipeline(rounds: list[list[str]], rules: RoundRules) -> None:
     for pieces in rounds:
-        parser, show = ChannelParser(), Show(rules)
-        feed, tell = parser.feed, show.show
-        for piece in pieces:
-            tell(feed(piece))
-        tell(parser.close())
-        show.close()
+        show_round(pieces, rules)
 
 
 def _run_splitter(rounds: list[list[str]]) -> None:
@@ -152,7 +149,7 @@ def _check_lanes(rounds: list[list[str]], rules: RoundRules) -> None:
     """Raise MeasureError unless every lane is present and complete, and the programs are whole."""
     shown = 0
     for pieces in rounds:
-        events = [event for told in show_round(pieces, rules) for event in told]
+        events = show_round(pieces, rules)
         opened = [event.lane for event in events if isinstance(event, LaneOpened)]
         closed = [event for event in events if isinstance(event, LaneClosed)]
         if sorted(opened) != sorted(one.lane for one in closed) or any(one.aborted for one in closed):

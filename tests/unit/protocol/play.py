@@ -78,22 +78,22 @@ def play(
     stop_reason: str = "end_turn",
 ) -> Played:
     """Hear a generation; `reason` is why it ends, if no rule ends it before."""
-    parser, guard, show = ChannelParser(), PrefixGuard(), Show(rules)
     events: list[LaneEvent] = []
+    parser, guard, show = ChannelParser(), PrefixGuard(), Show(rules, events.append)
     code = ""
     for piece in pieces:
         code = guard.feed(piece) if rules.strict else ""
         if code:
             parser.feed(piece)
             break
-        events += show.show(parser.feed(piece))
+        show.show(parser.feed(piece))
         if code := show.cut:
             break
     reason = "policy" if code else reason
     rest = parser.close(reason)
     if not (rules.strict and guard.violation):
-        events += show.show(rest)
-    events += show.close(reason if reason in ("policy", "cancelled", "provider_error") else "")
+        show.show(rest)
+    show.close(reason if reason in ("policy", "cancelled", "provider_error") else "")
     transcript = parser.transcript()
     verdict = read_decision(transcript, rules, stop_reason=stop_reason, streamed_answer=show.answer)
     return Played(transcript, verdict, code, show.answer, fold_lanes(events))

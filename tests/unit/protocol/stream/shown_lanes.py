@@ -143,14 +143,15 @@ def show(
     As whoever listens does, nothing is read behind a cut.
     """
     places = range(0, len(text), size) if cuts is None else sorted({0, *(c for c in cuts if c < len(text))})
-    parser, shower, shown = ChannelParser(), Show(rules(**fields)), Shown()
+    parser, shown = ChannelParser(), Shown()
+    shower = Show(rules(**fields), shown.events.append)
     for start, end in pairwise([*places, len(text)]):
-        shown.events += shower.show(parser.feed(text[start:end]))
+        shower.show(parser.feed(text[start:end]))
         if shower.cut:
             reason = "policy"
             break
-    shown.events += shower.show(parser.close(reason or "eof"))
-    shown.events += shower.close(reason)
+    shower.show(parser.close(reason or "eof"))
+    shower.close(reason)
     shown.cut, shown.answer = shower.cut, shower.answer
     shown.check()
     return shown
@@ -158,9 +159,10 @@ def show(
 
 def show_so_far(text: str, size: int = 7, **fields: Any) -> Shown:
     """Show the beginning of a generation that goes on."""
-    parser, shower, shown = ChannelParser(), Show(rules(**fields)), Shown()
+    parser, shown = ChannelParser(), Shown()
+    shower = Show(rules(**fields), shown.events.append)
     for at in range(0, len(text), size):
-        shown.events += shower.show(parser.feed(text[at : at + size]))
+        shower.show(parser.feed(text[at : at + size]))
     return shown
 
 

@@ -9,7 +9,7 @@ import pytest
 from stepline.model.ids import call_id
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.parser.channel_parser import ChannelParser
-from stepline.protocol.stream.lane import LaneFacts, LaneText
+from stepline.protocol.stream.lane import LaneEvent, LaneFacts, LaneText
 from stepline.protocol.stream.show import Show
 from tests.support.generation import start_tag
 from tests.unit.protocol.stream.shown_lanes import (
@@ -176,11 +176,16 @@ def test_a_body_that_is_no_decision_begins_no_program():
 
 
 def test_a_program_that_stood_before_its_decision_is_shown_once_though_the_end_is_told_twice():
-    parser, shower = ChannelParser(), Show(rules())
+    shown: list[LaneEvent] = []
+    parser, shower = ChannelParser(), Show(rules(), shown.append)
     shower.show(parser.feed(code("print(1)") + run()))
     shower.show(parser.close())
-    assert [event.text for event in shower.close() if isinstance(event, LaneText)] == ["print(1)"]
-    assert shower.close() == []
+    shown.clear()
+    shower.close()
+    told = shown[:]
+    shower.close()
+    assert [event.text for event in told if isinstance(event, LaneText)] == ["print(1)"]
+    assert shown == told
 
 
 @pytest.mark.parametrize(

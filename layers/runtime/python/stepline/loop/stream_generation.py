@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -477,15 +477,15 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began:
     ports, watch = attempt.ports, attempt.watch
     times = ChannelTimes(ports.clock, began)
     with closing(ports.relay.open(attempt.step.lane(), attempt.claim)) as stream:
-        screen = Screen(stream, rules)
+        show = Show(rules, partial(_push, stream))
         try:
             with attempt.asked_beside(stream).stream(request) as running, watch.calling(running.abort):
                 try:
-                    stopped = _hear(attempt, running, parser, screen, guard=guard, times=times)
+                    stopped = _hear(attempt, running, parser, show, guard=guard, times=times)
                 except SteplineError as error:
                     told_chars = len(running.completion().text)
                     steered = watch.requested and told_chars > 0
-                    if not (screen.answered or steered):
+                    if not (show.answered or steered):
                         error.context["told_chars"] = told_chars
                         attempt.lost.append(running.completion().cost)
                         raise
@@ -502,13 +502,13 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules, *, began:
             rest = parser.close(aborted or "eof")
             times.note(rest)
             if guard is None or not guard.violation:  # else the text held back is void, like the rest
-                screen.show(rest)
-            screen.close(aborted)
+                show.show(rest)
+            show.close(aborted)
     transcript = parser.transcript()
     return Heard(
         transcript=transcript,
         completion=completion,
-        answer=screen.answer,
+        answer=show.answer,
         stopped=stopped,
         steered=steered,
         thinking_ms=times.of(THINKING.name, transcript),
@@ -520,7 +520,7 @@ def _hear(
     attempt: Attempt,
     running: ModelStream,
     parser: ChannelParser,
-    screen: Screen,
+    show: Show,
     *,
     guard: PrefixGuard | None,
     times: ChannelTimes,
@@ -543,47 +543,17 @@ def _hear(
         times.note(events)
         stopped = guard.feed(piece) if guard else ""
         if not stopped:
-            screen.show(events)
-            stopped = screen.cut
+            show.show(events)
+            stopped = show.cut
         if stopped:
             logger.info("call ended early", extra={"code": stopped})
             running.abort()
     return stopped
 
 
-class Screen:
-    """Write one generation to its stream. `close` ends it, also after an error: no lane stays open."""
-
-    def __init__(self, stream: RelayStream, rules: RoundRules) -> None:
-        self._push = stream.push
-        self._show = Show(rules)
-
-    @property
-    def cut(self) -> str:
-        """The code after which nothing of the generation can count; "" while something can."""
-        return self._show.cut
-
-    @property
-    def answer(self) -> str:
-        """The answer as far as it was shown, citations as the model wrote them."""
-        return self._show.answer
-
-    @property
-    def answered(self) -> bool:
-        """True if an answer was shown and its decision is complete."""
-        return self._show.answered
-
-    def show(self, events: Sequence[ChannelEvent]) -> None:
-        """Show the next events of the parser."""
-        self._write(self._show.show(events))
-
-    def close(self, reason: AbortReason) -> None:
-        """Close every lane, with the reason if the generation did not come to its end."""
-        self._write(self._show.close(reason))
-
-    def _write(self, events: Iterable[LaneEvent]) -> None:
-        for event in events:
-            if isinstance(event, LaneText):
-                self._push(event.lane, event.text)
-            else:
-                self._push(CONTROL_LANE, msgspec.json.encode(event).decode() + "\n")
+def _push(stream: RelayStream, event: LaneEvent) -> None:
+    """Send a lane event: a text to its lane, all else to the control lane."""
+    if isinstance(event, LaneText):
+        stream.push(event.lane, event.text)
+    else:
+        stream.push(CONTROL_LANE, msgspec.json.encode(event).decode() + "\n")

@@ -7,7 +7,7 @@ the refusal code of a decision after which nothing can count: the caller then en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from stepline.protocol.decision.fanout import TOO_MANY, Admission
@@ -15,7 +15,7 @@ from stepline.protocol.decision.notice import MISPLACED
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import ChannelEvent, Closed, CloseReason, Opened, Text
 from stepline.protocol.parser.grammar import CODE, DECISION, THINKING
-from stepline.protocol.stream.lane import AbortReason, LaneEvent, LaneFacts, LaneWriter
+from stepline.protocol.stream.lane import AbortReason, Emit, LaneFacts, LaneWriter
 from stepline.protocol.stream.live_decision import DecisionView
 
 _ABORTED: Final[Mapping[CloseReason, AbortReason]] = {
@@ -27,14 +27,13 @@ _ABORTED: Final[Mapping[CloseReason, AbortReason]] = {
 
 
 class Show:
-    """Shows one generation. `show` the parser's events as they come, then `close`; both return lane events."""
+    """Shows one generation. `show` the parser's events as they come, then `close`; both emit lane events."""
 
-    def __init__(self, rules: RoundRules) -> None:
+    def __init__(self, rules: RoundRules, emit: Emit) -> None:
         self.cut = ""
         self._rules = rules
         self._admission = Admission(rules.fanout, rules.tools, rules.allowed, last_round=rules.last_round)
-        self._events: list[LaneEvent] = []
-        self._emit = self._events.append
+        self._emit = emit
         self._open: Opened | None = None
         self._body: list[str] = []  # body of the open instance
         self._feed: Callable[[str], None] = _drop
@@ -53,8 +52,8 @@ class Show:
         """True if an answer was shown, and its decision is complete."""
         return any(view.answered for view in self._all())
 
-    def show(self, events: Sequence[ChannelEvent]) -> list[LaneEvent]:
-        """Process the parser's next events."""
+    def show(self, events: Iterable[ChannelEvent]) -> None:
+        """Show the parser's next events."""
         for event in events:
             if type(event) is Text:
                 text = event.text
@@ -64,11 +63,8 @@ class Show:
                 self._begin(event)
             elif type(event) is Closed:
                 self._end(event.reason)
-        shown = self._events[:]
-        self._events.clear()
-        return shown
 
-    def close(self, reason: AbortReason = "") -> list[LaneEvent]:
+    def close(self, reason: AbortReason = "") -> None:
         """End the generation; `reason` is set if that is too early. Closing again does nothing."""
         self._end(reason or "eof")
         widgets = [view.widget for view in self._views if view.widget]
@@ -77,7 +73,6 @@ class Show:
             self._early_programs.clear()
         for widget in widgets:
             widget.close(reason)
-        return self.show(())
 
     def _all(self) -> list[DecisionView]:
         return [*self._views, self._view] if self._view else self._views
