@@ -56,7 +56,7 @@ from stepline.log.transition import (
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.hooks.run_hook import run_hooks
-from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_final, steer_in, steer_of
+from stepline.loop.steer import STOPPED, Steer, finalize_left, heed, heeding, steer_in, steer_of
 from stepline.loop.stream_generation import Posed, RoundLayout, Sample, Sampler, ask, cut_off, sample
 from stepline.loop.tenancy.budget import hold_round
 from stepline.loop.title import opening_stage
@@ -365,7 +365,7 @@ def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) 
     if decision.declined:
         return decision
     left = finalize_left(timeline)
-    decision = settle_final(decision, left)
+    decision = _settle_final(decision, left)
     if decision.accepted or left:
         return decision
     last = state.cursor.iteration + 1 >= policy.max_iterations + state.credits
@@ -381,6 +381,23 @@ def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) 
         return replace(final, ended="violations")
     answer = status_answer(entries, timeline.plans.values(), turn=state.turn, cause=cause)
     return replace(final, answer=answer, ended=cause)
+
+
+def _settle_final(decision: Decided, left: int) -> Decided:
+    """Return the decision of a finalizing turn: in its last round anything but an answer becomes one.
+
+    `left` counts the rounds that are left, this one included; 0 if the turn is not bounded.
+    """
+    if left != 1 or (decision.accepted and decision.action != "call_tool"):
+        return decision
+    return replace(
+        decision,
+        accepted=True,
+        action="complete",
+        actions=(),
+        answer=decision.answer or STOPPED,
+        ended="steer",
+    )
 
 
 def _after(attempt: Attempt, state: State, n: int, decision: Decided, rendered: int) -> State:

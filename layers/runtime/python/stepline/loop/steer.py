@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
-from msgspec.structs import replace
-
 from stepline.log.bindings import Policy
 from stepline.log.fence import onward, standing
 from stepline.loop.agent import Agent
@@ -24,7 +22,7 @@ from stepline.loop.attempt import Attempt
 from stepline.metrics import STEERS
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
-from stepline.model.entry import Decided, Inbound, Resulted, Steered
+from stepline.model.entry import Inbound, Resulted, Steered
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 
@@ -134,20 +132,3 @@ def finalize_tools(agent: Agent) -> tuple[str, ...]:
 def finalize_tokens(policy: Policy, max_tokens: int) -> int:
     """Return the maximum tokens of an answer while the turn finalizes."""
     return min(max_tokens, max(TOKENS_MIN, policy.finalize_max_tokens))
-
-
-def settle_final(decision: Decided, left: int) -> Decided:
-    """Return the decision of a finalizing turn: in its last round anything but an answer becomes one.
-
-    `left` counts the rounds that are left, this one included; 0 if the turn is not bounded.
-    """
-    if left != 1 or (decision.accepted and decision.action != "call_tool"):
-        return decision
-    return replace(
-        decision,
-        accepted=True,
-        action="complete",
-        actions=(),
-        answer=decision.answer or STOPPED,
-        ended="steer",
-    )
