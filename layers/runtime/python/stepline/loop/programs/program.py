@@ -110,18 +110,19 @@ def advance_program(attempt: Attempt, timeline: Timeline, index: int, action: Ac
     ends = attempt.ports.clock.now() + timedelta(seconds=lasts_s)
     if start(attempt, tail, index, action, deadline=utc(ends)) is None:
         return None
-    # An old request, of an execution that died here: the next read of the log settles it.
-    return _launch(attempt, timeline, request) if rights_last(attempt.ports, request) else None
+    return _launch(attempt, timeline, request)
 
 
 def _launch(attempt: Attempt, timeline: Timeline, request: ExecRequest) -> Step | None:
-    """Return the step that runs the program; None if the user has steered, which the next read settles.
+    """Return the step that runs the program; None if the next read of the log settles it, for the user has steered.
 
     A function that runs it watches the log itself. A task is interrupted by the process that admits the
-    steer, which may have looked for it too early.
+    steer, which may have looked for it too early. It gets no old request, of an execution that died here.
     """
     if request.profile.placement != "remote":
         return replace(attempt.step, route="execute", attempt=0, error=None)
+    if not rights_last(attempt.ports, request):
+        return None
     launched = launch_task(attempt, request)
     since = attempt.journal.since(timeline.n, consistent=True)
     return None if steer_in(since, timeline.state.steered) else launched
@@ -327,7 +328,8 @@ def _can_launch(attempt: Attempt, state: State, request: ExecRequest) -> bool:
     before a deployment has no state that the launch could lead to, and would come back for ever.
     """
     led_back = attempt.step.attempt == 0 and state.claim > state.epoch
-    return not led_back and rights_last(attempt.ports, request) and _has_place(attempt, request)
+    lasts = request.profile.placement != "remote" or rights_last(attempt.ports, request)
+    return not led_back and lasts and _has_place(attempt, request)
 
 
 def _has_place(attempt: Attempt, request: ExecRequest) -> bool:

@@ -123,8 +123,7 @@ def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
 def rights_last(ports: Ports, request: ExecRequest) -> bool:
     """Return True if the parcel's rights, given after the request was made, outlast another wait."""
     made = datetime.fromisoformat(request.at)
-    lasts = timedelta(seconds=GRANT_S - WAIT_S)
-    return request.profile.placement != "remote" or ports.clock.now() - made <= lasts
+    return ports.clock.now() - made <= timedelta(seconds=GRANT_S - WAIT_S)
 
 
 def readable_keys(timeline: Timeline, request: ExecRequest) -> tuple[str, ...]:
