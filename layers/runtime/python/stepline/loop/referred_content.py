@@ -36,7 +36,8 @@ class References:
     def __init__(self, timeline: Timeline, context: ToolContext) -> None:
         self._timeline = timeline
         self._context = context
-        self._found: dict[str, Content] = {}
+        self.found: dict[str, Content] = {}
+        """The content at each path that was referred to."""
 
     def refer(self, written: str) -> Referred:
         """Return the target of a path: logical, physical, or below the current turn.
@@ -59,7 +60,7 @@ class References:
             raise ToolError(f"{content.mime} is no text", code="ref_not_text")
         if content.body is not None:
             check_whole(content.body)
-        self._found[name] = content
+        self.found[name] = content
         return Referred(path=name, internal=content.block.meta.get("visibility") == "internal")
 
     def pin(self, action: Action, *, runs_code: bool) -> Action:
@@ -70,7 +71,7 @@ class References:
         if not binds(action.tool_id, runs_code=runs_code):
             return action
         paths = dict.fromkeys(path for _, path in find_references(action.params))
-        return replace(action, bound={path: self._stored(self._found[path]) for path in paths})
+        return replace(action, bound={path: self._stored(self.found[path]) for path in paths})
 
     def _parse(self, written: str) -> LogicalPath:
         head = written.partition("/")[0]

@@ -214,6 +214,8 @@ def _judge(heard: Heard, rules: RoundRules) -> Verdict:
 
 def _pinned(verdict: Verdict, references: References, agent: Agent) -> Verdict:
     """Return the verdict with the contents that its actions refer to."""
+    if not references.found:
+        return verdict
     actions = tuple(
         references.pin(action, runs_code=agent.tools[action.tool_id].runs_code) for action in verdict.actions
     )
