@@ -22,7 +22,7 @@ from stepline.model.ids import utc
 from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Isolation, Run
 from stepline.model.program.handover import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
-from stepline.programs.outcome import Envelope, decode_envelope
+from stepline.programs.outcome import Envelope
 from tests.support.conversation import LANE
 from tests.support.generation import answered, coded
 from tests.support.task_conversation import BODY, PROFILE, Started, TaskConversation, failed, finish
@@ -67,7 +67,7 @@ def turn(conversation: TaskConversation) -> str:
 
 
 def envelope(conversation: TaskConversation) -> Envelope:
-    return decode_envelope(conversation.ports.artifacts.get(key(conversation, RESULT)))
+    return msgspec.json.decode(conversation.ports.artifacts.get(key(conversation, RESULT)), type=Envelope)
 
 
 def report(entry: Resulted) -> str:

@@ -12,7 +12,7 @@ from stepline.context.summary_text import split_text
 from stepline.errors import ToolError
 from stepline.model.source import Citation
 from stepline.programs.code import check_program
-from stepline.programs.printed import error_lines, last_exception, tracebacks
+from stepline.programs.envelope import error_lines, last_exception, tracebacks
 from stepline.protocol.citation.citation_stream import CitationStream
 from stepline.protocol.citation.token import cited_sids
 from stepline.protocol.decision.json_repair import repair
@@ -123,7 +123,7 @@ _DEEP = (
 READERS = {
     "log": Reader(
         _log,
-        ("stepline.programs.printed",),
+        ("stepline.programs.envelope",),
         _line("error", "0f", "e\n", "Traceback (most recent call last):\n", "aError: x\n"),
     ),
     "program": Reader(

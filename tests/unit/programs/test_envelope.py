@@ -9,12 +9,16 @@ from stepline.model.source import Source
 from stepline.programs.envelope import (
     RUNTIME_TAIL_CHARS,
     STDERR_TAIL_CHARS,
+    TRACEBACK_CHARS_MAX,
     USER_TAIL_CHARS,
+    error_lines,
+    last_exception,
     lost_envelope,
     output_bodies,
+    tail,
+    tracebacks,
 )
-from stepline.programs.outcome import decode_envelope
-from stepline.programs.printed import TRACEBACK_CHARS_MAX, error_lines, last_exception, tail, tracebacks
+from stepline.programs.outcome import Envelope
 from tests.unit.programs.program_run import AT, CALL, LANE, TURN, ProgramRun, at, promised, workbook
 
 MANDATORY = {
@@ -95,7 +99,7 @@ def test_every_end_has_the_same_keys(program) -> None:
 
 def test_a_stored_envelope_is_read_back_as_it_was(program) -> None:
     for envelope in runs(program):
-        assert decode_envelope(msgspec.json.encode(envelope)) == envelope
+        assert msgspec.json.decode(msgspec.json.encode(envelope), type=Envelope) == envelope
 
 
 def test_a_lost_run_says_why_and_accuses_no_file(program) -> None:
@@ -191,7 +195,7 @@ def test_what_the_tools_did_is_passed_on(program) -> None:
     envelope = program.envelope(calls=(call,), events=(event,), sources=(row,), deleted=deleted)
     assert (envelope.calls, envelope.events) == ((call,), (event,))
     assert (envelope.sources, envelope.deleted) == ((row,), deleted)
-    assert decode_envelope(msgspec.json.encode(envelope)).sources == (row,)
+    assert msgspec.json.decode(msgspec.json.encode(envelope), type=Envelope).sources == (row,)
 
 
 def test_lines_of_errors_are_found_once_each_without_noise() -> None:

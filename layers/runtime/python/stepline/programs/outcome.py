@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import msgspec
 from msgspec.structs import replace
 
 from stepline.model.base import Value
@@ -207,11 +206,6 @@ def split_time(began_ms: int, total_ms: int, seconds: float) -> tuple[int, int, 
     ran_ms = min(round(seconds * 1000), total_ms)
     starting_ms = min(max(0, began_ms), total_ms - ran_ms)
     return starting_ms, ran_ms, total_ms - ran_ms - starting_ms
-
-
-def decode_envelope(data: bytes) -> Envelope:
-    """Read a stored envelope. Raises msgspec.DecodeError."""
-    return msgspec.json.decode(data, type=Envelope)
 
 
 MISSING: Final = frozenset({"missing_file", "empty_file"})

@@ -35,7 +35,7 @@ from stepline.model.program.execution import ExecRequest, Run
 from stepline.model.program.handover import REFUSED, STEERED, UNSTARTED
 from stepline.ports.artifacts import Artifacts
 from stepline.programs.envelope import CANCELLED, lost_envelope, make_envelope, output_bodies
-from stepline.programs.outcome import Envelope, decode_envelope
+from stepline.programs.outcome import Envelope
 from stepline.programs.packed_files import split_files
 
 logger = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ def find_outcome(artifacts: Artifacts, request: ExecRequest) -> Envelope | None:
     """
     found = _find(artifacts, _key(request, RESULT))
     if found is not None:
-        return decode_envelope(found)
+        return msgspec.json.decode(found, type=Envelope)
     if request.profile.placement != "remote":
         return None
     report = _find(artifacts, _key(request, RUN))
