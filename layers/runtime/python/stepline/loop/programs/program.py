@@ -68,7 +68,6 @@ from stepline.programs.code import check_program, notice_code
 from stepline.programs.contract import normalise_contract
 from stepline.programs.envelope import CANCELLED, is_lost, lost_envelope
 from stepline.programs.outcome import Envelope, split_time
-from stepline.rendering.result import lean_blocks
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.context import ToolContext, ToolOutput
@@ -255,16 +254,9 @@ def _result(
     status: Status = "unverified" if envelope.code == UNVERIFIED else output.status
     own = action.code is not None
     starting_ms, ran_ms, collecting_ms = _times(attempt, request, envelope)
-    return Resulted(
-        call_id=action.call_id,
-        tool_id=action.tool_id,
-        iteration=attempt.step.iteration,
+    return replace(
+        result_of(action, context, output, duration_ms=ran_ms, program=True),
         status=status,
-        at=request.at,
-        duration_ms=ran_ms,
-        blocks=lean_blocks(output.blocks, context.path("result")),
-        error=output.error,
-        program=True,
         emitted=envelope.events,
         sources=run_sources(envelope, context),
         log=envelope.user_out_tail if own else "",
