@@ -24,19 +24,16 @@ from stepline.model.entry import (
     Resulted,
 )
 from stepline.model.usage import estimate_tokens
+from stepline.rendering.excerpt import GLIMPSE_CHARS, parse_json, render_glimpse, render_shape
 from stepline.rendering.piece import ALL, Piece
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.render_entry import (
-    GLIMPSE_CHARS,
     RESULT_PREVIEW_CHARS,
     TEXT_BYTES,
     TEXT_TOKENS,
     fit_text,
     is_short,
-    parse_json,
-    render_glimpse,
     render_result_text,
-    render_shape,
     render_text,
 )
 from stepline.rendering.render_reduction import REPLACEMENT_BYTES, fit_replacement

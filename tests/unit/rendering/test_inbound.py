@@ -16,7 +16,7 @@ from stepline.model.entry import Inbound, Opened
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.path import AttachmentPath, parse_path, physical
 from stepline.model.program.execution import WorkFile
-from stepline.rendering.call_preview import PARAMS_CHARS
+from stepline.rendering.render_entry import PARAMS_CHARS
 from stepline.rendering.turn_facts import NAME_MAX_BYTES, event_place, name_files, prompt_places
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.pull import run_pull

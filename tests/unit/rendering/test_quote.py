@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.rendering.call_preview import PARAMS_CHARS, cap_params, render_params
+from stepline.rendering.excerpt import cap_params
 from stepline.rendering.quote import (
     BLOB_CHARS,
     clean,
@@ -18,6 +18,7 @@ from stepline.rendering.quote import (
     label,
     quote,
 )
+from stepline.rendering.render_entry import PARAMS_CHARS, render_params
 from tests.support.log_builder import patient
 
 anything = st.text(

@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 
 from stepline.context.compaction import Outline, open_pieces
 from stepline.model.block import read_note
+from stepline.rendering.excerpt import render_shape
 from stepline.rendering.piece import Kind, Piece, byte_length, estimate_bytes
 from stepline.rendering.quote import INDENT, clean, clip, inline, quote
-from stepline.rendering.render_entry import render_shape
 from stepline.timeline.compacted import share
 from stepline.timeline.fold import Timeline
 

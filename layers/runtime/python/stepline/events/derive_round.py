@@ -60,7 +60,7 @@ from stepline.model.program.promise import read_promises
 from stepline.model.shorten import shorten_line
 from stepline.model.source import CONTROLS, host_of, web_url
 from stepline.model.wire.event import ClientEvent
-from stepline.rendering.call_preview import BODIES
+from stepline.rendering.excerpt import BODIES
 from stepline.rendering.result import is_offered, result_path
 
 TITLE_CHARS, SNIPPET_CHARS, HEAD_CHARS = 160, 280, 300

@@ -26,7 +26,7 @@ from stepline.model.source import Source
 from stepline.model.usage import join_calls, sum_usages
 from stepline.ports.clock import Clock
 from stepline.programs.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
-from stepline.rendering.call_preview import cap_params
+from stepline.rendering.excerpt import cap_params
 from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.turn_facts import Turn
 from stepline.tools.context import Resolver, ToolContext, ToolOutput

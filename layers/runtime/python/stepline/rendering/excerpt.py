@@ -1,56 +1,23 @@
-"""The parameters of a call as the model reads them, and capped for the call's block.
+"""Excerpts of values: a call's parameters capped for the call's block, the shape of a JSON text, and its gist.
 
-Short parameters are shown whole; a long one is cut, with the way to the whole.
 Source: docs/concepts/timeline.md#calls.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from stepline.rendering.quote import inline_json
+import msgspec
 
-LONG_CHARS: Final = 400
-"""Longer strings are cut; so are bodies longer than `CONTENT_CHARS`."""
-CONTENT_CHARS: Final = 100
+from stepline.rendering.quote import clip, inline, inline_json
+
 BODIES: Final = frozenset({"content", "code", "patch"})
 """Parameters that are bodies: they are read at the path they were written to, not in the call."""
 DICT_KEYS: Final = 80
 LIST_ITEMS: Final = 50
-PARAMS_CHARS: Final = 12_000
-"""Maximum characters of all parameters of a call together, as JSON."""
-
-
-def render_params(params: dict[str, Any]) -> tuple[str, bool]:
-    """Return parameters as JSON on one line, and True if they are complete; cuts are counted in the text."""
-    shown = {name: _cut(name, value) for name, value in islice(params.items(), DICT_KEYS)}
-    text = inline_json(shown)
-    whole = shown == params
-    if len(text) > PARAMS_CHARS:
-        return f"{text[:PARAMS_CHARS]}… [{len(text) - PARAMS_CHARS} more characters]", False
-    return text, whole
-
-
-def _cut(name: str, value: Any) -> Any:
-    match value:
-        case str():
-            most = CONTENT_CHARS if name in BODIES and not value.startswith("ref:") else LONG_CHARS
-            if len(value) <= most:
-                return value
-            return f"{value[:CONTENT_CHARS]}… [{len(value) - CONTENT_CHARS} more characters]"
-        case dict():
-            kept = {key: _cut(str(key), item) for key, item in islice(value.items(), DICT_KEYS)}
-            return kept if len(kept) == len(value) else {**kept, "…": f"[{len(value) - len(kept)} more keys]"}
-        case list():
-            items = [_cut(name, item) for item in value[:LIST_ITEMS]]
-            more = len(value) - len(items)
-            return [*items, f"… [{more} more items]"] if more else items
-        case _:
-            return value
-
-
 STRING_CHARS: Final = 2_000
 PREVIEW_CHARS: Final = 600
 
@@ -99,3 +66,104 @@ def _describe(text: str, at: str) -> dict[str, Any]:
         "sha1": hashlib.sha1(body, usedforsecurity=False).hexdigest()[:12],
         "field": at,
     }
+
+
+DEPTH: Final = 4
+CHILDREN: Final = 10
+KEY_CHARS: Final = 40
+PARSED_CHARS: Final = 2_000_000
+
+GLIMPSE_CHARS: Final = 320
+WORDS_CHARS: Final = 80
+GLIMPSE_ITEMS: Final = 8
+GLIMPSE_KEYS: Final = 16
+VALUE_CHARS: Final = 60
+TITLE_CHARS: Final = 36
+
+
+def parse_json(text: str) -> Any:
+    """Return a text parsed as a JSON object or array; None for any other text, or one that is too long."""
+    if len(text) > PARSED_CHARS or text[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def render_shape(text: str) -> str:
+    """Return the shape of a JSON text, four levels deep: types and lengths without values; else ""."""
+    value = parse_json(text)
+    return "\n".join(_shape("", value, 0)) if value is not None else ""
+
+
+def _shape(name: str, value: Any, depth: int) -> Iterator[str]:
+    blanks = "  " * depth
+    yield f"{blanks}{name}{': ' if name else ''}{name_type(value)}"
+    if depth >= DEPTH - 1:
+        return
+    match value:
+        case dict():
+            for key, item in islice(value.items(), CHILDREN):
+                yield from _shape(inline(key)[:KEY_CHARS], item, depth + 1)
+            if len(value) > CHILDREN:
+                yield f"{blanks}  … {len(value) - CHILDREN} more keys"
+        case [first, *_]:
+            yield from _shape("[0]", first, depth + 1)
+            if len(value) > 1:
+                yield f"{blanks}  … more_items: {len(value) - 1}"
+
+
+def name_type(value: Any) -> str:
+    """Return the type of a JSON value, with its length if it has one."""
+    match value:
+        case dict() | list() | str():
+            return f"{type(value).__name__}[{len(value)}]"
+        case None:
+            return "null"
+        case _:
+            return type(value).__name__
+
+
+def render_glimpse(text: str) -> str:
+    """Return a one-line gist of a text: the sources it lists, its short values, or its first words."""
+    value = parse_json(text)
+    if value is None:
+        return clip(text, WORDS_CHARS)
+    rows = _sources(value)
+    if rows:
+        told = "; ".join(f"[{row['sid']}] {clip(str(row.get('title', '')), TITLE_CHARS)}" for row in rows)
+        return clip(f"{len(rows)} sources: {told}", GLIMPSE_CHARS)
+    compact = inline_json(_compact(value))
+    if len(compact) <= GLIMPSE_CHARS:
+        return compact
+    if isinstance(value, dict):
+        keys = ", ".join(inline(key)[:KEY_CHARS] for key in islice(value, GLIMPSE_KEYS))
+        return clip(f"dict[{len(value)}]: {keys}", WORDS_CHARS)
+    return name_type(value)
+
+
+def _sources(value: Any) -> list[dict[str, Any]]:
+    candidates = [value, *islice(value.values(), GLIMPSE_KEYS)] if isinstance(value, dict) else [value]
+    for found in candidates:
+        if isinstance(found, list) and found:
+            rows = [row for row in found if isinstance(row, dict) and isinstance(row.get("sid"), int)]
+            if len(rows) == len(found):
+                return rows
+    return []
+
+
+def _compact(value: Any) -> Any:
+    """Return a value with its short parts unchanged and the types of the others."""
+    match value:
+        case dict():
+            kept = islice(value.items(), GLIMPSE_KEYS)
+            return {key[:KEY_CHARS]: _leaf(item) for key, item in kept}
+        case _:
+            return [_leaf(item) for item in value[:GLIMPSE_ITEMS]]
+
+
+def _leaf(value: Any) -> Any:
+    if isinstance(value, str):
+        return clip(value, VALUE_CHARS)
+    return name_type(value) if isinstance(value, Mapping | list) else value

@@ -15,11 +15,9 @@ Source: docs/concepts/context.md#what-the-model-reads and #what-is-too-long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final
-
-import msgspec
 
 from stepline.model.block import Produced
 from stepline.model.decision import FEEDBACK_CHARS, Action, Notice
@@ -28,7 +26,7 @@ from stepline.model.file.mime import is_media, is_text
 from stepline.model.plan_steps import Plan
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
-from stepline.rendering.call_preview import render_params
+from stepline.rendering.excerpt import BODIES, DICT_KEYS, LIST_ITEMS, render_shape
 from stepline.rendering.plan_text import count_done
 from stepline.rendering.quote import INDENT, clean, clip, inline, inline_json, label, quote
 from stepline.rendering.result import PARENT
@@ -50,6 +48,12 @@ EVENTS_SHOWN: Final = 8
 SOURCES_SHOWN: Final = 20
 RAW_BYTES: Final = 6_000
 """Maximum bytes of an interrupted decision."""
+
+LONG_CHARS: Final = 400
+"""Longer strings are cut; so are bodies longer than `CONTENT_CHARS`."""
+CONTENT_CHARS: Final = 100
+PARAMS_CHARS: Final = 12_000
+"""Maximum characters of all parameters of a call together, as JSON."""
 
 _STATUS: Final = {
     "ok": "ok",
@@ -101,6 +105,34 @@ def render_call(action: Action, turn: str) -> str:
     params, whole = render_params(action.params)
     path = "" if whole else f"[path: tc:{turn}.{action.call_id}.call]\n"
     return f"[TOOL CALL {action.call_id}].call {action.tool_id}\n{path}Params: {params}\n"
+
+
+def render_params(params: dict[str, Any]) -> tuple[str, bool]:
+    """Return parameters as JSON on one line, and True if they are complete; cuts are counted in the text."""
+    shown = {name: _cut(name, value) for name, value in islice(params.items(), DICT_KEYS)}
+    text = inline_json(shown)
+    whole = shown == params
+    if len(text) > PARAMS_CHARS:
+        return f"{text[:PARAMS_CHARS]}… [{len(text) - PARAMS_CHARS} more characters]", False
+    return text, whole
+
+
+def _cut(name: str, value: Any) -> Any:
+    match value:
+        case str():
+            most = CONTENT_CHARS if name in BODIES and not value.startswith("ref:") else LONG_CHARS
+            if len(value) <= most:
+                return value
+            return f"{value[:CONTENT_CHARS]}… [{len(value) - CONTENT_CHARS} more characters]"
+        case dict():
+            kept = {key: _cut(str(key), item) for key, item in islice(value.items(), DICT_KEYS)}
+            return kept if len(kept) == len(value) else {**kept, "…": f"[{len(value) - len(kept)} more keys]"}
+        case list():
+            items = [_cut(name, item) for item in value[:LIST_ITEMS]]
+            more = len(value) - len(items)
+            return [*items, f"… [{more} more items]"] if more else items
+        case _:
+            return value
 
 
 def render_edited(replaced: str, action: Action, turn: str) -> str:
@@ -382,107 +414,6 @@ def _said(event: Inbound, files: Sequence[str], what: str) -> str:
     return "".join(f"{fact}\n" for fact in facts if fact) + (
         render_text(event.text, what) if event.text else ""
     )
-
-
-DEPTH: Final = 4
-CHILDREN: Final = 10
-KEY_CHARS: Final = 40
-PARSED_CHARS: Final = 2_000_000
-
-GLIMPSE_CHARS: Final = 320
-WORDS_CHARS: Final = 80
-GLIMPSE_ITEMS: Final = 8
-GLIMPSE_KEYS: Final = 16
-VALUE_CHARS: Final = 60
-TITLE_CHARS: Final = 36
-
-
-def parse_json(text: str) -> Any:
-    """Return a text parsed as a JSON object or array; None for any other text, or one that is too long."""
-    if len(text) > PARSED_CHARS or text[:1] not in ("{", "["):
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def render_shape(text: str) -> str:
-    """Return the shape of a JSON text, four levels deep: types and lengths without values; else ""."""
-    value = parse_json(text)
-    return "\n".join(_shape("", value, 0)) if value is not None else ""
-
-
-def _shape(name: str, value: Any, depth: int) -> Iterator[str]:
-    blanks = "  " * depth
-    yield f"{blanks}{name}{': ' if name else ''}{name_type(value)}"
-    if depth >= DEPTH - 1:
-        return
-    match value:
-        case dict():
-            for key, item in islice(value.items(), CHILDREN):
-                yield from _shape(inline(key)[:KEY_CHARS], item, depth + 1)
-            if len(value) > CHILDREN:
-                yield f"{blanks}  … {len(value) - CHILDREN} more keys"
-        case [first, *_]:
-            yield from _shape("[0]", first, depth + 1)
-            if len(value) > 1:
-                yield f"{blanks}  … more_items: {len(value) - 1}"
-
-
-def name_type(value: Any) -> str:
-    """Return the type of a JSON value, with its length if it has one."""
-    match value:
-        case dict() | list() | str():
-            return f"{type(value).__name__}[{len(value)}]"
-        case None:
-            return "null"
-        case _:
-            return type(value).__name__
-
-
-def render_glimpse(text: str) -> str:
-    """Return a one-line gist of a text: the sources it lists, its short values, or its first words."""
-    value = parse_json(text)
-    if value is None:
-        return clip(text, WORDS_CHARS)
-    rows = _sources(value)
-    if rows:
-        told = "; ".join(f"[{row['sid']}] {clip(str(row.get('title', '')), TITLE_CHARS)}" for row in rows)
-        return clip(f"{len(rows)} sources: {told}", GLIMPSE_CHARS)
-    compact = inline_json(_compact(value))
-    if len(compact) <= GLIMPSE_CHARS:
-        return compact
-    if isinstance(value, dict):
-        keys = ", ".join(inline(key)[:KEY_CHARS] for key in islice(value, GLIMPSE_KEYS))
-        return clip(f"dict[{len(value)}]: {keys}", WORDS_CHARS)
-    return name_type(value)
-
-
-def _sources(value: Any) -> list[dict[str, Any]]:
-    candidates = [value, *islice(value.values(), GLIMPSE_KEYS)] if isinstance(value, dict) else [value]
-    for found in candidates:
-        if isinstance(found, list) and found:
-            rows = [row for row in found if isinstance(row, dict) and isinstance(row.get("sid"), int)]
-            if len(rows) == len(found):
-                return rows
-    return []
-
-
-def _compact(value: Any) -> Any:
-    """Return a value with its short parts unchanged and the types of the others."""
-    match value:
-        case dict():
-            kept = islice(value.items(), GLIMPSE_KEYS)
-            return {key[:KEY_CHARS]: _leaf(item) for key, item in kept}
-        case _:
-            return [_leaf(item) for item in value[:GLIMPSE_ITEMS]]
-
-
-def _leaf(value: Any) -> Any:
-    if isinstance(value, str):
-        return clip(value, VALUE_CHARS)
-    return name_type(value) if isinstance(value, Mapping | list) else value
 
 
 TEXT_TOKENS: Final = 12_000

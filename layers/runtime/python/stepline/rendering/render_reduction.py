@@ -15,10 +15,11 @@ from typing import Final
 from stepline.model.entry import Compacted, Pruned
 from stepline.model.plan_steps import Plan
 from stepline.model.usage import BYTES_PER_TOKEN
+from stepline.rendering.excerpt import render_glimpse
 from stepline.rendering.piece import Kind, Piece
 from stepline.rendering.plan_text import PlanFacts, plan_history, render_outline
 from stepline.rendering.quote import INDENT, clip, label, quote
-from stepline.rendering.render_entry import fit_text, render_glimpse, render_text
+from stepline.rendering.render_entry import fit_text, render_text
 from stepline.rendering.turn_facts import Turn
 
 REPLACEMENT_BYTES: Final = int(240 * BYTES_PER_TOKEN)

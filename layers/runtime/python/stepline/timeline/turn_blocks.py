@@ -54,7 +54,7 @@ from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
 from stepline.protocol.citation.token import cited_sids
-from stepline.rendering.call_preview import cap_params
+from stepline.rendering.excerpt import cap_params
 from stepline.rendering.plan_text import plan_facts, render_steps
 from stepline.rendering.result import notice_call, notice_paths, result_path, whole_blocks
 from stepline.rendering.turn_facts import Turn, event_place, fates_of, inbound_blocks, prompt_places

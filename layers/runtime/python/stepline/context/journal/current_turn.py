@@ -33,6 +33,7 @@ from stepline.model.entry import (
 from stepline.model.ids import call_id
 from stepline.model.source import Source, host_of
 from stepline.model.usage import sum_usages
+from stepline.rendering.excerpt import render_shape
 from stepline.rendering.pieces_of_entry import NOTE_TYPES, is_shown, shown_blocks
 from stepline.rendering.plan_text import count_done, current_plan, plan_steps, render_outline
 from stepline.rendering.quote import INDENT, clip, inline, label, quote
@@ -47,7 +48,6 @@ from stepline.rendering.render_entry import (
     render_outcome,
     render_prompt,
     render_round,
-    render_shape,
     render_status,
     render_steered,
     render_takeover,
