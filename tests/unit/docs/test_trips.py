@@ -11,9 +11,9 @@ from bench.trips import render_rows
 ROOT = Path(__file__).parents[3]
 LIMITS = {
     "message → provider": 33,
-    "tool parameter → recorded result": 54,
-    "program → recorded result": 62,
-    "delta → socket and log": 30,
+    "tool parameter → recorded result": 46,
+    "program → recorded result": 54,
+    "delta → socket and log": 26,
 }
 
 
