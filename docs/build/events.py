@@ -12,7 +12,8 @@ import msgspec
 from docs.build import DOCS
 from stepline.events.derive_close import WEIGHTS
 from stepline.events.filter import FOLLOWED
-from stepline.events.types import TABLE, TERMINAL, EventData, EventType, Status
+from stepline.events.types import TABLE, TERMINAL, EventType
+from stepline.model.wire.event import EventData, Status
 from stepline.protocol.stream.lane import CONTROL_LANE
 
 PATH: Final = DOCS / "reference/events.md"

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from docs.build.events import LANE_PLACES, LANES, PLACES, event_name, render
-from stepline.events.types import MODELS, TABLE, EventData
+from stepline.events.types import MODELS, TABLE
+from stepline.model.wire.event import EventData
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.type} {row.step}".strip())

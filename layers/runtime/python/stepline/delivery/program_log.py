@@ -14,13 +14,13 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, NotFoundError
-from stepline.events.types import ProgramLog, make_event
+from stepline.events.types import ProgramLog
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.program.running_log import RunningLog, log_key
-from stepline.model.wire.event import delta_frames
+from stepline.model.wire.event import delta_frames, make_event
 from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
 
 logger = logging.getLogger(__name__)

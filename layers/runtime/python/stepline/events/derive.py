@@ -15,9 +15,11 @@ from typing import Final, assert_never
 from stepline.events.derive_close import closing_events, linked
 from stepline.events.derive_round import decision_events, program_started, result_events, tool_told
 from stepline.events.types import (
+    Accepted,
     AnswerDeferred,
     ApprovalAsked,
     ApprovalSettled,
+    AttachedFile,
     CompactionTold,
     ContinuationAccepted,
     ConversationStatus,
@@ -25,14 +27,11 @@ from stepline.events.types import (
     MessageDropped,
     RoundRestarted,
     RoundWaiting,
-    Status,
+    SteerHeeded,
     TitleGiven,
     TurnBegun,
     TurnQueued,
     TurnStarted,
-    accepted,
-    make_event,
-    steer_heeded,
 )
 from stepline.model.batch import Batch
 from stepline.model.entry import (
@@ -67,7 +66,7 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import Lane
 from stepline.model.shorten import shorten_line
-from stepline.model.wire.event import ClientEvent
+from stepline.model.wire.event import ClientEvent, Status, make_event
 from stepline.rendering.turn_facts import event_place, prompt_places
 
 _TITLES: Final[dict[Status, str]] = {
@@ -189,7 +188,7 @@ def _derive(batch: Batch, entry: Entry, lane: Lane | None) -> list[ClientEvent]:
         case Compacting() | Compacted():
             return [compaction_event(entry)]
         case Steered():
-            return [make_event(steer_heeded(entry), entry.at, entry.turn, "completed")]
+            return [make_event(_steer_heeded(entry), entry.at, entry.turn, "completed")]
         case Contributed():
             by = entry.hook or ""
             return [one for told in entry.emitted for one in tool_told(told, by, by, entry.turn)]
@@ -263,7 +262,7 @@ def _waits(entry: ApprovalRequested | ApprovalAnswered) -> ClientEvent:
 
 def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
     state = batch.state
-    events = [make_event(accepted(entry, _file_paths(batch, entry)), entry.at, state.turn, "completed")]
+    events = [make_event(_accepted(entry, _file_paths(batch, entry)), entry.at, state.turn, "completed")]
     if batch.n == 1 and not entry.steers and (title := render_title(entry.text)):
         events.append(make_event(TitleGiven(title=title), entry.at, state.turn, "completed"))
     if state.status == "open" and state.opened != batch.n:
@@ -272,6 +271,21 @@ def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
         )
         events.append(make_event(waits, entry.at, state.turn, "completed"))
     return events
+
+
+def _accepted(entry: Inbound, paths: Sequence[str]) -> Accepted:
+    """Return the event data of an inbound event in the log, whose files have these paths, as far as they are known."""
+    return Accepted(
+        message_id=entry.message_id,
+        kind=entry.event,
+        text=entry.text,
+        chars=len(entry.text),
+        source=entry.source,
+        attachments=[
+            AttachedFile(filename=file.filename, mime=file.mime, size_bytes=file.size_bytes, path=path)
+            for file, path in zip(entry.attachments, paths or [""] * len(entry.attachments), strict=True)
+        ],
+    )
 
 
 def _file_paths(batch: Batch, entry: Inbound) -> Sequence[str]:
@@ -297,6 +311,19 @@ def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:
         return [begun]  # the event of the turn before says already that the next one is in progress
     status = ConversationStatus(state="in_progress", updated_at=batch.at, current_turn_id=entry.turn)
     return [make_event(status, batch.at, entry.turn, "running"), begun]
+
+
+def _steer_heeded(entry: Steered) -> SteerHeeded:
+    """Return the event data of a heeded steer."""
+    return SteerHeeded(
+        turn_id=entry.turn,
+        sequence=entry.n,
+        message_id=entry.message_id,
+        text=entry.text,
+        checkpoint=entry.iteration,
+        cancelled_phase=entry.phase,
+        finalize_rounds=entry.finalize,
+    )
 
 
 def _waiting(entry: Reopened | TakenOver, batch: Batch) -> list[ClientEvent]:

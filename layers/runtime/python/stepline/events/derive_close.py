@@ -14,22 +14,19 @@ from stepline.events.types import (
     Completion,
     ConversationStatus,
     ErrorType,
-    EventData,
     Followups,
-    Status,
     TurnAnswered,
     TurnCompleted,
     TurnFailed,
     TurnSummary,
     TurnUsage,
     UsageLine,
-    make_event,
 )
 from stepline.model.entry import Closed, Decided, Deferred
 from stepline.model.source import Citation, web_url
 from stepline.model.tenancy.price import dollars
 from stepline.model.usage import ModelCall, Usage
-from stepline.model.wire.event import ClientEvent
+from stepline.model.wire.event import ClientEvent, EventData, Status, make_event
 
 Citing: TypeAlias = Decided | Deferred | Closed
 

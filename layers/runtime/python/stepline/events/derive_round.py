@@ -24,7 +24,6 @@ from stepline.events.types import (
     CallStarted,
     DecisionMade,
     ErrorCode,
-    EventData,
     Family,
     FilesOffered,
     Followups,
@@ -46,7 +45,6 @@ from stepline.events.types import (
     Thought,
     ToolName,
     ToolTold,
-    make_event,
 )
 from stepline.model.batch import Batch
 from stepline.model.block import Produced
@@ -59,7 +57,7 @@ from stepline.model.program.execution import ToolEvent
 from stepline.model.program.promise import read_promises
 from stepline.model.shorten import shorten_line
 from stepline.model.source import CONTROLS, host_of, web_url
-from stepline.model.wire.event import ClientEvent
+from stepline.model.wire.event import ClientEvent, EventData, make_event
 from stepline.rendering.excerpt import BODIES
 from stepline.rendering.result import is_offered, result_path
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, get_args
 
-from stepline.events.types import TABLE, TERMINAL, Status
+from stepline.events.types import TABLE, TERMINAL
 from stepline.model.base import Value
-from stepline.model.wire.event import ClientEvent
+from stepline.model.wire.event import ClientEvent, Status
 
 logger = logging.getLogger(__name__)
 

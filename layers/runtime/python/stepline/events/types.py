@@ -8,52 +8,18 @@ Source: docs/reference/events.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from stepline.model.base import Value
 from stepline.model.decision import Origin, Reaction
-from stepline.model.entry import Inbound, Steered
 from stepline.model.usage import BustReason
-from stepline.model.wire.event import ClientEvent
-
-Route: TypeAlias = Literal[
-    "chat_start",
-    "chat_step",
-    "chat_service",
-    "chat_compaction",
-    "chat_complete",
-    "chat_error",
-    "conv_status",
-]
-"""The families of events that a client subscribes to."""
+from stepline.model.wire.event import EventData
 
 Completion: TypeAlias = Literal["", "success", "error", "queued_next", "interrupted"]
 ErrorType: TypeAlias = Literal["", "turn_interrupted", "task_watchdog_timeout"]
-Status: TypeAlias = Literal["started", "running", "completed", "error", "skipped", "update"]
-
-
-class EventData(Value, forbid_unknown_fields=True):
-    """The data of one type of events. `STEP` distinguishes the kinds of data that one type can have."""
-
-    EVENT: ClassVar[str]
-    ROUTE: ClassVar[Route]
-    STEP: ClassVar[str] = ""
-
-
-def make_event(data: EventData, at: str, turn: str, status: Status) -> ClientEvent:
-    """Return the client event with this data."""
-    return ClientEvent(
-        type=data.EVENT,
-        route=data.ROUTE,
-        ts=at,
-        turn_id=turn,
-        step=data.STEP,
-        status=status,
-        data=msgspec.to_builtins(data),
-    )
 
 
 class TitleGiven(EventData):
@@ -343,21 +309,6 @@ class Accepted(EventData):
     attachments: Annotated[list[AttachedFile], "the files that came with it"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
 
 
-def accepted(entry: Inbound, paths: Sequence[str] = ()) -> Accepted:
-    """Return the event data of an inbound event in the log, whose files have these paths, as far as they are known."""
-    return Accepted(
-        message_id=entry.message_id,
-        kind=entry.event,
-        text=entry.text,
-        chars=len(entry.text),
-        source=entry.source,
-        attachments=[
-            AttachedFile(filename=file.filename, mime=file.mime, size_bytes=file.size_bytes, path=path)
-            for file, path in zip(entry.attachments, paths or [""] * len(entry.attachments), strict=True)
-        ],
-    )
-
-
 class ContinuationAccepted(EventData):
     """A message came while a turn is open: it waits, and opens no turn of its own now."""
 
@@ -400,19 +351,6 @@ class SteerHeeded(EventData):
     checkpoint: Annotated[int, "the round, from 0"]
     cancelled_phase: Annotated[str, "what was under way: `decision`, `tools`, or nothing"]
     finalize_rounds: Annotated[int, "rounds left to come to an end; 0 for a stop"]
-
-
-def steer_heeded(entry: Steered) -> SteerHeeded:
-    """Return the event data of a heeded steer."""
-    return SteerHeeded(
-        turn_id=entry.turn,
-        sequence=entry.n,
-        message_id=entry.message_id,
-        text=entry.text,
-        checkpoint=entry.iteration,
-        cancelled_phase=entry.phase,
-        finalize_rounds=entry.finalize,
-    )
 
 
 Family: TypeAlias = Literal["react", "external"]

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from stepline.delivery.allowance import read_allowance
 from stepline.delivery.settle_account import charge_upload, settle_storage
 from stepline.errors import InputError, LimitError, NotFoundError
-from stepline.events.types import EventData, UploadedFile, UploadRefused, UploadTaken, make_event
+from stepline.events.types import UploadedFile, UploadRefused, UploadTaken
 from stepline.ingress.allow import check_rate, check_stopped, claim_storage
 from stepline.log.bindings import Ports
 from stepline.log.fence import DELETED, check_alive, check_owner
@@ -44,7 +44,7 @@ from stepline.model.file.upload_slot import (
 )
 from stepline.model.ids import Lane, make_lane, utc
 from stepline.model.tenancy.storage_hold import WantedHold
-from stepline.model.wire.event import NoticeFrame, encode_frame
+from stepline.model.wire.event import EventData, NoticeFrame, encode_frame, make_event
 from stepline.ports.artifacts import Uploads
 from stepline.ports.channel import Principal
 from stepline.ports.upload.quarantine import Preflight, Quarantine, Scanner

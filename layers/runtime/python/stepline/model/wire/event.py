@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -16,6 +16,20 @@ FRAME_MAX_BYTES = 30 * 1024
 """The whole envelope stays below the 32 KB that one websocket frame may carry."""
 
 
+Route: TypeAlias = Literal[
+    "chat_start",
+    "chat_step",
+    "chat_service",
+    "chat_compaction",
+    "chat_complete",
+    "chat_error",
+    "conv_status",
+]
+"""The families of events that a client subscribes to."""
+
+Status: TypeAlias = Literal["started", "running", "completed", "error", "skipped", "update"]
+
+
 class ClientEvent(Value):
     """One durable event. `type` is the event's name, `route` the family a client binds to."""
 
@@ -26,6 +40,27 @@ class ClientEvent(Value):
     step: str = ""
     status: str = "update"
     data: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class EventData(Value, forbid_unknown_fields=True):
+    """The data of one type of events. `STEP` distinguishes the kinds of data that one type can have."""
+
+    EVENT: ClassVar[str]
+    ROUTE: ClassVar[Route]
+    STEP: ClassVar[str] = ""
+
+
+def make_event(data: EventData, at: str, turn: str, status: Status) -> ClientEvent:
+    """Return the client event with this data."""
+    return ClientEvent(
+        type=data.EVENT,
+        route=data.ROUTE,
+        ts=at,
+        turn_id=turn,
+        step=data.STEP,
+        status=status,
+        data=msgspec.to_builtins(data),
+    )
 
 
 class EventFrame(Value, tag="events", tag_field="frame"):
