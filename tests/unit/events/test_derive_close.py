@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stepline.events.derive import derive
-from stepline.events.derive_close import ERROR_TYPES, FINAL, closing_events, linked, weigh
+from stepline.events.derive_close import ERROR_TYPES, FINAL, closing_events, weigh
+from stepline.events.derive_round import linked
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.source import Citation
 from stepline.model.usage import ModelCall, Usage

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from stepline.events.derive_close import closing_events, linked
-from stepline.events.derive_round import decision_events, program_started, result_events, tool_told
+from stepline.events.derive_close import closing_events
+from stepline.events.derive_round import decision_events, linked, program_started, result_events, tool_told
 from stepline.events.types import (
     Accepted,
     AnswerDeferred,

@@ -6,8 +6,9 @@ Source: docs/reference/events.md#the-end-of-a-turn.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
+from stepline.events.derive_round import link_citations
 from stepline.events.types import (
     Citations,
     CitedSource,
@@ -22,13 +23,11 @@ from stepline.events.types import (
     TurnUsage,
     UsageLine,
 )
-from stepline.model.entry import Closed, Decided, Deferred
+from stepline.model.entry import Closed
 from stepline.model.source import Citation, web_url
 from stepline.model.tenancy.price import dollars
 from stepline.model.usage import ModelCall, Usage
 from stepline.model.wire.event import ClientEvent, EventData, Status, make_event
-
-Citing: TypeAlias = Decided | Deferred | Closed
 
 INTERRUPTED: Final = "execution_lost"
 ERROR_TYPES: Final[Mapping[str, ErrorType]] = {
@@ -54,9 +53,6 @@ _PARTS: Final[Mapping[str, str]] = {
     "between_ms": "between steps",
 }
 """The parts of a turn's time that most turns have little of."""
-
-_BRACKETS: Final = "[\uff3b\ufe47\ufe5d"
-"""Characters that can begin a citation."""
 
 
 def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
@@ -84,11 +80,6 @@ def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
     told.append(_answered(entry) if ok else _failed(entry))
     told.append(_standing(entry, next_turn))
     return [make_event(data, entry.at, entry.turn, status) for data in told]
-
-
-def linked(text: str, cited: Citing) -> str:
-    """Return an entry's Markdown with its citations as links; the log keeps the tokens."""
-    return _link(text, cited)[0] if cited.citations or cited.unresolved else text
 
 
 def weigh(usage: Usage) -> int:
@@ -133,25 +124,6 @@ def usage_line(call: ModelCall) -> UsageLine:
     )
 
 
-def _link(text: str, cited: Citing) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    """Return the text with links, the known sids that it cites, and the unknown ones.
-
-    It equals the streamed text: without a pool nothing is replaced, with one unknown citations are left out.
-    """
-    pooled = bool(cited.citations or cited.unresolved)
-    if not pooled and not any(mark in text for mark in _BRACKETS):
-        return text, (), ()
-    # Most functions post events and most answers cite nothing: these imports would cost them 10 ms.
-    from stepline.protocol.citation.citation_stream import CitationStream  # noqa: PLC0415 - see above
-    from stepline.protocol.citation.token import cited_sids  # noqa: PLC0415 - see above
-
-    if not pooled:
-        return text, (), cited_sids(text)
-    stream = CitationStream({source.sid: source for source in cited.citations}, "markdown", pooled=True)
-    shown = stream.feed(text) + stream.close()
-    return shown, stream.used, stream.unresolved
-
-
 def _is_text(source: Citation) -> bool:
     """Return True for a page of the web and for a document of the agent."""
     return bool(web_url(source.url)) or source.path.startswith("ks:")
@@ -163,7 +135,7 @@ def _cited(source: Citation) -> CitedSource:
 
 
 def _answered(entry: Closed) -> TurnAnswered:
-    answer, used, unresolved = _link(entry.answer, entry)
+    answer, used, unresolved = link_citations(entry.answer, entry)
     return TurnAnswered(
         final_answer=answer,
         answer=answer,

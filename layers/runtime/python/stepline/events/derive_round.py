@@ -1,7 +1,7 @@
 """Client events of a round: the decision, its calls, refusals and results, and its programs.
 
-The events of programs feed a live view of a run. The program's text is shown: the model wrote it, for the
-user who reads it.
+Citations in their texts are links, as in those of a turn's end. The events of programs feed a live view of a run.
+The program's text is shown: the model wrote it, for the user who reads it.
 Source: docs/reference/events.md.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import PathError
-from stepline.events.derive_close import linked
 from stepline.events.types import (
     BundleItem,
     CacheBust,
@@ -49,7 +48,7 @@ from stepline.events.types import (
 from stepline.model.batch import Batch
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
-from stepline.model.entry import Decided, Resulted, Started
+from stepline.model.entry import Closed, Decided, Deferred, Resulted, Started
 from stepline.model.ids import Lane
 from stepline.model.path import AttachmentPath, FilePath, parse_path
 from stepline.model.plan_steps import Plan
@@ -127,6 +126,11 @@ NEVER_BEGAN: Final = frozenset(
 
 _MISPLACED: Final = ("_not_first", "_not_second", "_not_third", "_not_fourth", "_not_fifth", "_not_sixth")
 
+Citing: TypeAlias = Decided | Deferred | Closed
+
+_BRACKETS: Final = "[\uff3b\ufe47\ufe5d"
+"""Characters that can begin a citation."""
+
 
 def decision_events(entry: Decided, batch: Batch) -> list[ClientEvent]:
     """Return the events of a decision: itself, its notices, its plan, its calls."""
@@ -179,6 +183,30 @@ def plan_event(plan: Plan, at: str, turn: str) -> ClientEvent:
         open=plan.is_open(),
     )
     return make_event(shown, at, turn, "update")
+
+
+def linked(text: str, cited: Citing) -> str:
+    """Return an entry's Markdown with its citations as links; the log keeps the tokens."""
+    return link_citations(text, cited)[0] if cited.citations or cited.unresolved else text
+
+
+def link_citations(text: str, cited: Citing) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """Return the text with links, the known sids that it cites, and the unknown ones.
+
+    It equals the streamed text: without a pool nothing is replaced, with one unknown citations are left out.
+    """
+    pooled = bool(cited.citations or cited.unresolved)
+    if not pooled and not any(mark in text for mark in _BRACKETS):
+        return text, (), ()
+    # Most functions post events and most answers cite nothing: these imports would cost them 10 ms.
+    from stepline.protocol.citation.citation_stream import CitationStream  # noqa: PLC0415 - see above
+    from stepline.protocol.citation.token import cited_sids  # noqa: PLC0415 - see above
+
+    if not pooled:
+        return text, (), cited_sids(text)
+    stream = CitationStream({source.sid: source for source in cited.citations}, "markdown", pooled=True)
+    shown = stream.feed(text) + stream.close()
+    return shown, stream.used, stream.unresolved
 
 
 def summarise_params(params: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from stepline.events.derive_close import linked
+from stepline.events.derive_round import linked
 from stepline.model.base import Value
 from stepline.model.entry import Closed, Deferred, Inbound
 from stepline.rendering.turn_facts import Turn
