@@ -44,8 +44,8 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import make_lane
 from stepline.model.source import Citation
-from stepline.model.traversal import has_hidden
 from stepline.model.usage import Usage
+from stepline.model.visible_text import has_hidden
 
 LANE = make_lane("local", "default", "c1")
 AT = "2026-01-02T03:04:05.678Z"

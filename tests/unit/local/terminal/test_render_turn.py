@@ -31,7 +31,7 @@ from stepline.local.terminal.render import (
     render_usage,
 )
 from stepline.local.terminal.turn_view import PlainView, RichView
-from stepline.model.traversal import has_hidden
+from stepline.model.visible_text import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
 from stepline.protocol.stream.lane import LaneFacts
 from tests.unit.local.terminal.recorded_surface import RecordedSurface

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stepline.errors import ToolError
-from stepline.model.shorten import shorten_line
+from stepline.model.visible_text import shorten_line
 
 if TYPE_CHECKING:
     from sqlite3 import Connection, Row

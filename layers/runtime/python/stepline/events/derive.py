@@ -65,7 +65,7 @@ from stepline.model.entry import (
     Titled,
 )
 from stepline.model.ids import Lane
-from stepline.model.shorten import shorten_line
+from stepline.model.visible_text import shorten_line
 from stepline.model.wire.event import ClientEvent, Status, make_event
 from stepline.rendering.turn_facts import event_place, prompt_places
 

@@ -54,8 +54,8 @@ from stepline.model.path import AttachmentPath, FilePath, parse_path
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.program.promise import read_promises
-from stepline.model.shorten import shorten_line
 from stepline.model.source import CONTROLS, host_of, web_url
+from stepline.model.visible_text import shorten_line
 from stepline.model.wire.event import ClientEvent, EventData, make_event
 from stepline.rendering.excerpt import BODIES
 from stepline.rendering.result import is_offered, result_path

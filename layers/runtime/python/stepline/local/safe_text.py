@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from stepline.model.shorten import shorten_line
-from stepline.model.traversal import show_hidden
+from stepline.model.visible_text import shorten_line, show_hidden
 
 _LINE_CHARS: Final = 160
 _USER: Final = re.compile(r"(:/{1,2})[^/\s]*@|(?<![^\s'\"])[^/\s@]{1,200}@(?=[^/\s@:]{1,200}:)")

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from stepline.model.block import Body
 from stepline.model.path import out_key
 from stepline.model.program.execution import ExecRequest, Run
-from stepline.model.shorten import shorten_line
+from stepline.model.visible_text import shorten_line
 from stepline.programs.host import sub_call_id
 from stepline.programs.outcome import (
     MISSING,

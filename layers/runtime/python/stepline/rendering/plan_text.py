@@ -13,7 +13,7 @@ from stepline.model.base import Value
 from stepline.model.entry import Contributed
 from stepline.model.path import PlanPath
 from stepline.model.plan_steps import MARKS, Plan, StepStatus
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.rendering.quote import INDENT, clip, inline
 
 PlanTag: TypeAlias = Literal["closed", "superseded", "complete", "unfinished"]

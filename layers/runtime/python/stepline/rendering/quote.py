@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepline.model.shorten import shorten
-from stepline.model.traversal import has_hidden, show_hidden
+from stepline.model.visible_text import has_hidden, shorten, show_hidden
 
 INDENT: Final = "  "
 BLOB_CHARS: Final = 2048

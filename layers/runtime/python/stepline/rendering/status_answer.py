@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from stepline.model.entry import Decided, Entry, Resulted
 from stepline.model.plan_steps import Plan
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.rendering.plan_text import plan_steps
 from stepline.rendering.quote import inline
 

@@ -50,9 +50,9 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import UTC_ZONE, Lane
 from stepline.model.plan_steps import Plan
-from stepline.model.shorten import shorten
 from stepline.model.source import Source
 from stepline.model.usage import Usage, sum_usages
+from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import CALL_REFUSED
 from stepline.rendering.piece import Attached, Piece, Shown
 from stepline.rendering.pieces_of_entry import Writer

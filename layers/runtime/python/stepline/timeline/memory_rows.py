@@ -18,8 +18,8 @@ from stepline.model.entry import Compacted, Resulted
 from stepline.model.memory_row import TEXT_CHARS, MemoryRow, RowKind
 from stepline.model.path import SourcesPath
 from stepline.model.plan_steps import Plan
-from stepline.model.shorten import shorten
 from stepline.model.source import Source
+from stepline.model.visible_text import shorten
 from stepline.rendering.plan_text import render_steps
 from stepline.rendering.turn_facts import Turn
 from stepline.timeline.fold import Timeline

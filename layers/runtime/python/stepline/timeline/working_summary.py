@@ -13,7 +13,7 @@ from typing import Final
 
 from stepline.model.block import Block
 from stepline.model.entry import TITLE_CHARS
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.rendering.quote import inline
 
 TITLE_WORDS: Final = 6

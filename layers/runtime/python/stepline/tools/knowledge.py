@@ -20,8 +20,8 @@ from stepline.errors import PathError, SteplineError, ToolError
 from stepline.model.file.attachment import MIME
 from stepline.model.file.mime import UNKNOWN
 from stepline.model.path import KnowledgePath, parse_path
-from stepline.model.shorten import shorten_line
 from stepline.model.source import Source
+from stepline.model.visible_text import shorten_line
 from stepline.tools.context import Shelf, Shelved, ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec

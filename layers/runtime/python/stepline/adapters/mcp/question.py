@@ -33,7 +33,7 @@ from stepline.adapters.mcp.task_question import TasksExtension, read_created
 from stepline.adapters.mcp.trouble import BYTES_MAX, Trouble
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import (
     CALL_REFUSED,
     PROTOCOL_ERROR,

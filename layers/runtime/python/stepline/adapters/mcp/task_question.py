@@ -20,7 +20,7 @@ from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
 from stepline.adapters.mcp.connection import Connection
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import (
     PROTOCOL_ERROR,
     TASK_CANCELLED,

@@ -23,8 +23,8 @@ from stepline.adapters.provider.roles import Retry, draw_wait_s, fall_back
 from stepline.errors import ModelRateLimited, ModelRefused, ModelStreamBroken, SteplineError
 from stepline.metrics import FACTS_UNREAD, MODEL_ASKS, MODEL_RATE_LIMITS
 from stepline.model.decision import Declined
-from stepline.model.shorten import shorten
 from stepline.model.usage import Usage, estimate_tokens
+from stepline.model.visible_text import shorten
 from stepline.ports.clock import Meter
 from stepline.ports.model import (
     DEFAULT_ROLE,

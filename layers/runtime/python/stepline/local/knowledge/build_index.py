@@ -35,7 +35,7 @@ from stepline.local.knowledge.knowledge_source import (
 )
 from stepline.local.knowledge.scan_document import Document, scan_document
 from stepline.model.base import Value
-from stepline.model.shorten import shorten_line
+from stepline.model.visible_text import shorten_line
 
 FOLDERS: Final = (*KINDS, "deployment", "ui")
 """First folders of what is taken for a reference, beside the roots."""

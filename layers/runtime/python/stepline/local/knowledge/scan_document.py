@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from stepline.model.base import Value
-from stepline.model.shorten import shorten_line
+from stepline.model.visible_text import shorten_line
 
 MARKDOWN: Final = (".md", ".markdown")
 PROSE: Final = (*MARKDOWN, ".rst", ".adoc", ".txt")

@@ -47,7 +47,7 @@ from rich.console import Console, RenderableType
 from stepline.local.safe_text import one_line
 from stepline.local.terminal.keyboard import Key, Typed
 from stepline.local.terminal.surface import Clean
-from stepline.model.traversal import show_hidden
+from stepline.model.visible_text import show_hidden
 
 _JOINS: Final = re.compile("[\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 

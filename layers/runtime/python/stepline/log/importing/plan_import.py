@@ -80,7 +80,7 @@ from stepline.model.entry import (
 )
 from stepline.model.file.attachment import check_attachment
 from stepline.model.ids import DEFAULT_BUNDLE, Lane
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.rendering.quote import inline
 from stepline.timeline.entry_rows import BatchRow, ClosedRow, OutsideRow, ResultedRow
 from stepline.timeline.fold import Timeline

@@ -46,7 +46,7 @@ from stepline.model.entry import (
     TakenOver,
     Titled,
 )
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.model.wire.live_event import DropReason
 from stepline.rendering.quote import inline
 from stepline.rendering.turn_facts import ATTACHMENT

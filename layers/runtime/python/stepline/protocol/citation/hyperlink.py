@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from stepline.model.shorten import shorten_line
 from stepline.model.source import CONTROLS, Citation, web_url
+from stepline.model.visible_text import shorten_line
 
 TITLE_CHARS: Final = 300
 

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 import msgspec
 
 from stepline.errors import ToolError
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.rendering.quote import inline
 
 BAD_SCHEMA: Final = "mcp_bad_schema"

@@ -25,7 +25,7 @@ from stepline.errors import ToolError
 from stepline.model.block import Block, Body
 from stepline.model.entry import RemoteTask
 from stepline.model.path import FilePath, out_key, physical
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, McpServers, Reply, ReplyPart, ServerAddress, Unread
 from stepline.rendering.quote import inline
 from stepline.tools.context import ToolContext, ToolOutput, render_json

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from stepline.errors import ToolError
 from stepline.model.base import Value
-from stepline.model.shorten import shorten
+from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import RemoteTool
 from stepline.rendering.quote import clean, inline, inline_json, quote
 from stepline.tools.mcp.foreign_schema import DEFS, MORE, NOTE, read_schema

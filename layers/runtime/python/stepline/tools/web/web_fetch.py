@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from stepline.errors import DependencyError, ToolError
 from stepline.model.path import SourcesPath
-from stepline.model.shorten import shorten
 from stepline.model.source import URL_CHARS, Source, host_of, normalise_url
+from stepline.model.visible_text import shorten
 from stepline.ports.search import Page, WebPages
 from stepline.timeline.sources_pool import fit_source
 from stepline.tools.context import ToolContext, ToolOutput

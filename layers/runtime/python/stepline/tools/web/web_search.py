@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from stepline.errors import DependencyError, ToolError
 from stepline.model.path import SourcesPath
-from stepline.model.shorten import shorten
 from stepline.model.source import Source, normalise_url
+from stepline.model.visible_text import shorten
 from stepline.ports.search import Hit, SearchQuery, WebSearch
 from stepline.timeline.sources_pool import fit_source, is_eligible
 from stepline.tools.context import ToolContext, ToolOutput
