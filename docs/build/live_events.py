@@ -159,7 +159,7 @@ def _kinds() -> list[str]:
     )
     rows = [
         f"| `{kind}` | {'with a text' if text else 'without a text' if kind == 'steer' else ''} "
-        f"| `{classify(kind, text=text, reactive=reactive)}` |"
+        f"| `{classify(kind, has_text=bool(text), reactive=reactive)}` |"
         for kind, text, reactive in known
     ]
     return [

@@ -187,7 +187,7 @@ class Inbound(Value, tag="in", tag_field="kind"):
     @property
     def event_class(self) -> EventClass:
         """Its class in the table of live events."""
-        return classify(self.event, text=self.text, reactive=self.reactive)
+        return classify(self.event, has_text=bool(self.text), reactive=self.reactive)
 
     @property
     def rule(self) -> EventRule:

@@ -92,10 +92,10 @@ RULES: Final[Mapping[EventClass, EventRule]] = {
 }
 
 
-def classify(kind: str, *, text: str, reactive: bool) -> EventClass:
+def classify(kind: str, *, has_text: bool, reactive: bool) -> EventClass:
     """Return the class of an event, as sent or as stored."""
     if kind in (STEER, STOP):
-        return "steer" if text else "stop"
+        return "steer" if has_text else "stop"
     if kind in (PROMPT, FOLLOWUP):
         return "message"
     return "reactive" if reactive else "quiet"
