@@ -10,10 +10,10 @@ from bench.trips import render_rows
 
 ROOT = Path(__file__).parents[3]
 LIMITS = {
-    "message → provider": 33,
-    "tool parameter → recorded result": 46,
-    "program → recorded result": 54,
-    "delta → socket and log": 26,
+    "message → provider": 30,
+    "tool parameter → recorded result": 43,
+    "program → recorded result": 51,
+    "delta → socket and log": 24,
 }
 
 
