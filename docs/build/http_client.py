@@ -106,8 +106,6 @@ def _spell(kind: Any, imports: set[tuple[str, str]]) -> str:
     """Return a type as source."""
     if kind is None or kind is type(None):
         return "None"
-    if kind is dict:
-        return "dict[str, Any]"
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal:
         imports.add(("typing", "Literal"))

@@ -86,7 +86,7 @@ def _path(row: Endpoint) -> str:
 def _names(row: Endpoint) -> Iterable[str]:
     """Yield the names of the types that a method writes."""
     yield from (kind.__name__ for kind in (row.query, row.body) if kind not in (None, Nothing))
-    if isinstance(row.answer, type) and row.answer is not dict:
+    if isinstance(row.answer, type):
         yield row.answer.__name__
 
 

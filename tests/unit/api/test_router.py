@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from stepline.api.endpoint import BODY_MAX_BYTES, Call, Closed, Endpoint, Redirect, Services
+from stepline.api.endpoint import BODY_MAX_BYTES, Call, Closed, Endpoint, Nothing, Redirect, Services
 from stepline.api.endpoint_table import ENDPOINTS
 from stepline.api.openapi import codes_of, render_openapi
 from stepline.api.router import ANSWER_MAX_BYTES, Answer, Request, Router
@@ -42,7 +42,7 @@ def read(call: Call[Page, None]) -> dict[str, Any]:
     return {"path": dict(call.path), "limit": call.query.limit, "key": call.idempotency_key, "long": long}
 
 
-def rename(call: Call[Page, Name]) -> None:
+def rename(call: Call[Nothing, Name]) -> None:
     """Rename one."""
     if call.body.title == "taken":
         raise BusyError("contended")
@@ -54,17 +54,17 @@ def rename(call: Call[Page, Name]) -> None:
         raise ContextLimit("a failure of ours")
 
 
-def lead_on(call: Call[Page, None]) -> Redirect:
+def lead_on(call: Call[Nothing, None]) -> Redirect:
     """Lead to a file."""
     return Redirect(url=f"https://files.example/{call.path['rest']}")
 
 
 ROUTER = Router(
     [
-        Endpoint(method="GET", path="/v1/things/{thing}", run=read, answer=dict, query=Page),
-        Endpoint(method="PATCH", path="/v1/things/{thing}", run=rename, body=Name),
-        Endpoint(method="GET", path="/v1/files/{rest+}", run=lead_on, redirects=True),
-        Endpoint(method="GET", path="/v1/{folder}/of/{rest+}/{how}", run=lead_on, redirects=True),
+        Endpoint("GET", "/v1/things/{thing}", read),
+        Endpoint("PATCH", "/v1/things/{thing}", rename),
+        Endpoint("GET", "/v1/files/{rest+}", lead_on),
+        Endpoint("GET", "/v1/{folder}/of/{rest+}/{how}", lead_on),
     ]
 )
 

@@ -6,9 +6,11 @@ Source: docs/concepts/http-api.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from http import HTTPStatus
-from typing import Any, Final, Generic, Literal, TypeVar
+from types import NoneType
+from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_type_hints
 
 from stepline.errors import NotFoundError
 from stepline.ingress.erase_user import ErasurePorts
@@ -118,13 +120,13 @@ class Redirect:
     url: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Endpoint:
     """How one method of one path is answered.
 
     `path` is a template, `/v1/conversations/{conversation}`; one name may be `{name+}` for as many parts as there are.
-    `run` returns a value of type `answer`; without one the answer is empty, or a `Redirect` if it `redirects`. `query` is read from texts, `body` from JSON
-    of at most `body_bytes`.
+    The types of `run` say the rest: `Call[ListQuery, Title]` has a query that is read from texts, and a body from JSON of at
+    most `body_bytes`; what it returns is the answer, which may be empty, or a `Redirect`.
     It `counts` as a request of this kind; without one, as a read or a change by its method.
     What `founds` takes a new name: no other answer leads there. `codes` are the codes of refusals beyond those that every endpoint has (`router.COMMON`), by status. The first line of
     the docstring of `run` is the summary. `gives` are the names that its answer has values for, each by its JSON pointer: names
@@ -134,16 +136,40 @@ class Endpoint:
     method: Method
     path: str
     run: Callable[[Call[Any, Any]], Any]
-    answer: Any = None
+    _: KW_ONLY
     status: HTTPStatus = HTTPStatus.OK
-    query: type[Value] = Nothing
-    body: type[Value] | None = None
     body_bytes: int = BODY_MAX_BYTES
-    redirects: bool = False
     founds: bool = False
     counts: RequestKind | None = None
     codes: Mapping[HTTPStatus, tuple[str, ...]] = field(default_factory=dict)
     gives: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _types(self) -> tuple[Any, Any, Any]:
+        """The query, the body and the answer of `run`; read when they are asked for, since a call needs those of one row."""
+        hints = get_type_hints(self.run)
+        return (*get_args(hints["call"]), hints["return"])
+
+    @property
+    def query(self) -> type[Value]:
+        """The type of the query."""
+        query: type[Value] = self._types[0]
+        return query
+
+    @property
+    def body(self) -> type[Value] | None:
+        """The type of the body, None for an endpoint without one."""
+        return None if self._types[1] is NoneType else self._types[1]
+
+    @property
+    def answer(self) -> Any:
+        """The type of the answer, None for an empty one and for a redirect."""
+        return None if self._types[2] in (NoneType, Redirect) else self._types[2]
+
+    @property
+    def redirects(self) -> bool:
+        """True if the answer is a redirect."""
+        return self._types[2] is Redirect
 
     @property
     def kind(self) -> RequestKind:

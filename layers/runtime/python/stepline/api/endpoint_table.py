@@ -28,7 +28,7 @@ def read_description(call: Call[Nothing, None]) -> dict[str, Any]:  # noqa: ARG0
 
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
-    Endpoint(method="GET", path="/v1/openapi.json", run=read_description, answer=dict),
+    Endpoint("GET", "/v1/openapi.json", read_description),
     *tickets.ENDPOINTS,
     *conversations.ENDPOINTS,
     *project_conversations.ENDPOINTS,

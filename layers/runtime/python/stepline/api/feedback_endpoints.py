@@ -281,44 +281,16 @@ _TURN: Final = "/v1/conversations/{conversation}/turns/{turn}"
 _PROJECT: Final = "/conversations/{tenant}/{project}"
 
 ENDPOINTS: Final = (
+    Endpoint("PUT", f"{_TURN}/feedback", rate_turn, codes=_CODES),
     Endpoint(
-        method="PUT",
-        path=f"{_TURN}/feedback",
-        run=rate_turn,
-        body=UserFeedback,
-        answer=StandingFeedback,
-        codes=_CODES,
-    ),
-    Endpoint(
-        method="PUT",
-        path=f"{_TURN}/machine-feedback",
-        run=rate_turn_by_machine,
-        body=MachineFeedback,
-        answer=StandingFeedback,
+        "PUT",
+        f"{_TURN}/machine-feedback",
+        rate_turn_by_machine,
         codes={**_OF_TURNS, HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_feedback")},
     ),
+    Endpoint("GET", "/v1/feedback", read_rates, codes=_BAD_PERIOD),
+    Endpoint("POST", f"{_PROJECT}/{{conversation}}/turns/{{turn}}/feedback", give_feedback, codes=_CODES),
     Endpoint(
-        method="GET",
-        path="/v1/feedback",
-        run=read_rates,
-        query=PeriodQuery,
-        answer=PeriodRates,
-        codes=_BAD_PERIOD,
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_PROJECT}/{{conversation}}/turns/{{turn}}/feedback",
-        run=give_feedback,
-        body=TimedFeedback,
-        answer=FeedbackTaken,
-        codes=_CODES,
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_PROJECT}/feedback/conversations-in-period",
-        run=list_feedback,
-        body=PeriodFilter,
-        answer=FeedbackPeriod,
-        codes={**OWNED, **_BAD_PERIOD},
+        "POST", f"{_PROJECT}/feedback/conversations-in-period", list_feedback, codes={**OWNED, **_BAD_PERIOD}
     ),
 )

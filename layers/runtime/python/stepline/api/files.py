@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
-from stepline.api.endpoint import OWNED, Call, Closed, Endpoint
+from stepline.api.endpoint import OWNED, Call, Closed, Endpoint, Nothing
 from stepline.errors import InputError, PathError
 from stepline.model.base import Value
 from stepline.model.file.resource_name import ResourceName
@@ -92,7 +92,7 @@ def list_files(call: Call[FileQuery, None]) -> FileList:
     return FileList(items=tuple(rows), next=turns[-looked_at] if more else "")
 
 
-def create_link(call: Call[Any, LinkRequest]) -> FileLink:
+def create_link(call: Call[Nothing, LinkRequest]) -> FileLink:
     """Create a short-lived link to the bytes of a file."""
     try:
         path = parse_path(call.body.path)
@@ -143,19 +143,15 @@ _CONVERSATION: Final = "/v1/conversations/{conversation}"
 
 ENDPOINTS: Final = (
     Endpoint(
-        method="GET",
-        path=f"{_CONVERSATION}/files",
-        run=list_files,
-        query=FileQuery,
-        answer=FileList,
+        "GET",
+        f"{_CONVERSATION}/files",
+        list_files,
         codes={**OWNED, HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_cursor")},
     ),
     Endpoint(
-        method="POST",
-        path=f"{_CONVERSATION}/file-links",
-        run=create_link,
-        body=LinkRequest,
-        answer=FileLink,
+        "POST",
+        f"{_CONVERSATION}/file-links",
+        create_link,
         codes={**OWNED, HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_path")},
     ),
 )

@@ -112,13 +112,11 @@ def _unpack(packed: str) -> list[bytes]:
 
 ENDPOINTS: Final = (
     Endpoint(
-        method="POST",
-        path="/v1/conversations/{conversation}/import",
-        run=move_in,
-        body=ImportRequest,
+        "POST",
+        "/v1/conversations/{conversation}/import",
+        move_in,
         body_bytes=BODY_BYTES,
         founds=True,
-        answer=ImportStatus,
         codes={
             HTTPStatus.BAD_REQUEST: REFUSED,
             HTTPStatus.NOT_FOUND: ("not_found", "conversation_deleted"),

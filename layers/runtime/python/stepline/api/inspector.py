@@ -141,48 +141,17 @@ _ROUND: Final = {**_INSPECTED, HTTPStatus.NOT_FOUND: ("not_found", "round_not_fo
 
 ENDPOINTS: Final = (
     Endpoint(
-        method="GET",
-        path=f"{CONVERSATION}/timeline",
-        run=list_conversation_rounds,
-        answer=Rounds,
+        "GET",
+        f"{CONVERSATION}/timeline",
+        list_conversation_rounds,
         codes=_FOUND,
         gives={"turn": "/turns/0/turn_id", "n": "/turns/0/rounds/0/decided_n"},
     ),
-    Endpoint(
-        method="GET",
-        path=f"{CONVERSATION}/requests/{{n}}",
-        run=get_request,
-        answer=RequestView,
-        codes=_ROUND,
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{CONVERSATION}/requests/{{n}}/diff",
-        run=compare_requests,
-        answer=RequestDiff,
-        query=OtherRound,
-        codes=_ROUND,
-    ),
-    Endpoint(method="GET", path=f"{CONVERSATION}/decisions/{{n}}", run=get_reply, answer=Reply, codes=_ROUND),
-    Endpoint(
-        method="GET",
-        path=f"{CONVERSATION}/log",
-        run=get_log,
-        answer=LogPage,
-        query=LogQuery,
-        codes=_INSPECTED,
-        gives={"after": "/next"},
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{CONVERSATION}/blocks",
-        run=get_blocks,
-        answer=BlocksView,
-        query=BlockQuery,
-        codes=_FOUND,
-    ),
-    Endpoint(method="GET", path=f"{CONVERSATION}/receipts", run=get_receipts, answer=Receipts, codes=_FOUND),
-    Endpoint(
-        method="GET", path=f"{CONVERSATION}/export", run=export, answer=ConversationExport, codes=_FOUND
-    ),
+    Endpoint("GET", f"{CONVERSATION}/requests/{{n}}", get_request, codes=_ROUND),
+    Endpoint("GET", f"{CONVERSATION}/requests/{{n}}/diff", compare_requests, codes=_ROUND),
+    Endpoint("GET", f"{CONVERSATION}/decisions/{{n}}", get_reply, codes=_ROUND),
+    Endpoint("GET", f"{CONVERSATION}/log", get_log, codes=_INSPECTED, gives={"after": "/next"}),
+    Endpoint("GET", f"{CONVERSATION}/blocks", get_blocks, codes=_FOUND),
+    Endpoint("GET", f"{CONVERSATION}/receipts", get_receipts, codes=_FOUND),
+    Endpoint("GET", f"{CONVERSATION}/export", export, codes=_FOUND),
 )

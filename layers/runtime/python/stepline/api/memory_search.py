@@ -341,22 +341,14 @@ _SEARCHED: Final = {**OWNED, HTTPStatus.BAD_REQUEST: ("missing_query", "bad_conv
 
 ENDPOINTS: Final = (
     Endpoint(
-        method="GET",
-        path="/v1/search",
-        run=search,
+        "GET",
+        "/v1/search",
+        search,
         counts="searches",
-        query=SearchQuery,
-        answer=SearchPage,
         gives={"after": "/next"},
         codes={**_SEARCHED, HTTPStatus.BAD_REQUEST: (*_SEARCHED[HTTPStatus.BAD_REQUEST], "bad_cursor")},
     ),
     Endpoint(
-        method="POST",
-        path="/conversations/{tenant}/{project}/search",
-        run=search_project,
-        counts="searches",
-        body=SearchRequest,
-        answer=SearchAnswer,
-        codes=_SEARCHED,
+        "POST", "/conversations/{tenant}/{project}/search", search_project, counts="searches", codes=_SEARCHED
     ),
 )

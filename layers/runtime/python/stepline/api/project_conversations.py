@@ -316,42 +316,10 @@ _CONVERSATION: Final = f"{_PROJECT}/{{conversation}}"
 _LONG: Final = {**NAMED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("limit_exceeded",)}
 
 ENDPOINTS: Final = (
-    Endpoint(
-        method="GET",
-        path=_PROJECT,
-        run=list_recent,
-        query=RecentQuery,
-        answer=RecentList,
-        codes=OWNED,
-        gives={"conversation": "/items/0/conversation_id"},
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_PROJECT}/fetch",
-        run=fetch_named,
-        counts="reads",
-        body=NamedFilter,
-        answer=Fetched,
-        codes=NAMED,
-    ),
-    Endpoint(method="GET", path=f"{_CONVERSATION}/status", run=read_status, answer=Standing, codes=NAMED),
-    Endpoint(method="GET", path=f"{_CONVERSATION}/details", run=read_details, answer=Details, codes=_LONG),
-    Endpoint(
-        method="POST",
-        path=f"{_CONVERSATION}/fetch",
-        run=fetch_turns,
-        counts="reads",
-        body=TurnFilter,
-        answer=Fetched,
-        codes=NAMED,
-    ),
-    Endpoint(
-        method="POST",
-        path=f"{_CONVERSATION}/turns-with-feedbacks",
-        run=read_rated,
-        counts="reads",
-        body=TurnFilter,
-        answer=Rated,
-        codes=NAMED,
-    ),
+    Endpoint("GET", _PROJECT, list_recent, codes=OWNED, gives={"conversation": "/items/0/conversation_id"}),
+    Endpoint("POST", f"{_PROJECT}/fetch", fetch_named, counts="reads", codes=NAMED),
+    Endpoint("GET", f"{_CONVERSATION}/status", read_status, codes=NAMED),
+    Endpoint("GET", f"{_CONVERSATION}/details", read_details, codes=_LONG),
+    Endpoint("POST", f"{_CONVERSATION}/fetch", fetch_turns, counts="reads", codes=NAMED),
+    Endpoint("POST", f"{_CONVERSATION}/turns-with-feedbacks", read_rated, counts="reads", codes=NAMED),
 )

@@ -133,29 +133,15 @@ _ADDRESS: Final = {**OWNED, HTTPStatus.BAD_REQUEST: ("bad_conversation",)}
 
 ENDPOINTS: Final = (
     Endpoint(
-        method="POST",
-        path="/resources/by-rn",
-        run=read_resource,
-        body=NamedResource,
-        answer=Resource,
+        "POST",
+        "/resources/by-rn",
+        read_resource,
         codes={
             **OWNED,
             HTTPStatus.BAD_REQUEST: ("bad_rn",),
             HTTPStatus.SERVICE_UNAVAILABLE: ("body_missing", "body_mismatch"),
         },
     ),
-    Endpoint(
-        method="GET",
-        path=f"{_TURN}/attachment/{{path+}}/{{disposition}}",
-        run=open_attachment,
-        redirects=True,
-        codes=_ADDRESS,
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_TURN}/exec/{{kind}}/{{path+}}/{{disposition}}",
-        run=open_produced,
-        redirects=True,
-        codes=_ADDRESS,
-    ),
+    Endpoint("GET", f"{_TURN}/attachment/{{path+}}/{{disposition}}", open_attachment, codes=_ADDRESS),
+    Endpoint("GET", f"{_TURN}/exec/{{kind}}/{{path+}}/{{disposition}}", open_produced, codes=_ADDRESS),
 )

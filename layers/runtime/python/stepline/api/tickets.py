@@ -16,10 +16,9 @@ def make_ticket(call: Call[Nothing, None]) -> Grant:
 
 ENDPOINTS: Final = (
     Endpoint(
-        method="POST",
-        path="/v1/socket-tickets",
-        run=make_ticket,
-        answer=Grant,
+        "POST",
+        "/v1/socket-tickets",
+        make_ticket,
         status=HTTPStatus.CREATED,
         counts="tickets",
         codes={HTTPStatus.UNAUTHORIZED: ("auth_expired",)},

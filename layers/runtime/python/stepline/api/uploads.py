@@ -31,11 +31,9 @@ def get_upload(call: Call[Nothing, None]) -> UploadStatus:
 _PATH: Final = "/v1/conversations/{conversation}/uploads"
 ENDPOINTS: Final = (
     Endpoint(
-        method="POST",
-        path=_PATH,
-        run=begin_upload,
-        body=UploadRequest,
-        answer=UploadGrant,
+        "POST",
+        _PATH,
+        begin_upload,
         status=HTTPStatus.CREATED,
         gives={"upload": "/upload"},
         codes={
@@ -55,10 +53,9 @@ ENDPOINTS: Final = (
         },
     ),
     Endpoint(
-        method="GET",
-        path=f"{_PATH}/{{upload}}",
-        run=get_upload,
-        answer=UploadStatus,
+        "GET",
+        f"{_PATH}/{{upload}}",
+        get_upload,
         codes={**OWNED, HTTPStatus.BAD_REQUEST: ("bad_conversation", "bad_upload")},
     ),
 )

@@ -143,37 +143,10 @@ _NAMED: Final = {**_ABSENT, HTTPStatus.BAD_REQUEST: ("bad_conversation",)}
 _ADMINISTERED: Final = {**_ABSENT, HTTPStatus.BAD_REQUEST: ("bad_project",)}
 
 ENDPOINTS: Final = (
-    Endpoint(
-        method="DELETE",
-        path=_CONVERSATION,
-        run=delete_conversation,
-        status=HTTPStatus.ACCEPTED,
-        answer=ConversationErasure,
-        codes=_NAMED,
-    ),
-    Endpoint(
-        method="GET",
-        path=f"{_CONVERSATION}/erasure",
-        run=read_erasure,
-        answer=ConversationErasure,
-        codes=_NAMED,
-    ),
-    Endpoint(
-        method="POST",
-        path=_MINE,
-        run=erase_me,
-        status=HTTPStatus.ACCEPTED,
-        answer=PersonErasure,
-        codes=_ABSENT,
-    ),
-    Endpoint(method="GET", path=_MINE, run=read_my_erasure, answer=PersonErasure, codes=_ABSENT),
-    Endpoint(
-        method="POST",
-        path=_USER,
-        run=erase_user,
-        status=HTTPStatus.ACCEPTED,
-        answer=PersonErasure,
-        codes=_ADMINISTERED,
-    ),
-    Endpoint(method="GET", path=_USER, run=read_user_erasure, answer=PersonErasure, codes=_ADMINISTERED),
+    Endpoint("DELETE", _CONVERSATION, delete_conversation, status=HTTPStatus.ACCEPTED, codes=_NAMED),
+    Endpoint("GET", f"{_CONVERSATION}/erasure", read_erasure, codes=_NAMED),
+    Endpoint("POST", _MINE, erase_me, status=HTTPStatus.ACCEPTED, codes=_ABSENT),
+    Endpoint("GET", _MINE, read_my_erasure, codes=_ABSENT),
+    Endpoint("POST", _USER, erase_user, status=HTTPStatus.ACCEPTED, codes=_ADMINISTERED),
+    Endpoint("GET", _USER, read_user_erasure, codes=_ADMINISTERED),
 )

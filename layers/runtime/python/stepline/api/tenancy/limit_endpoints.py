@@ -204,7 +204,7 @@ _USER: Final = f"{_PROJECT}/users/{{user+}}"
 _CHANGED: Final = {**OWNED, HTTPStatus.PRECONDITION_FAILED: ("limits_changed",)}
 
 ENDPOINTS: Final = (
-    Endpoint(method="GET", path="/v1/limits", run=read_limits, answer=OwnStanding),
+    Endpoint("GET", "/v1/limits", read_limits),
     *(
         row
         for path, read, write in (
@@ -213,15 +213,8 @@ ENDPOINTS: Final = (
             (_USER, read_user_limits, write_user_limits),
         )
         for row in (
-            Endpoint(method="GET", path=f"{path}/limits", run=read, answer=ScopeStanding, codes=OWNED),
-            Endpoint(
-                method="PUT",
-                path=f"{path}/limits",
-                run=write,
-                body=NewLimits,
-                answer=ScopeStanding,
-                codes=_CHANGED,
-            ),
+            Endpoint("GET", f"{path}/limits", read, codes=OWNED),
+            Endpoint("PUT", f"{path}/limits", write, codes=_CHANGED),
         )
     ),
 )

@@ -167,11 +167,9 @@ def _fits(place: tuple[str, ...]) -> bool:
 
 ENDPOINTS: Final = (
     Endpoint(
-        method="GET",
-        path="/v1/me/export",
-        run=export_me,
-        query=ExportQuery,
-        answer=UserData,
+        "GET",
+        "/v1/me/export",
+        export_me,
         codes={HTTPStatus.BAD_REQUEST: ("bad_cursor",)},
         gives={"after": "/next"},
     ),
