@@ -9,7 +9,7 @@ import pytest
 
 from bundles.default import WORKFLOW
 from stepline.bundle.assembly import build_agent
-from stepline.bundle.system_prompt import TEMPLATES, load_template, system_prompt
+from stepline.bundle.system_prompt import TEMPLATES, PromptFacts, load_template, system_prompt
 from stepline.loop.title import CHANNELS
 from stepline.model.plan_steps import MARKS
 from stepline.model.program.execution import Limits, RuntimeProfile
@@ -117,20 +117,20 @@ def test_the_gates_instructions_show_the_shape_of_its_answer():
 
 def test_citations_are_explained_to_whoever_can_search():
     specs = build_agent(CAPS, parts=WORKFLOW.parts()).registry.specs
-    assert "[[S:3]]" in system_prompt(tools=specs, caps=CAPS)
+    assert "[[S:3]]" in system_prompt(PromptFacts(tools=specs, caps=CAPS))
     without = [spec for spec in specs if not spec.tool_id.startswith("web_tools.")]
-    assert "[[S:" not in system_prompt(tools=without, caps=CAPS)
+    assert "[[S:" not in system_prompt(PromptFacts(tools=without, caps=CAPS))
 
 
 def test_the_caps_are_told():
     caps = ReadCaps(max_chars=111, max_tokens=222, max_bytes=333)
-    prompt = system_prompt(tools=(), caps=caps)
+    prompt = system_prompt(PromptFacts(tools=(), caps=caps))
     assert all(str(number) in prompt for number in (111, 222, 333))
 
 
 # What a request no longer says in every round: caps, and how to follow what was shortened.
 def test_the_model_can_follow_whatever_a_layout_shortens():
-    prompt = system_prompt(tools=(), caps=CAPS)
+    prompt = system_prompt(PromptFacts(tools=(), caps=CAPS))
     heads = [
         "[WORKING SUMMARY]",
         "[PRUNED TURN DATA]",
@@ -148,7 +148,7 @@ def test_the_model_can_follow_whatever_a_layout_shortens():
 
 
 def test_what_the_model_must_know_is_said():
-    prompt = system_prompt(tools=(), caps=CAPS)
+    prompt = system_prompt(PromptFacts(tools=(), caps=CAPS))
     words = [*(f"channel:{channel.name}" for channel in DECISION_CHANNELS), *list(MARKS.values())[:3]]
     words += [
         "call_tool",

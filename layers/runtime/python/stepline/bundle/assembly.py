@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from stepline.bundle.namespaces.namespace_resolver import render_namespaces
 from stepline.bundle.parts import Parts
@@ -14,6 +14,7 @@ from stepline.bundle.system_prompt import (
     GATE,
     PREFIX,
     SUMMARY,
+    PromptFacts,
     journal_text,
     load_template,
     system_prompt,
@@ -27,7 +28,6 @@ from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry, Tool
-from stepline.tools.spec import ToolSpec
 
 if TYPE_CHECKING:
     from stepline.tools.mcp.servers import Rebuild, Servers
@@ -77,8 +77,8 @@ def build_agent(
     def made(tools: Sequence[Tool] = ()) -> tuple[str, Registry, Sequence[Skill]]:
         registry = _registry(parts, tools, executes=runtime is not None)
         skills = parts.skills({spec.tool_id for spec in registry.specs})
-        told = _Told(registry.specs, caps, packages if runtime is not None else None, rule, version)
-        return _system(told, render_namespaces(parts.resolvers), skills, shown), registry, skills
+        facts = PromptFacts(registry.specs, caps, packages if runtime is not None else None, rule, version)
+        return _system(facts, render_namespaces(parts.resolvers), skills, shown), registry, skills
 
     system, registry, skills = made()
     execution = None
@@ -102,22 +102,12 @@ def build_agent(
     )
 
 
-class _Told(NamedTuple):
-    """The facts that instructions are made of."""
-
-    tools: Sequence[ToolSpec]
-    caps: ReadCaps
-    packages: tuple[str, ...] | None
-    fanout: FanoutRule
-    version: AgentVersion
-
-
-def _system(told: _Told, namespaces: str, skills: Sequence[Skill], layout: Layout) -> str:
+def _system(facts: PromptFacts, namespaces: str, skills: Sequence[Skill], layout: Layout) -> str:
     """Return an agent's system part; in the layout `journal` its blocks are packed into one text."""
     if layout.shows_timeline:
         lists = (namespaces, render_catalogue(skills))
-        return system_prompt(**told._asdict()) + "".join(f"\n{one}\n" for one in lists if one)
-    return journal_text(**told._asdict(), lists=(namespaces, render_catalogue(skills, JOURNAL_HEAD))).pack()
+        return system_prompt(facts) + "".join(f"\n{one}\n" for one in lists if one)
+    return journal_text(facts, (namespaces, render_catalogue(skills, JOURNAL_HEAD))).pack()
 
 
 def _servers(parts: Parts, catalogue: Rebuild, remote: RemoteRules) -> Servers | None:

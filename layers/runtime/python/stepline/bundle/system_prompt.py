@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from stepline.context.journal.staged import JournalText
 from stepline.model.decision import FanoutMode
@@ -64,56 +64,40 @@ _KINDS: Final[tuple[tuple[Strategy, str], ...]] = (
 )
 
 
-def system_prompt(
-    *,
-    tools: Sequence[ToolSpec],
-    caps: ReadCaps,
-    packages: Sequence[str] | None = None,
-    fanout: FanoutRule | None = None,
-    version: AgentVersion = "v3",
-) -> str:
+class PromptFacts(NamedTuple):
+    """The facts that an agent's instructions are made of.
+
+    `packages` are those that programs may import, in a fixed order; None for an agent that runs no programs.
+    `fanout` limits a round; without it, and always in version `v2`, a round takes one action.
+    """
+
+    tools: Sequence[ToolSpec]
+    caps: ReadCaps
+    packages: Sequence[str] | None = None
+    fanout: FanoutRule | None = None
+    version: AgentVersion = "v3"
+
+
+def system_prompt(facts: PromptFacts) -> str:
     """Return the complete instructions, followed by the catalogue of the tools; see `instructions`."""
-    body = instructions(tools=tools, caps=caps, packages=packages, fanout=fanout, version=version)
-    return f"{body}\n{render_catalogue(tools).strip()}\n"
+    return f"{instructions(facts)}\n{render_catalogue(facts.tools).strip()}\n"
 
 
-def journal_text(
-    *,
-    tools: Sequence[ToolSpec],
-    caps: ReadCaps,
-    packages: Sequence[str] | None = None,
-    fanout: FanoutRule | None = None,
-    version: AgentVersion = "v3",
-    lists: Sequence[str] = (),
-) -> JournalText:
+def journal_text(facts: PromptFacts, lists: Sequence[str] = ()) -> JournalText:
     """Return the system part of the layout `journal` in its blocks; `lists` follow those of the tools. See `instructions`."""
-    own = instructions(
-        tools=tools, caps=caps, packages=packages, fanout=fanout, version=version, layout=JOURNAL
-    )
-    common, infrastructure = split_catalogue(tools)
+    common, infrastructure = split_catalogue(facts.tools)
     blocks = (f"{INFRASTRUCTURE}\n{infrastructure}", *(one for one in lists if one))
     return JournalText(
-        instructions=own,
+        instructions=instructions(facts, JOURNAL),
         tools=f"{COMMON}\n{common}\n",
         catalogue="\n".join(f"{block.strip()}\n" for block in blocks),
         wrapup=load_template(WRAPUP),
     )
 
 
-def instructions(
-    *,
-    tools: Sequence[ToolSpec],
-    caps: ReadCaps,
-    packages: Sequence[str] | None = None,
-    fanout: FanoutRule | None = None,
-    version: AgentVersion = "v3",
-    layout: Layout = TIMELINE,
-) -> str:
-    """Return the instructions without catalogues.
-
-    `packages` are those that programs may import, in a fixed order; None for an agent that runs no programs.
-    `fanout` limits a round; without it, and always in version `v2`, a round takes one action.
-    """
+def instructions(facts: PromptFacts, layout: Layout = TIMELINE) -> str:
+    """Return the instructions without catalogues."""
+    tools, caps, packages, fanout, version = facts
     staged = version == "v2"
     several = fanout is not None and fanout.limit > 1 and not staged
     rounds = "several" if several else "staged" if staged else "single"
