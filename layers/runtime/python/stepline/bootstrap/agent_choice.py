@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from stepline.bootstrap.choice import context_rules
+from stepline.bootstrap.choice import context_rules, resolve
 from stepline.bootstrap.runtime_profile import resolve_runtime
 from stepline.bundle.overrides import LAYOUT, MULTI_ACTION, VERSION
 from stepline.bundle.property import look_up, read_mapping
@@ -43,23 +43,17 @@ TASK_FIELDS: Final = (
 
 def agent_version(settings: Settings) -> AgentVersion:
     """Return the version of the agent's way of working."""
-    return VERSION.resolve(
-        props=settings.bundle_props, assembly=settings.assembly, setting=settings.agent_version
-    )
+    return resolve(VERSION, settings, settings.agent_version)
 
 
 def context_layout(settings: Settings) -> ContextLayout:
     """Return the layout of the agent's requests."""
-    return LAYOUT.resolve(
-        props=settings.bundle_props, assembly=settings.assembly, setting=settings.context_layout
-    )
+    return resolve(LAYOUT, settings, settings.context_layout)
 
 
 def fanout(settings: Settings) -> FanoutRule:
     """Return how many actions a round may take, and which together."""
-    mode = MULTI_ACTION.resolve(
-        props=settings.bundle_props, assembly=settings.assembly, setting=settings.multi_action
-    )
+    mode = resolve(MULTI_ACTION, settings, settings.multi_action)
     return FanoutRule(mode=mode, max_actions=settings.max_actions_per_round)
 
 

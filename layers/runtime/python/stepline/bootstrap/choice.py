@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,7 +15,7 @@ from stepline.adapters.corpus import CorpusPages, CorpusSearch
 from stepline.adapters.mcp.mcp_server import McpClient
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.adapters.provider.roles import plan_roles
-from stepline.bundle.overrides import CACHE_TTL, CONTEXT_CAP, ROUND_CAP, resolve_outward
+from stepline.bundle.overrides import CACHE_TTL, CONTEXT_CAP, ROUND_CAP, Override, resolve_outward
 from stepline.bundle.property import look_up
 from stepline.context.rules import ContextRules
 from stepline.errors import InputError
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from stepline.ports.model import ModelProvider, RoleChoice
     from stepline.ports.search import Page, WebPages, WebSearch
     from stepline.ports.tracing.traces import Traces
+
+T = TypeVar("T")
 
 HOUR_S: Final = 3600.0
 SEARCH_SECRET: Final = "search.api_key"  # noqa: S105 - a path
@@ -81,13 +83,15 @@ def roles_of(settings: Settings) -> dict[str, RoleChoice]:
     return plan_roles(provider_of(settings).default_model, settings.model_roles)
 
 
+def resolve(override: Override[T], settings: Settings, setting: T) -> T:
+    """Return a value that the bundle's properties or the assembly may override. Raises InputError `bad_setting`."""
+    return override.resolve(props=settings.bundle_props, assembly=settings.assembly, setting=setting)
+
+
 def policy(settings: Settings) -> Policy:
     """Return the loop's limits as the deployment sets them."""
-    rounds = ROUND_CAP.resolve(
-        props=settings.bundle_props, assembly=settings.assembly, setting=settings.max_iterations
-    )
     return Policy(
-        max_iterations=rounds,
+        max_iterations=resolve(ROUND_CAP, settings, settings.max_iterations),
         turn_deadline_s=settings.turn_deadline_s,
         open_turns=settings.open_turns,
         limits=scope_limits(settings),
@@ -117,14 +121,10 @@ def context_rules(settings: Settings) -> ContextRules:
     """Return the limits of a conversation's context as the deployment sets them."""
     roles = roles_of(settings)
     decides = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE])
-    ttl_s = CACHE_TTL.resolve(
-        props=settings.bundle_props, assembly=settings.assembly, setting=settings.cache_ttl_s
-    )
+    ttl_s = resolve(CACHE_TTL, settings, settings.cache_ttl_s)
     kept_s = HOUR_S if decides.cache_ttl == "1h" else 0.0
     return ContextRules(
-        max_tokens=CONTEXT_CAP.resolve(
-            props=settings.bundle_props, assembly=settings.assembly, setting=settings.context_max_tokens
-        ),
+        max_tokens=resolve(CONTEXT_CAP, settings, settings.context_max_tokens),
         window_tokens=settings.context_window_tokens,
         ttl_s=ttl_s and max(ttl_s, kept_s),
         keep_turns=settings.keep_recent_turns,
