@@ -46,6 +46,11 @@ def failed(name: str, detail: str, remedy: str) -> Check:
     return Check(name=name, ok=False, detail=detail, remedy=remedy)
 
 
+def judged(name: str, ok: bool, detail: str, remedy: str) -> Check:
+    """Return a finding whose remedy counts only if it is not `ok`."""
+    return Check(name=name, ok=ok, detail=detail, remedy="" if ok else remedy)
+
+
 def warned(name: str, detail: str, remedy: str) -> Check:
     """Return the finding that something will hurt some day."""
     return Check(name=name, ok=True, note="warn", detail=detail, remedy=remedy)

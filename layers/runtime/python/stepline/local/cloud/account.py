@@ -6,6 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
+
 from stepline.errors import AuthError, InputError
 from stepline.local.check import Check, failed
 from stepline.local.stage.deployed import install_environment
@@ -28,8 +31,6 @@ class Account:
 
     def client(self, service: str) -> Any:
         """Return the client of a service, with short timeouts; created once."""
-        from botocore.config import Config
-
         if service not in self._clients:
             config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard"})
             self._clients[service] = self.session.client(service, config=config)
@@ -50,7 +51,6 @@ def open_account(profile: str = "", region: str = "") -> Account:
         InputError: `cloud_account`, no region is configured.
     """
     import boto3
-    from botocore.exceptions import ProfileNotFound
 
     # The CDK reads the first variable, boto3 the second: both must see the same region.
     region = region or os.environ.get("AWS_REGION", "")  # noqa: TID251 - AWS's own variable, no setting of ours
@@ -70,8 +70,6 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
 
     `action` is the permission the check needs. For a check that is not `vital`, an error gives `unknown` too.
     """
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         return question()
     except ClientError as error:
@@ -91,5 +89,5 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
 
 
 def error_code(error: Any) -> str:
-    """Return AWS's error code."""
-    return str(error.response.get("Error", {}).get("Code", ""))
+    """Return AWS's error code, "" for an error without an answer."""
+    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))

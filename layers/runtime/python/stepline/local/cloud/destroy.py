@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from stepline.errors import DependencyError
 from stepline.local.cloud.account import Account, error_code
 from stepline.local.cloud.deploy import Desk, Order, find_deployment, must, synthesize
@@ -88,8 +90,6 @@ def render_deletion(resource: Resource, region: str) -> list[str]:
 
 def _survey(account: Account, stage: str) -> tuple[list[Stack], list[Resource]]:
     """Return the deployed stacks, and the resources that they retain. Raises DependencyError."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         stacks = find_stacks(account, stage)
         if not stacks:
@@ -150,8 +150,6 @@ def _delete(
 
 def _empty(account: Account, bucket: str) -> None:
     """Delete every object and version. Raises DependencyError `cloud_deploy`."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     s3 = account.client("s3")
     try:
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
@@ -168,7 +166,7 @@ def _empty(account: Account, bucket: str) -> None:
                     code="cloud_deploy",
                 )
     except (BotoCoreError, ClientError) as error:
-        if isinstance(error, ClientError) and error_code(error) == "NoSuchBucket":
+        if error_code(error) == "NoSuchBucket":
             return
         raise DependencyError(
             f"{bucket} could not be emptied: {error}; aws s3 rm --recursive s3://{bucket}",
@@ -178,15 +176,13 @@ def _empty(account: Account, bucket: str) -> None:
 
 def _empty_vectors(account: Account, bucket_arn: str) -> None:
     """Delete every index with its vectors. Raises DependencyError `cloud_deploy`."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     vectors = account.client("s3vectors")
     try:
         for page in vectors.get_paginator("list_indexes").paginate(vectorBucketArn=bucket_arn):
             for index in page["indexes"]:
                 vectors.delete_index(indexArn=index["indexArn"])
     except (BotoCoreError, ClientError) as error:
-        if isinstance(error, ClientError) and error_code(error) == "NotFoundException":
+        if error_code(error) == "NotFoundException":
             return
         raise DependencyError(
             f"{bucket_arn} could not be emptied: {error}; this needs s3vectors:ListIndexes and DeleteIndex",

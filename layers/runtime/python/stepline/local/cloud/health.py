@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from botocore.exceptions import BotoCoreError, ClientError
 from msgspec import field
 
 from stepline.adapters.system import SystemClock
-from stepline.local.check import Check, failed, passed, warned
+from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.cloud.account import Account, look
 from stepline.local.cloud.capacity import check_turns
 from stepline.local.cloud.page_check import check_page
@@ -60,8 +61,6 @@ def find_stacks(account: Account, stage: str) -> list[Stack]:
 
 def stands(account: Account, stage: str) -> bool:
     """Return True if the stage is deployed; False if its stacks cannot be read."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         return bool(find_stacks(account, stage))
     except (BotoCoreError, ClientError):  # callers ask before a deployment, which reports the error itself
@@ -141,12 +140,8 @@ def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:
 def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
     """Check that the stacks have the outputs that clients need."""
     missing = [name for name in OUTPUTS if not outputs.get(name)]
-    return Check(
-        name="outputs",
-        ok=not missing,
-        detail=f"missing: {', '.join(missing)}" if missing else outputs["WebSocketUrl"],
-        remedy=f"stepline deploy --stage {stage}" if missing else "",
-    )
+    detail = f"missing: {', '.join(missing)}" if missing else outputs["WebSocketUrl"]
+    return judged("outputs", not missing, detail, f"stepline deploy --stage {stage}")
 
 
 def check_table(account: Account, table: str) -> Check:
@@ -181,7 +176,7 @@ def check_machine(account: Account, arn: str) -> Check:
 
     def question() -> Check:
         status = account.client("stepfunctions").describe_state_machine(stateMachineArn=arn)["status"]
-        return _alive("machine", status == "ACTIVE", f"{arn} {status}", "deploy again")
+        return judged("machine", status == "ACTIVE", f"{arn} {status}", "deploy again")
 
     return look("machine", "states:DescribeStateMachine", question)
 
@@ -250,10 +245,6 @@ def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
         )
 
     return look("alarms", "cloudwatch:DescribeAlarms", question)
-
-
-def _alive(name: str, alive: bool, detail: str, remedy: str) -> Check:
-    return Check(name=name, ok=alive, detail=detail, remedy="" if alive else remedy)
 
 
 def _ids(resources: Sequence[Resource], kind: str) -> list[str]:

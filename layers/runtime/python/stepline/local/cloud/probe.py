@@ -14,6 +14,7 @@ import json
 from typing import Any, Final
 
 import msgspec
+from botocore.exceptions import ClientError
 
 from stepline.adapters.docker.payload import render_payload
 from stepline.local.check import Check, failed, passed, warned
@@ -137,8 +138,6 @@ class _Probe:
             self._clock.pause(PAUSE_S)
 
     def _lines(self, task: str, container: dict[str, Any]) -> list[str]:
-        from botocore.exceptions import ClientError
-
         options = container["logConfiguration"]["options"]
         stream = (options["awslogs-stream-prefix"], container["name"], task.rpartition("/")[2])
         try:

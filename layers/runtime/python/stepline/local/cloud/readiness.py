@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from stepline.adapters.provider.roles import plan_roles
 from stepline.bootstrap.choice import provider_of
 from stepline.errors import InputError
-from stepline.local.check import Check, failed, passed, warned
+from stepline.local.check import Check, failed, judged, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
 from stepline.local.cloud.capacity import check_concurrency
 from stepline.local.counted import counted
@@ -111,9 +111,7 @@ def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
             return failed("bootstrap", f"{account.region} is not bootstrapped", remedy)
         ready = found >= BOOTSTRAP_OLDEST
         wanted = "" if ready else f", at least {BOOTSTRAP_OLDEST} is needed"
-        return Check(
-            name="bootstrap", ok=ready, detail=f"version {found}{wanted}", remedy="" if ready else remedy
-        )
+        return judged("bootstrap", ready, f"version {found}{wanted}", remedy)
 
     return look("bootstrap", "ssm:GetParameter", question)
 

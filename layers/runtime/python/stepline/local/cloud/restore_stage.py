@@ -19,6 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
+from botocore.exceptions import BotoCoreError, ClientError
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, InputError
@@ -132,13 +133,10 @@ def _text(at: datetime) -> str:
 @contextmanager
 def _asked() -> Iterator[None]:
     """Let a refusal of AWS be an error of ours that names the permissions."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        code = error_code(error) if isinstance(error, ClientError) else ""
-        remedy = f"; this needs {RIGHTS}" if code.startswith("AccessDenied") else ""
+        remedy = f"; this needs {RIGHTS}" if error_code(error).startswith("AccessDenied") else ""
         raise DependencyError(
             f"the table cannot be restored: {error}{remedy}", code="cloud_deploy"
         ) from error
@@ -172,8 +170,6 @@ def bring_back(account: Account, bucket: str, *, at: datetime, until: datetime) 
 
     Raises DependencyError `cloud_deploy`.
     """
-    from botocore.exceptions import BotoCoreError, ClientError
-
     s3 = account.client("s3")
     try:
         changes = [

@@ -12,7 +12,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from stepline.local.check import Check, failed, passed
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stepline.local.check import Check, failed, judged, passed
 from stepline.local.stage import lifecycle
 from stepline.local.stage.cdk import CDK
 from stepline.local.stage.deployed import HOME, REPOSITORY, client, load, read_json, tool_environment
@@ -28,47 +30,29 @@ def doctor(home: Path = HOME) -> list[Check]:
 
 
 def _environment() -> Iterator[Check]:
-    yield Check(
-        name="python",
-        ok=sys.version_info >= OLDEST_PYTHON,
-        detail=f"{platform.python_version()} at {sys.executable}",
-        remedy="" if sys.version_info >= OLDEST_PYTHON else "install Python 3.11, 3.12, 3.13 or 3.14",
+    version = f"{platform.python_version()} at {sys.executable}"
+    yield judged(
+        "python", sys.version_info >= OLDEST_PYTHON, version, "install Python 3.11, 3.12, 3.13 or 3.14"
     )
     isolated = sys.prefix != sys.base_prefix
-    yield Check(
-        name="environment",
-        ok=isolated,
-        detail=sys.prefix,
-        remedy="" if isolated else "run `make`, then use `.venv/bin/stepline`",
-    )
+    yield judged("environment", isolated, sys.prefix, "run `make`, then use `.venv/bin/stepline`")
     missing = [name for name in _PACKAGES if _version(name) is None]
     found = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES if name not in missing)
-    yield Check(
-        name="packages",
-        ok=not missing,
-        detail=f"missing: {', '.join(missing)}" if missing else found,
-        remedy="make, or pip install 'stepline[local]'" if missing else "",
-    )
+    detail = f"missing: {', '.join(missing)}" if missing else found
+    yield judged("packages", not missing, detail, "make, or pip install 'stepline[local]'")
 
 
 def _tools() -> Iterator[Check]:
     search = tool_environment()["PATH"]
     for name in ("node", "npm"):
         program = shutil.which(name, path=search)
-        yield Check(
-            name=name,
-            ok=program is not None,
-            detail=f"{_answer([program, '--version'])} at {program}" if program else "not found",
-            remedy="" if program else "make, or pip install 'stepline[local]' (Node comes as a wheel)",
-        )
+        detail = f"{_answer([program, '--version'])} at {program}" if program else "not found"
+        remedy = "make, or pip install 'stepline[local]' (Node comes as a wheel)"
+        yield judged(name, program is not None, detail, remedy)
     wanted = read_json(REPOSITORY / "package.json")["devDependencies"]["aws-cdk"]
     found = read_json(REPOSITORY / "node_modules/aws-cdk/package.json").get("version", "not installed")
-    yield Check(
-        name="cdk",
-        ok=found == wanted,
-        detail=f"{found} at {CDK}",
-        remedy="" if found == wanted else f"npm ci (pinned {wanted}; `stepline up` does it too)",
-    )
+    remedy = f"npm ci (pinned {wanted}; `stepline up` does it too)"
+    yield judged("cdk", found == wanted, f"{found} at {CDK}", remedy)
 
 
 def _execution(home: Path) -> Iterator[Check]:
@@ -92,12 +76,7 @@ def _home(home: Path) -> Iterator[Check]:
         yield passed("state", f"{home} is made by `stepline up`")
         return
     mode = stat.S_IMODE(home.stat().st_mode)
-    yield Check(
-        name="state",
-        ok=mode == 0o700,
-        detail=f"{home}, mode {mode:o}",
-        remedy="" if mode == 0o700 else f"chmod 700 {home}",
-    )
+    yield judged("state", mode == 0o700, f"{home}, mode {mode:o}", f"chmod 700 {home}")
 
 
 def _stage(home: Path) -> Iterator[Check]:
@@ -105,12 +84,7 @@ def _stage(home: Path) -> Iterator[Check]:
     for name, runs in status.services.items():
         words = home / f"{name}.log"
         remedy = f"stepline up (its last words are in {words})" if words.exists() else "stepline up"
-        yield Check(
-            name=name,
-            ok=runs,
-            detail="is running" if runs else "is not running",
-            remedy="" if runs else remedy,
-        )
+        yield judged(name, runs, "is running" if runs else "is not running", remedy)
     stage = load(home)
     if stage is None:
         yield failed("deployment", "nothing is deployed on this machine", "stepline up")
@@ -129,8 +103,6 @@ def _stage(home: Path) -> Iterator[Check]:
 
 def _ask(name: str, question: Callable[[], str]) -> Check:
     """Turn an answer, or an error of the emulator, into a check."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         return passed(name, question())
     except (BotoCoreError, ClientError) as error:
