@@ -47,7 +47,7 @@ from stepline.local.command.tenancy.cost import cost
 from stepline.local.command.tenancy.erasing import delete, erasures, export_user
 from stepline.local.command.tenancy.limits import limits
 from stepline.local.command.tenancy.moving import move_in
-from stepline.local.terminal.output import progress, render_status
+from stepline.local.terminal.output import print_result, progress, render_status
 
 
 @click.group(cls=Edge, context_settings={"help_option_names": ["-h", "--help"]})
@@ -149,10 +149,9 @@ def page(as_json: bool) -> None:
     from stepline.local.desktop import open_secret
     from stepline.local.stage.deployed import HOME
     from stepline.local.stage.issuer.owner_key import page_address
-    from stepline.local.terminal.json_lines import render_json
 
     address = page_address(find_stage().issuer_url, HOME)
-    click.echo(render_json({"page": address}) if as_json else address)
+    print_result({"page": address}, address, as_json=as_json)
     if not as_json:
         open_secret(address, HOME)
 
@@ -196,15 +195,7 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
 @login_options
 @click.option("--open", "opens", is_flag=True, help="Open the chat page, too, on a desktop.")
 @json_option
-def chat(
-    *,
-    conversation: str,
-    new: bool,
-    bundle: str,
-    login: Login,
-    opens: bool,
-    as_json: bool,
-) -> None:
+def chat(*, conversation: str, new: bool, bundle: str, login: Login, opens: bool, as_json: bool) -> None:
     """Talk to the agent, on a terminal or from a pipe.
 
     A terminal has a prompt; a pipe has one message per line. Without --conversation the last one is

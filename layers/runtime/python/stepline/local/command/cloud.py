@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -20,7 +22,8 @@ from stepline.local.terminal.output import progress
 
 if TYPE_CHECKING:
     from stepline.local.check import Check
-    from stepline.local.cloud.deploy import Desk
+    from stepline.local.cloud.deploy import Desk, Order
+    from stepline.local.cloud.deployment import Deployment
 
 stage_argument = click.option(
     "--stage", required=True, callback=check_text, metavar="NAME", help="The stage, for example dev or prod."
@@ -32,124 +35,90 @@ region_option = text_option(
     "--region", metavar="REGION", help="AWS region; default: that of the last deployment, then yours."
 )
 
+smoke_option = click.option("--no-smoke", is_flag=True, help="Do not run a turn at the end.")
+
+
+def order_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command on a stage in AWS its `order`, which its options name, and whether `yes` answers its questions."""
+
+    @wraps(command)
+    def wrapped(*, stage: str, profile: str, region: str, yes: bool, **given: Any) -> None:
+        from stepline.local.cloud.deploy import Order
+        from stepline.local.cloud.deployment import check_stage
+
+        order = Order(stage=check_stage(stage), profile=profile, region=region, token=environment_token())
+        command(order=order, yes=yes, **given)
+
+    return profile_option(region_option(yes_option(wrapped)))
+
 
 @click.command()
 @stage_argument
 @click.option(
     "-c", "choices", multiple=True, metavar="KEY=VALUE", help="A setting of the stage; KEY= removes it."
 )
-@profile_option
-@region_option
-@yes_option
-@click.option("--no-smoke", is_flag=True, help="Do not run a turn at the end.")
+@order_options
+@smoke_option
 @json_option
-def deploy(
-    *,
-    stage: str,
-    choices: tuple[str, ...],
-    profile: str,
-    region: str,
-    yes: bool,
-    no_smoke: bool,
-    as_json: bool,
-) -> None:
+def deploy(*, order: Order, choices: tuple[str, ...], yes: bool, no_smoke: bool, as_json: bool) -> None:
     """Deploy a stage to an AWS account, or update it.
 
     Settings are saved, so the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them. The turn at the end
     uses STEPLINE_TOKEN if it is set, else a temporary user of the stage's pool. The exit code is 0 on success, 3 if the stage
     is deployed but its first turn failed, else 1.
     """
-    import msgspec
+    from msgspec.structs import replace
 
     from stepline.local.cloud import deploy as cloud
-    from stepline.local.cloud.deployment import check_stage, parse_choices
-    from stepline.local.terminal.json_lines import render_json
+    from stepline.local.cloud.deployment import parse_choices
 
-    order = cloud.Order(
-        stage=check_stage(stage),
-        choices=parse_choices(choices),
-        profile=profile,
-        region=region,
-        smoke=not no_smoke,
-        token=environment_token(),
-    )
-    deployment, code = cloud.deploy(order, _desk(yes=yes))
-    if as_json:
-        click.echo(render_json(msgspec.to_builtins(deployment)))
-    sys.exit(code)
+    order = replace(order, choices=parse_choices(choices), smoke=not no_smoke)
+    _finish(*cloud.deploy(order, _desk(yes=yes)), as_json=as_json)
 
 
 @click.command()
 @stage_argument
 @text_option("--at", metavar="TIME", help="Such as 2026-11-26T07:00:00Z; default: the latest possible time.")
 @text_option("--from", "source", metavar="TABLE", help="The table to restore; default: that of the stage.")
-@profile_option
-@region_option
-@yes_option
-@click.option("--no-smoke", is_flag=True, help="Do not run a turn at the end.")
+@order_options
+@smoke_option
 @json_option
-def restore(
-    *,
-    stage: str,
-    at: str,
-    source: str,
-    profile: str,
-    region: str,
-    yes: bool,
-    no_smoke: bool,
-    as_json: bool,
-) -> None:
+def restore(*, order: Order, at: str, source: str, yes: bool, no_smoke: bool, as_json: bool) -> None:
     """Restore a stage to an earlier time, on a new table.
 
     The stage loses the messages since then; its current table is kept. Conversations deleted since then are deleted again.
     After a failure, run the command again with the same --at. The exit codes are those of deploy.
     """
-    import msgspec
+    from msgspec.structs import replace
 
     from stepline.adapters.system import SystemClock
     from stepline.local.cloud import restore_stage
-    from stepline.local.cloud.deploy import Order
-    from stepline.local.cloud.deployment import check_stage
-    from stepline.local.terminal.json_lines import render_json
 
-    order = Order(
-        stage=check_stage(stage),
-        profile=profile,
-        region=region,
-        smoke=not no_smoke,
-        token=environment_token(),
-    )
-    deployment, code = restore_stage.restore(order, at, source, _desk(yes=yes), SystemClock())
-    if as_json:
-        click.echo(render_json(msgspec.to_builtins(deployment)))
-    sys.exit(code)
+    order = replace(order, smoke=not no_smoke)
+    restored = restore_stage.restore(order, at, source, _desk(yes=yes), SystemClock())
+    _finish(*restored, as_json=as_json)
 
 
 @click.command()
 @stage_argument
-@profile_option
-@region_option
-@yes_option
+@order_options
 @json_option
-def destroy(*, stage: str, profile: str, region: str, yes: bool, as_json: bool) -> None:
+def destroy(*, order: Order, yes: bool, as_json: bool) -> None:
     """Delete a deployed stage.
 
     Resources that are kept are listed with the commands that delete them. Stage `prod` keeps its table, bucket and
     users; every other stage loses them.
     """
-    from stepline.local.cloud.deploy import Order
-    from stepline.local.cloud.deployment import check_stage
     from stepline.local.cloud.destroy import destroy as destroy_stage
     from stepline.local.terminal.json_lines import render_json
 
     def confirm_name(name: str) -> bool:
         return yes or ask(f"type the stage's name to delete it [{name}]") == name
 
-    order = Order(stage=check_stage(stage), profile=profile, region=region)
     commands = destroy_stage(order, _desk(yes=yes), confirm_name)
-    click.echo(f"stage {stage} is destroyed", err=True)
+    click.echo(f"stage {order.stage} is destroyed", err=True)
     if as_json:
-        click.echo(render_json({"stage": stage, "left": commands}))
+        click.echo(render_json({"stage": order.stage, "left": commands}))
         return
     if commands:
         click.echo("delete the resources that are kept with:", err=True)
@@ -175,6 +144,16 @@ def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
     if not stage or not ready[0].ok:
         return ready
     return [*ready, *health(account, stage)]
+
+
+def _finish(deployment: Deployment, code: int, *, as_json: bool) -> NoReturn:
+    import msgspec
+
+    from stepline.local.terminal.json_lines import render_json
+
+    if as_json:
+        click.echo(render_json(msgspec.to_builtins(deployment)))
+    sys.exit(code)
 
 
 def _desk(*, yes: bool) -> Desk:

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -78,13 +79,8 @@ def send(
     if the turn waits for an approval; then use approve, deny or edit.
     """
     message, caller = read_text(text), login.caller(bundle)
-    _send(
-        lambda session: _say(session, caller, message, attach),
-        caller,
-        conversation=conversation,
-        new=new,
-        as_json=as_json,
-    )
+    say = partial(_say, caller=caller, text=message, attach=attach)
+    _send(say, caller, conversation=conversation, new=new, as_json=as_json)
 
 
 @click.command()
@@ -120,13 +116,12 @@ def event(
     """
     content = parse_payload(payload)
     check_event(kind, content, conversation)
-    _send(
-        lambda session: session.tell(kind, content, reactive=reactive),
-        login.caller(bundle),
-        conversation=conversation,
-        new=new,
-        as_json=as_json,
-    )
+    caller = login.caller(bundle)
+
+    def say(session: Session) -> str:
+        return session.tell(kind, content, reactive=reactive)
+
+    _send(say, caller, conversation=conversation, new=new, as_json=as_json)
 
 
 _call_option = text_option("--call", metavar="ID", help="Answer only if this call waits.")
@@ -138,26 +133,15 @@ def _verdict(
     """Return the command for one answer to a request for an approval."""
 
     def command(
-        *,
-        conversation: str,
-        call: str,
-        login: Login,
-        as_json: bool,
-        text: str = "",
-        params: str = "{}",
+        *, conversation: str, call: str, login: Login, as_json: bool, text: str = "", params: str = "{}"
     ) -> None:
         fields: dict[str, Any] = {"text": text} if text else {}
         fields |= {"payload": parse_payload(params, hint="--params")} if name == "edit" else {}
         _answer(name, fields, login.caller(), conversation=conversation, call=call, as_json=as_json)
 
     command.__doc__ = about
-    shared: list[Callable[[Any], Any]] = [
-        conversation_argument,
-        *options,
-        _call_option,
-        login_options,
-        json_option,
-    ]
+    shared: list[Callable[[Any], Any]] = [conversation_argument, *options, _call_option]
+    shared += [login_options, json_option]
     for option in reversed(shared):
         command = option(command)
     return click.command(name)(command)
@@ -195,15 +179,7 @@ edit = _verdict(
 @text_option("--turn", metavar="ID", help="Rate this turn; default: the newest that has ended.")
 @login_options
 @json_option
-def feedback(
-    *,
-    conversation: str,
-    reaction: str,
-    text: str,
-    turn: str,
-    login: Login,
-    as_json: bool,
-) -> None:
+def feedback(*, conversation: str, reaction: str, text: str, turn: str, login: Login, as_json: bool) -> None:
     """Rate an answer; none withdraws the rating.
 
     It replaces your earlier rating of that turn, and the agent reads it. The exit code is 1 if it was refused.
@@ -227,14 +203,7 @@ def feedback(
 )
 @login_options
 @json_option
-def watch(
-    *,
-    conversation: str,
-    after: int,
-    have: tuple[str, ...],
-    login: Login,
-    as_json: bool,
-) -> None:
+def watch(*, conversation: str, after: int, have: tuple[str, ...], login: Login, as_json: bool) -> None:
     """Show the events of a conversation until no turn is running.
 
     The usage of each turn is below its answer. With --have, streamed text continues where an earlier

@@ -15,6 +15,7 @@ import click
 
 from stepline.errors import DependencyError, InputError
 from stepline.local.command.argument import json_option
+from stepline.local.terminal.output import print_result
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _TAKEN: Final = ("bundles", "lambdas", "stepline", "bootstrap", "exec_task", "stacks")
@@ -32,13 +33,10 @@ def new(name: str, *, as_json: bool) -> None:
     NAME is also the name of its package: small letters, digits and _. The folder has a tool, a skill, a
     document, a test, and a page that explains them; `make test` and `make chat` work there at once.
     """
-    from stepline.local.terminal.json_lines import render_json
-
     written = write_bundle(name, Path.cwd())
-    if as_json:
-        click.echo(render_json({"bundle": name, "path": str(Path.cwd() / name), "files": written}))
-    else:
-        click.echo(f"{name}: {len(written)} files; next: cd {name} && make test && make chat")
+    made = {"bundle": name, "path": str(Path.cwd() / name), "files": written}
+    text = f"{name}: {len(written)} files; next: cd {name} && make test && make chat"
+    print_result(made, text, as_json=as_json)
 
 
 def write_bundle(name: str, parent: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -52,6 +52,16 @@ class JsonView:
 def shower(as_json: bool, *, usage: bool = False, local: bool = False) -> Callable[[Effect], None]:
     """Return a function that prints an effect, for people with the turn's `usage` if asked."""
     return JsonView().show if as_json else make_plain_view(usage=usage, local=local).show
+
+
+def print_result(value: Any, text: str, *, as_json: bool) -> None:
+    """Print a result: the value as a line of JSON, or the line for people."""
+    import msgspec
+
+    from stepline.local.safe_text import clean_line
+    from stepline.local.terminal.json_lines import render_json
+
+    click.echo(render_json(msgspec.to_builtins(value)) if as_json else clean_line(text))
 
 
 def render_status(found: Status) -> str:

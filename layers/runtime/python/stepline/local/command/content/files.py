@@ -39,13 +39,7 @@ if TYPE_CHECKING:
 @login_options
 @json_option
 def files(
-    *,
-    conversation: str,
-    turn: str,
-    out: Path | None,
-    overwrite: bool,
-    login: Login,
-    as_json: bool,
+    *, conversation: str, turn: str, out: Path | None, overwrite: bool, login: Login, as_json: bool
 ) -> None:
     """List the files of a conversation, newest turn first.
 

@@ -9,6 +9,8 @@ import click
 
 from stepline.errors import DependencyError, InputError, NotFoundError
 from stepline.local.command.argument import conversation_argument, json_option, no_conversation
+from stepline.local.counted import counted
+from stepline.local.terminal.output import print_result
 
 if TYPE_CHECKING:
     from stepline.log.versions import GitHistory
@@ -36,8 +38,6 @@ def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.command.batches import open_log
-    from stepline.local.counted import counted
-    from stepline.local.terminal.json_lines import render_json
     from stepline.model.ids import make_lane
 
     check_folder(folder)
@@ -45,10 +45,9 @@ def clone(conversation: str, folder: Path, *, as_json: bool) -> None:
     history = load_history(*open_log(find_stage()), lane)
     write_repository(history, lane, folder)
     commits = len(set(history.versions.values()))
-    if as_json:
-        click.echo(render_json({"path": str(folder), "head": history.head, "commits": commits}))
-    else:
-        click.echo(f"{folder}: {counted(commits, 'commit')}, the newest is {history.head[:12]}")
+    written = {"path": str(folder), "head": history.head, "commits": commits}
+    text = f"{folder}: {counted(commits, 'commit')}, the newest is {history.head[:12]}"
+    print_result(written, text, as_json=as_json)
 
 
 def load_history(log: Log, artifacts: Artifacts, lane: Lane) -> GitHistory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +21,7 @@ from stepline.local.command.argument import (
     yes_option,
 )
 from stepline.local.counted import counted
+from stepline.local.terminal.output import print_result
 
 if TYPE_CHECKING:
     from stepline.local.client.http_api import HttpApi
@@ -34,14 +35,7 @@ if TYPE_CHECKING:
 @yes_option
 @login_options
 @json_option
-def delete(
-    *,
-    conversation: str,
-    everything: bool,
-    yes: bool,
-    login: Login,
-    as_json: bool,
-) -> None:
+def delete(*, conversation: str, everything: bool, yes: bool, login: Login, as_json: bool) -> None:
     """Delete a conversation, or all your data with --everything.
 
     A running turn ends. The conversation cannot be read any more; its data is erased within minutes, the last traces after a
@@ -56,7 +50,7 @@ def delete(
         if not yes and not confirm(f"delete {what} for good?"):
             raise InputError("nothing was deleted", code="not_confirmed")
         erasure = api.erase_me() if everything else api.delete_conversation(conversation)
-    _echo(erasure, as_json=as_json, text=f"deleted; its data is being erased ({erasure.state})")
+    print_result(erasure, f"deleted; its data is being erased ({erasure.state})", as_json=as_json)
 
 
 def check_deletable(api: HttpApi, conversation: str) -> None:
@@ -86,7 +80,7 @@ def export_user(file: Path, *, login: Login, as_json: bool) -> None:
     with closing(login.api()) as api:
         made = write_archive(api, file)
     text = f"{made.path}: {counted(made.conversations, 'conversation')}, {counted(made.files, 'file')}"
-    _echo(made, as_json=as_json, text=text)
+    print_result(made, text, as_json=as_json)
     if made.missing:
         raise InputError(
             f"{counted(len(made.missing), 'file')} could not be fetched", code="file_not_fetched"
@@ -122,7 +116,7 @@ def list_erasures(*, table: str, bucket: str, profile: str, region: str, as_json
         found = erasure.tombstone(kept.lane)
         state = "missing" if found is None else "done" if found.done_at else "pending"
         row = {"lane": kept.lane.key(), "deleted_at": kept.deleted_at, "state": state}
-        _echo(row, as_json=as_json, text=f"{kept.deleted_at}  {state:8} {kept.lane.prefix()}")
+        print_result(row, f"{kept.deleted_at}  {state:8} {kept.lane.prefix()}", as_json=as_json)
 
 
 @erasures.command()
@@ -141,7 +135,7 @@ def apply(*, table: str, bucket: str, profile: str, region: str, as_json: bool) 
     ports, erasure = _open(table, bucket, profile, region)
     buried = apply_tombstones(ports, erasure)
     counts = {"buried": buried, **erase_pending(ports, erasure)}
-    _echo(counts, as_json=as_json, text=", ".join(f"{name} {count}" for name, count in counts.items()))
+    print_result(counts, ", ".join(f"{name} {count}" for name, count in counts.items()), as_json=as_json)
     if counts["failed"]:
         raise InputError(
             f"{counted(counts['failed'], 'conversation')} could not be erased: run the command again",
@@ -176,12 +170,3 @@ def open_erasure(table: str, bucket: str) -> tuple[Ports, Erasure]:
     if ports.erasure is None:
         raise InputError("this stage erases nothing", code="not_deployed")
     return ports, ports.erasure
-
-
-def _echo(value: Any, *, as_json: bool, text: str) -> None:
-    import msgspec
-
-    from stepline.local.safe_text import clean_line
-    from stepline.local.terminal.json_lines import render_json
-
-    click.echo(render_json(msgspec.to_builtins(value)) if as_json else clean_line(text))
