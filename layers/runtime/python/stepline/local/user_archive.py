@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from stepline.local.client.http_api import HttpApi
 
 TIMEOUT_S: Final = 60.0
-Fetch = Callable[[str], bytes]
-"""Returns the bytes at an address. Raises SteplineError."""
 
 
 class Archive(Value):
@@ -48,14 +46,14 @@ class Archive(Value):
     missing: tuple[str, ...] = ()
 
 
-def write_archive(api: HttpApi, path: Path, *, fetch: Fetch | None = None) -> Archive:
+def write_archive(api: HttpApi, path: Path) -> Archive:
     """Write the data of the API's caller into a new file.
 
     Raises InputError `not_writable`: there is one, or it cannot be written. Raises ApiError, DependencyError.
     """
     try:
         with ZipFile(path, "x", ZIP_DEFLATED) as archive:
-            return _Writer(archive, path, fetch).write(api)
+            return _Writer(archive, path).write(api)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}", code="not_writable") from error
 
@@ -71,10 +69,10 @@ def fetch_file(url: str) -> bytes:
     return bytes(answer.data)
 
 
-def fetch_content(url: str, sha256: str, fetch: Fetch | None = None) -> bytes | None:
+def fetch_content(url: str, sha256: str) -> bytes | None:
     """Return the bytes at an address, None if they cannot be fetched or do not have this hash."""
     try:
-        body = (fetch or fetch_file)(url)
+        body = fetch_file(url)
     except SteplineError:
         return None
     return body if hashlib.sha256(body).hexdigest() == sha256 else None
@@ -83,8 +81,8 @@ def fetch_content(url: str, sha256: str, fetch: Fetch | None = None) -> bytes | 
 class _Writer:
     """Writes pages into an archive; rows of one conversation are kept until its last page."""
 
-    def __init__(self, archive: ZipFile, path: Path, fetch: Fetch | None) -> None:
-        self._archive, self._path, self._fetch = archive, path, fetch
+    def __init__(self, archive: ZipFile, path: Path) -> None:
+        self._archive, self._path = archive, path
         self._conversations: dict[str, dict[str, list[Any]]] = {}
         self._names: defaultdict[str, FileNames] = defaultdict(FileNames)
         self._files = 0
@@ -132,7 +130,7 @@ class _Writer:
     def _write_file(self, folder: str, exported: ExportedFile) -> None:
         file = exported.file
         name = f"{folder}/files/{self._names[folder].choose(file.logical_path, file.sha256)}"
-        body = fetch_content(exported.url, file.sha256, self._fetch)
+        body = fetch_content(exported.url, file.sha256)
         if body is None:
             self._missing.append(name)
             return

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.client import responses
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -24,7 +24,7 @@ from stepline.model.base import Value
 
 Answer = TypeVar("Answer")
 
-TIMEOUT_S: Final = 30.0
+_TIMEOUT: Final = urllib3.Timeout(30.0)
 """A cold authorizer and a cold function start one after the other."""
 _CODE: Final = re.compile(rb"<Code>(\w{1,64})</Code>")
 """The reason of a refusal by S3. Source: docs.aws.amazon.com/AmazonS3, "REST error responses"."""
@@ -52,13 +52,20 @@ class ApiError(SteplineError):
         return self.problem.retry_after_s
 
 
+class _More(TypedDict, total=False):
+    """The parts of a request beside its path: query, body, and idempotency key."""
+
+    query: Value
+    body: Value
+    key: str
+
+
 class ApiTransport:
     """Asks one HTTP API as one user; threads may share it. Nothing is sent twice, and no redirect is followed."""
 
-    def __init__(self, api_url: str, token: Callable[[], str], *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, api_url: str, token: Callable[[], str]) -> None:
         """Ask the API at `api_url`; `token` is called for each request, since tokens expire."""
         self._url, self._token = api_url.rstrip("/"), token
-        self._timeout = urllib3.Timeout(timeout_s)
         self._pools: dict[str, urllib3.PoolManager] = {}
 
     def close(self) -> None:
@@ -80,58 +87,33 @@ class ApiTransport:
             said = found[1].decode() if found else "nothing"
             raise ApiError(make_refusal(answer.status, "form_refused", f"the bucket said {said}"))
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        answer: type[Answer],
-        *,
-        query: Value | None = None,
-        body: Value | None = None,
-        key: str = "",
-    ) -> Answer:
+    def _ask(self, method: str, path: str, answer: type[Answer], **more: Unpack[_More]) -> Answer:
         """Return the answer of an endpoint. Raises ApiError; DependencyError `api_unreachable`."""
-        found = self._exchange(
-            method, path, query, body, key, HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED
-        )
+        good = (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED)
+        found = self._exchange(method, path, *good, **more)
         try:
             return msgspec.json.decode(found.data, type=answer)
         except msgspec.MsgspecError as error:
             raise DependencyError("the API answers something else", code="api_unreachable") from error
 
-    def _locate(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Value | None = None,
-        body: Value | None = None,
-        key: str = "",
-    ) -> str:
+    def _locate(self, method: str, path: str) -> str:
         """Return the address to which an endpoint redirects; nothing is asked there. Raises like `_ask`."""
-        return self._exchange(method, path, query, body, key, HTTPStatus.FOUND).headers["Location"]
+        return self._exchange(method, path, HTTPStatus.FOUND).headers["Location"]
 
-    def _tell(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Value | None = None,
-        body: Value | None = None,
-        key: str = "",
-    ) -> None:
+    def _tell(self, method: str, path: str, **more: Unpack[_More]) -> None:
         """Ask an endpoint whose answer is empty. Raises like `_ask`."""
-        self._exchange(method, path, query, body, key, HTTPStatus.NO_CONTENT)
+        self._exchange(method, path, HTTPStatus.NO_CONTENT, **more)
 
     def _exchange(
-        self, method: str, path: str, query: Value | None, body: Value | None, key: str, *good: HTTPStatus
+        self, method: str, path: str, *good: HTTPStatus, **more: Unpack[_More]
     ) -> urllib3.BaseHTTPResponse:
+        body = more.get("body")
         headers = {"Authorization": f"Bearer {self._token()}", "Accept": JSON}
-        if key:
+        if key := more.get("key"):
             headers["Idempotency-Key"] = key
         if body is not None:
             headers["Content-Type"] = JSON
-        url = f"{self._url}{path}{encode_query(query)}"
+        url = f"{self._url}{path}{encode_query(more.get('query'))}"
         answer = self._send(method, url, None if body is None else msgspec.json.encode(body), headers)
         if answer.status not in good:
             raise ApiError(_read_problem(answer))
@@ -142,7 +124,7 @@ class ApiTransport:
     ) -> urllib3.BaseHTTPResponse:
         try:
             return self._pool(url).request(
-                method, url, body=body, headers=headers, timeout=self._timeout, retries=False, redirect=False
+                method, url, body=body, headers=headers, timeout=_TIMEOUT, retries=False, redirect=False
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise DependencyError("the API does not answer", code="api_unreachable") from error

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from botocore.exceptions import BotoCoreError, ClientError
 from msgspec import field
 from msgspec.structs import replace
 
@@ -82,7 +83,7 @@ class Deadline(SystemClock):
         return now_s
 
 
-def try_turn(url: str, token: str, *, patience_s: float = PATIENCE_S) -> str:
+def try_turn(url: str, token: str) -> str:
     """Run one turn and return its answer.
 
     Raises:
@@ -96,7 +97,7 @@ def try_turn(url: str, token: str, *, patience_s: float = PATIENCE_S) -> str:
             ends.append(effect)
 
     state = ClientState(conversation=new_conversation())
-    with Session(dial_gateway(url, lambda: token), state, Deadline(patience_s)) as session:
+    with Session(dial_gateway(url, lambda: token), state, Deadline(PATIENCE_S)) as session:
         completed = ask(session, session.effects(), QUESTION, note)
     match ends[-1]:
         case TurnEnded(answer=answer) if completed:
@@ -118,8 +119,6 @@ def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> I
     Raises:
         DependencyError: `smoke_failed`, the pool refuses the user or cannot be reached.
     """
-    from botocore.exceptions import BotoCoreError, ClientError
-
     cognito = account.client("cognito-idp")
     pool, client_id = outputs["UserPoolId"], outputs["UserPoolClientId"]
     name = f"smoke-{secrets.token_hex(8)}@stepline.invalid"
@@ -133,7 +132,7 @@ def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> I
         try:
             cognito.admin_delete_user(UserPoolId=pool, Username=name)
         except (BotoCoreError, ClientError) as error:
-            if not (isinstance(error, ClientError) and error_code(error) == "UserNotFoundException"):
+            if error_code(error) != "UserNotFoundException":
                 # Raising would hide the reason why the turn failed.
                 say(
                     f"the temporary user was not deleted ({error}): delete it with"
@@ -196,8 +195,6 @@ def find_functions(assembly: Path) -> list[str]:
 
 def delete_former_versions(account: Account, functions: Iterable[str], say: Progress) -> None:
     """Delete all versions but those that the alias names and the one before. A refusal of AWS is reported."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     client = account.client("lambda")
     for function in functions:
         try:

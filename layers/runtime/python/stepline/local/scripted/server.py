@@ -58,18 +58,16 @@ class ScriptedServer(OwnServer):
         self,
         *,
         port: int = 0,
-        host: str = "127.0.0.1",
         token_delay_ms: float = DEFAULT_TOKEN_DELAY_MS,
         window_tokens: int = DEFAULT_WINDOW_TOKENS,
         fixtures: Path | None = None,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Bind the port; requests are served after `start` or `serve_forever`."""
-        super().__init__((host, port), _Handler)
+        super().__init__(("127.0.0.1", port), _Handler)
         self.token_delay_ms = token_delay_ms
         self.window_tokens = window_tokens
         self.fixtures = fixtures
-        self.cache = PromptCache(now_s=now_s)
+        self.cache = PromptCache(now_s=time.monotonic)
         self.faults = FaultQueue()
         self.key = ""
         self.requests: deque[dict[str, Any]] = deque(maxlen=KEPT_REQUESTS)

@@ -293,7 +293,7 @@ def _undone_on_failure(home: Path) -> Iterator[None]:
         raise
 
 
-def down(progress: Progress, home: Path = HOME, *, drain_s: float = DRAIN_S) -> bool:
+def down(progress: Progress, home: Path = HOME) -> bool:
     """Wait a while for running turns, then stop everything; return True if the emulator saved its data.
 
     A turn that still runs is taken over by the next `up`.
@@ -303,7 +303,7 @@ def down(progress: Progress, home: Path = HOME, *, drain_s: float = DRAIN_S) -> 
         stage = load(home)
         if stage is not None and emulator.service.running:
             # A start that failed later may have moved it since the last deployment.
-            _drain(replace(stage, endpoint=emulator.endpoint), progress, drain_s)
+            _drain(replace(stage, endpoint=emulator.endpoint), progress)
         progress("stopping")
         saved = emulator.stop()
         for name in COMPANIONS:
@@ -381,9 +381,9 @@ def _chosen() -> dict[str, str]:
     return {word: here[name] for name, word in _STAGE_VARIABLES.items() if here.get(name)}
 
 
-def _drain(stage: LocalStage, progress: Progress, drain_s: float) -> None:
+def _drain(stage: LocalStage, progress: Progress) -> None:
     states = client("stepfunctions", stage)
-    deadline = time.monotonic() + drain_s
+    deadline = time.monotonic() + DRAIN_S
     told = False
     while states.list_executions(stateMachineArn=stage.machine_arn, statusFilter="RUNNING")["executions"]:
         if time.monotonic() > deadline:

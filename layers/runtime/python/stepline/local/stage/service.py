@@ -29,6 +29,7 @@ from stepline.local.stage.deployed import read_json, write_private
 
 LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05
+_LAST_LINES: Final = 15
 _ANSWER_S: Final = 2
 _ANSWER_BYTES: Final = 1000
 _STEP: Final = 10
@@ -122,11 +123,10 @@ class Service:
             setsid=True,
         )
 
-    def last_words(self, lines: int = 15) -> str:
+    def last_words(self) -> str:
         """Return the end of the log."""
-        return (
-            "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
-        )
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-_LAST_LINES:])
 
 
 @contextlib.contextmanager
