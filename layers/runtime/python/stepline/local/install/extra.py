@@ -29,10 +29,11 @@ def find_missing() -> list[str]:
     except metadata.PackageNotFoundError:
         return []
     packages = [text for text in required if text.partition(";")[2].strip().replace('"', "'") == _MARKER]
-    return [found[0] for text in packages if (found := _NAME.match(text)) and not _is_installed(found[0])]
+    return [found[0] for text in packages if (found := _NAME.match(text)) and not is_installed(found[0])]
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Return True if this environment has a package."""
     try:
         metadata.distribution(package)
     except metadata.PackageNotFoundError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import importlib.metadata
 import importlib.util
 import re
 import sys
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 import msgspec
 
 from stepline.errors import InputError, SteplineError
+from stepline.local.install.extra import is_installed
 from stepline.local.install.package import run_uv
 from stepline.local.install.requirement_lock import UNREADABLE, find_requirements, read_requirements
 from stepline.local.stage.bundle_code import Problem, Report, explain, load
@@ -307,7 +307,7 @@ def _requirements(module: str, folder: Path) -> Iterator[Problem]:
         except InputError as error:
             yield _told(error, folder)
             continue
-        missing = [one for one in named if not (one.conditional or _is_installed(one.name))]
+        missing = [one for one in named if not (one.conditional or is_installed(one.name))]
         for one in missing:
             yield Problem(
                 code="requirement_missing",
@@ -318,14 +318,6 @@ def _requirements(module: str, folder: Path) -> Iterator[Problem]:
         if named and not missing and (said := _find_unmet(file)):
             code = "requirements_invalid" if UNREADABLE in said else "requirement_unmet"
             yield Problem(code=code, message=said, where=f" ({name})", remedy=_REMEDIES.get(code, remedy))
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        importlib.metadata.distribution(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _find_unmet(file: Path) -> str:

@@ -10,13 +10,13 @@ import hashlib
 import io
 import re
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from stepline.errors import DependencyError
+from stepline.local.install.package import pip_configuration
 from stepline.local.stage.deployed import REPOSITORY, install_environment
 from stepline.local.stage.emulator import Progress
 
@@ -212,7 +212,7 @@ def _pip_arguments(here: Mapping[str, str]) -> dict[str, str]:
 
     An index in a local folder is not reachable in the build.
     """
-    configured = _pip_configuration()
+    configured = pip_configuration()
     values = {}
     for key in (*_INDEXES, "trusted-host"):
         variable = f"PIP_{key.replace('-', '_').upper()}"
@@ -221,14 +221,6 @@ def _pip_arguments(here: Mapping[str, str]) -> dict[str, str]:
         if kept:
             values[variable] = " ".join(kept)
     return values
-
-
-def _pip_configuration() -> dict[str, str]:
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    ).stdout
-    rows = (line.partition("=") for line in listed.splitlines())
-    return {key.rpartition(".")[2]: value.strip("'\"") for key, _, value in rows}
 
 
 def _context(root: Path) -> bytes:
@@ -251,7 +243,7 @@ def _add(archive: tarfile.TarFile, name: str, body: bytes) -> None:
 def _certificates() -> bytes:
     here = install_environment()
     named = [Path(here[name]) for name in _CERTIFICATE_VARIABLES if here.get(name)]
-    named += [Path(value) for key, value in _pip_configuration().items() if key == "cert"]
+    named += [Path(value) for key, value in pip_configuration().items() if key == "cert"]
     return next((path.read_bytes() for path in named if path.is_file()), b"")
 
 

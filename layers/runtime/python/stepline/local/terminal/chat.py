@@ -69,21 +69,10 @@ HELP: Final = "\n".join(
         "ends the turn, and a second Ctrl-C leaves the chat.",
     ]
 )
-_ALONE: Final[Mapping[str, Verb]] = {
-    "/stop": "stop",
-    "/approve": "approve",
-    "/deny": "deny",
-    NEW: "new",
-    "/help": "help",
-    "/quit": "quit",
-}
-_WITH_TEXT: Final[Mapping[str, Verb]] = {
-    "/steer": "steer",
-    "/deny": "deny",
-    "/edit": "edit",
-    "/attach": "attach",
-    "/feedback": "feedback",
-}
+_VERBS_ALONE: Final[tuple[Verb, ...]] = ("stop", "approve", "deny", "new", "help", "quit")
+_VERBS_WITH_TEXT: Final[tuple[Verb, ...]] = ("steer", "deny", "edit", "attach", "feedback")
+_ALONE: Final = {f"/{verb}": verb for verb in _VERBS_ALONE}
+_WITH_TEXT: Final = {f"/{verb}": verb for verb in _VERBS_WITH_TEXT}
 
 
 class Command(Value):
