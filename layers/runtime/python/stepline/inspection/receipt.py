@@ -169,15 +169,7 @@ class _Bill:
         self.other.append(row)
 
     def receipt(self, costs: Iterable[InvocationCost], prices: Prices, running: int) -> TurnReceipt:
-        rounds = [
-            RoundReceipt(
-                **{
-                    **{name: getattr(one, name) for name in one.__struct_fields__},
-                    "tools_ms": self.tools_ms.get(one.iteration, 0),
-                }
-            )
-            for one in self.rounds
-        ]
+        rounds = [replace(one, tools_ms=self.tools_ms.get(one.iteration, 0)) for one in self.rounds]
         own = [cost for cost in costs if cost.turn == self.turn]
         return TurnReceipt(
             turn_id=self.turn,

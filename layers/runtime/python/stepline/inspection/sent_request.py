@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from stepline.context.announce import render_pool
 from stepline.context.media import newest_media
-from stepline.context.request import digest_request, render, spell_files
+from stepline.context.request import Rendered, digest_request, render, spell_files
 from stepline.errors import NotFoundError
 from stepline.log.journal import Journal
 from stepline.log.spill import fetch_body
@@ -23,11 +23,14 @@ from stepline.model.ids import Lane
 from stepline.model.path import out_key
 from stepline.model.version import ContextLayout
 from stepline.ports.artifacts import Artifacts
-from stepline.ports.model import DECISION_ROLE, Media, ModelRequest
+from stepline.ports.model import DECISION_ROLE, Media, ModelRequest, Part
 from stepline.timeline.fold import Timeline
 
 Role: TypeAlias = Literal["system", "timeline", "file", "sources", "announce", "journal"]
 """The role of a part; `journal` is the text of the layout of that name."""
+
+_Parts: TypeAlias = tuple[Rendered, list[Role], list[Role]]
+"""A request as it was rendered, and the roles of its texts before its files, and after them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +67,31 @@ def render_sent(timeline: Timeline, decided: Batch, *, system: str, staged: byte
 
     `staged` are the contents that it showed in full, as they are stored, in the layout `journal`. Raises NotFoundError `round_not_found`.
     """
-    _, sent = find_decision(decided)
-    return _RENDERED[sent.layout](timeline, decided, system, staged)
-
-
-def _render_timeline(timeline: Timeline, decided: Batch, system: str, _staged: bytes) -> SentRequest:
     decision, sent = find_decision(decided)
+    rendered, texts, tail = _RENDERED[sent.layout](timeline, sent, system, staged)
+    request = spell_files(
+        ModelRequest(
+            role=DECISION_ROLE,
+            system=rendered.system,
+            content=rendered.content,
+            max_tokens=sent.max_tokens,
+            temperature=sent.temperature,
+            declined=timeline.state.declined > 0,
+        )
+    )
+    systems: list[Role] = ["system"] * len(request.system)
+    files: list[Role] = ["file"] * (len(request.content) - len(texts) - len(tail))
+    return SentRequest(
+        decided=decided,
+        decision=decision,
+        sent=sent,
+        timeline=timeline,
+        request=request,
+        roles=(*systems, *texts, *files, *tail),
+    )
+
+
+def _render_timeline(timeline: Timeline, sent: Sent, system: str, _staged: bytes) -> _Parts:
     files = [
         Media(path=one.path, body=one.body, tokens=one.tokens, why=why)
         for one, why in zip(newest_media(timeline.media), sent.files, strict=False)
@@ -85,49 +107,21 @@ def _render_timeline(timeline: Timeline, decided: Batch, system: str, _staged: b
     )
     volatile: list[tuple[Role, str]] = [("sources", sources), ("announce", sent.announce)]
     tail = [role for role, text in volatile if text]
-    texts = len(rendered.content) - len(files) - len(tail)
-    request = ModelRequest(
-        role=DECISION_ROLE,
-        system=rendered.system,
-        content=rendered.content,
-        max_tokens=sent.max_tokens,
-        temperature=sent.temperature,
-        declined=timeline.state.declined > 0,
-    )
-    request = spell_files(request)
-    roles: list[Role] = ["system"]
-    roles += ["timeline"] * texts
-    roles += ["file"] * (len(request.content) - texts - len(tail))
-    return SentRequest(
-        decided=decided,
-        decision=decision,
-        sent=sent,
-        timeline=timeline,
-        request=request,
-        roles=(*roles, *tail),
-    )
+    texts: list[Role] = ["timeline"] * (len(rendered.content) - len(files) - len(tail))
+    return rendered, texts, tail
 
 
-def _render_journal(timeline: Timeline, decided: Batch, system: str, staged: bytes) -> SentRequest:
+def _render_journal(timeline: Timeline, sent: Sent, system: str, staged: bytes) -> _Parts:
     from stepline.inspection.sent_journal import render_sent_journal  # noqa: PLC0415 - most requests have the other layout
 
-    decision, sent = find_decision(decided)
-    request, systems, texts = render_sent_journal(timeline, sent, system=system, staged=staged)
-    roles: list[Role] = ["system"] * systems
-    roles += ["journal"]
-    roles += ["announce"] * (texts - 1)
-    roles += ["file"] * (len(request.content) - texts)
-    return SentRequest(
-        decided=decided,
-        decision=decision,
-        sent=sent,
-        timeline=timeline,
-        request=request,
-        roles=tuple(roles),
-    )
+    rendered = render_sent_journal(timeline, sent, system=system, staged=staged)
+    announced = sum(isinstance(part, Part) for part in rendered.content) - 1
+    texts: list[Role] = ["journal"]
+    texts += ["announce"] * announced
+    return rendered, texts, []
 
 
-_RENDERED: Final[Mapping[ContextLayout, Callable[[Timeline, Batch, str, bytes], SentRequest]]] = {
+_RENDERED: Final[Mapping[ContextLayout, Callable[[Timeline, Sent, str, bytes], _Parts]]] = {
     "timeline": _render_timeline,
     "journal": _render_journal,
 }
