@@ -16,13 +16,14 @@ from stepline.events.derive import derive
 from stepline.ingress.message import receive
 from stepline.local.client.change import EventsApplied, HandedBack, Steered, TurnEnded
 from stepline.local.client.control import Control
-from stepline.local.client.outgoing import STOPPING, Said, steering
+from stepline.local.client.outgoing import Said
 from stepline.local.client.reducer import fold_frame, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.model.entry import Closed, Dropped, Inbound
 from stepline.model.entry import Steered as SteeredEntry
 from stepline.model.tenancy.limits import Limits, ScopeLimits
 from stepline.model.wire.event import decode_frame
+from stepline.model.wire.live_event import STEER, STOP
 from tests.support.budget import budget
 from tests.support.conversation import LANE, Conversation, follow
 from tests.support.generation import answered, called
@@ -108,7 +109,7 @@ class Devices(RuleBasedStateMachine):
 
     @rule(who=st.sampled_from(range(3)), stops=st.booleans())
     def somebody_steers(self, who, stops):
-        self.say(self.devices[who], STOPPING if stops else steering("shorter"))
+        self.say(self.devices[who], Said(kind=STOP) if stops else Said(kind=STEER, text="shorter"))
 
     @rule(who=st.sampled_from(range(3)))
     def somebody_says_everything_again(self, who):

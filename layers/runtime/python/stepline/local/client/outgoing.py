@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.decision import Reaction
-from stepline.model.wire.live_event import STEER, STOP
 
 
 class Said(Value):
@@ -35,14 +34,6 @@ class Said(Value):
     rates: bool = False
     reaction: Reaction | None = None
     turn: str = ""
-
-
-STOPPING = Said(kind=STOP)
-
-
-def steering(text: str) -> Said:
-    """Return the event that steers the open turn."""
-    return Said(kind=STEER, text=text)
 
 
 def well_formed(said: Said) -> Said:

@@ -18,20 +18,14 @@ from websockets.exceptions import ConnectionClosed
 from stepline.errors import DependencyError, SteplineError
 from stepline.local.client.change import Acknowledged, Effect, PutOff, Refused, Synced
 from stepline.local.client.credential import Credential
-from stepline.local.client.outgoing import STOPPING, Said, steering, well_formed
+from stepline.local.client.outgoing import Said, well_formed
 from stepline.local.client.pace import Pace
 from stepline.local.client.reducer import BEYOND_END, EXPIRED, fold_frame, is_passing, resume_request
 from stepline.local.client.state import ClientState, forget_message, note_message, send_request
 from stepline.local.client.websocket import Connection, Dial, encode_request, read_frame
 from stepline.model.decision import Reaction
-from stepline.model.wire.event import (
-    AckFrame,
-    AuthFrame,
-    ErrorFrame,
-    Frame,
-    PongFrame,
-    SyncFrame,
-)
+from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
+from stepline.model.wire.live_event import STEER, STOP
 from stepline.ports.clock import Clock
 
 _DOUBLINGS = 6
@@ -265,11 +259,11 @@ class Session:
 
         Raises LimitError as `say` does.
         """
-        return self._tell(steering(text))
+        return self._tell(Said(kind=STEER, text=text))
 
     def stop(self) -> str:
         """End the open turn, and return the message's id."""
-        return self._tell(STOPPING)
+        return self._tell(Said(kind=STOP))
 
     def answer(self, verdict: Literal["approve", "deny", "edit"], call_id: str, **fields: Any) -> str:
         """Answer whether a call may run, and return the message's id; `fields` are those of `Said`."""

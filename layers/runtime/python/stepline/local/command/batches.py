@@ -12,6 +12,7 @@ from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
 from stepline.events.derive_close import turn_usage
+from stepline.local.command.argument import no_conversation
 from stepline.local.counted import counted
 from stepline.local.safe_text import clean_line, one_line
 from stepline.local.stage.deployed import LocalStage, credentials
@@ -51,6 +52,7 @@ from stepline.model.entry import (
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.log import Log, StageLog
+from stepline.timeline.fold import Timeline
 
 
 def open_log(stage: LocalStage) -> tuple[StageLog, Artifacts]:
@@ -65,6 +67,14 @@ def open_log(stage: LocalStage) -> tuple[StageLog, Artifacts]:
 def read_batches(log: Log, artifacts: Artifacts, lane: Lane, *, after: int = 0) -> list[Batch]:
     """Return every batch after `after`, with spilled strings restored."""
     return [hydrate(artifacts, batch) for batch in log.since(lane, after, consistent=True)]
+
+
+def read_timeline(log: Log, artifacts: Artifacts, lane: Lane) -> Timeline:
+    """Return a conversation, folded from its whole log. Raises NotFoundError `not_found`."""
+    timeline = Timeline.empty(lane).extended(read_batches(log, artifacts, lane))
+    if not timeline.n:
+        raise no_conversation(lane.conversation)
+    return timeline
 
 
 def render_summary(batch: Batch) -> Iterator[str]:

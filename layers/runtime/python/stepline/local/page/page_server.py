@@ -148,12 +148,6 @@ def mime_of(path: Path) -> str:
     return _MIMES.get(path.suffix.lower(), "application/octet-stream")
 
 
-def read_table(web: Path) -> dict[str, Any]:
-    """Return the table of headers."""
-    found: dict[str, Any] = json.loads((web / "headers.json").read_bytes())
-    return found
-
-
 def _kind(name: str) -> Kind:
     if name == "frame.html":
         return "frame"
@@ -234,8 +228,8 @@ class StageFacts:
         return {**json.loads(configured[0]), "ui": sorted(self.bundles()), **offered}
 
     def headers(self) -> Mapping[Any, Mapping[str, str]]:
-        stage = load(self._home)
-        return fill_headers(read_table(self._web), self.config() or {}, stage.endpoint if stage else "")
+        stage, table = load(self._home), read_json(self._web / "headers.json")
+        return fill_headers(table, self.config() or {}, stage.endpoint if stage else "")
 
     def bundles(self) -> dict[str, Path]:
         """Return the folders with the pages of bundles, by the bundles' names."""

@@ -168,6 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise BadRequestError("not for web pages", status=403, kind="permission_error")
 
     def _control(self, method: str, path: str, body: bytes) -> None:
+        kept = {"/control/requests": self.server.requests, "/control/sizes": self.server.sizes}.get(path)
         match method, path:
             case "POST", "/control/faults":
                 self.server.faults.add(_json(body))
@@ -177,15 +178,10 @@ class _Handler(BaseHTTPRequestHandler):
             case "DELETE", "/control/faults":
                 self.server.faults.clear()
                 self._send(200, {})
-            case "GET", "/control/requests":
-                self._send(200, list(self.server.requests))
-            case "DELETE", "/control/requests":
-                self.server.requests.clear()
-                self._send(200, {})
-            case "GET", "/control/sizes":
-                self._send(200, list(self.server.sizes))
-            case "DELETE", "/control/sizes":
-                self.server.sizes.clear()
+            case "GET", _ if kept is not None:
+                self._send(200, list(kept))
+            case "DELETE", _ if kept is not None:
+                kept.clear()
                 self._send(200, {})
             case _:
                 raise BadRequestError("Not found", status=404, kind="not_found_error")

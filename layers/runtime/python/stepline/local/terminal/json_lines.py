@@ -33,6 +33,7 @@ _FRAMES: Final[Mapping[type[Effect], str]] = {
     LaneEnded: "lane_end",
     StreamReset: "reset",
     StreamSettled: "settled",
+    Waiting: "waiting",
 }
 
 
@@ -51,10 +52,8 @@ def render_effect(effect: Effect) -> list[dict[str, Any]]:
                 }
                 for i, event in enumerate(effect.events)
             ]
-        case TextAppended() | LaneKnown() | LaneEnded() | StreamReset() | StreamSettled():
+        case TextAppended() | LaneKnown() | LaneEnded() | StreamReset() | StreamSettled() | Waiting():
             return [{"frame": _FRAMES[type(effect)], **msgspec.to_builtins(effect)}]
-        case Waiting():
-            return [{"frame": "waiting", **msgspec.to_builtins(effect)}]
         case PutOff(frame=frame):
             return [{**msgspec.to_builtins(frame), "frame": "put_off"}]
         case Acknowledged(frame=frame) | Refused(frame=frame) | Synced(frame=frame):

@@ -12,7 +12,6 @@ import click
 from stepline.local.command.argument import (
     conversation_argument,
     json_option,
-    no_conversation,
     out_option,
     overwrite_option,
     text_option,
@@ -72,13 +71,10 @@ def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[
 
     Raises NotFoundError: `not_found`, or `turn_not_found`.
     """
-    from stepline.local.command.batches import read_batches
+    from stepline.local.command.batches import read_timeline
     from stepline.timeline.export import export_conversation, export_turn
-    from stepline.timeline.fold import Timeline
 
-    timeline = Timeline.empty(lane).extended(read_batches(log, artifacts, lane))
-    if not timeline.n:
-        raise no_conversation(lane.conversation)
+    timeline = read_timeline(log, artifacts, lane)
     return [export_turn(timeline, turn)] if turn else list(export_conversation(timeline, ttl_s=TTL_S))
 
 

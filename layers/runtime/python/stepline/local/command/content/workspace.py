@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.errors import DependencyError, InputError, NotFoundError
-from stepline.local.command.argument import conversation_argument, json_option, no_conversation
+from stepline.local.command.argument import conversation_argument, json_option
 from stepline.local.counted import counted
 from stepline.local.terminal.output import print_result
 
@@ -55,13 +55,10 @@ def load_history(log: Log, artifacts: Artifacts, lane: Lane) -> GitHistory:
 
     Raises NotFoundError: `not_found`, or `workspace_empty`.
     """
-    from stepline.local.command.batches import read_batches
+    from stepline.local.command.batches import read_timeline
     from stepline.log.versions import read_history, save_versions
-    from stepline.timeline.fold import Timeline
 
-    timeline = Timeline.empty(lane).extended(read_batches(log, artifacts, lane))
-    if not timeline.n:
-        raise no_conversation(lane.conversation)
+    timeline = read_timeline(log, artifacts, lane)
     save_versions(artifacts, timeline)
     history = read_history(artifacts, timeline)
     if not history.head:

@@ -39,13 +39,6 @@ class Authorization:
 
 
 @dataclass(frozen=True)
-class Session:
-    """Somebody who signed in with a browser."""
-
-    user: str
-
-
-@dataclass(frozen=True)
 class Grant:
     """The sign-in that a code or a refresh token was given for: `session` names a session that must not have ended."""
 
@@ -94,7 +87,7 @@ class SignIns:
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self.forms: Shelf[Authorization] = Shelf(FORM_S, clock)
         self._owners: Shelf[bool] = Shelf(SESSION_S, clock)
-        self._sessions: Shelf[Session] = Shelf(SESSION_S, clock)
+        self._sessions: Shelf[str] = Shelf(SESSION_S, clock)  # the user of each
         self._codes: Shelf[tuple[Authorization, Grant]] = Shelf(CODE_S, clock)
         self._spent: Shelf[str] = Shelf(SESSION_S, clock)  # the session that a used code was given for
         self._refreshes: Shelf[Grant] = Shelf(SESSION_S, clock)
@@ -109,12 +102,11 @@ class SignIns:
 
     def begin(self, user: str) -> str:
         """Begin a session; return its name."""
-        return self._sessions.put(Session(user))
+        return self._sessions.put(user)
 
     def user_of(self, session: str) -> str:
         """Return the user of a session, "" if there is none."""
-        found = self._sessions.get(session)
-        return found.user if found else ""
+        return self._sessions.get(session) or ""
 
     def end(self, session: str) -> None:
         """End a session, and with it its codes and refresh tokens."""
