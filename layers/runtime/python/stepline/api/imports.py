@@ -17,12 +17,7 @@ from msgspec import Meta
 from stepline.api.conversations import N_MAX
 from stepline.api.endpoint import Call, Closed, Endpoint, Nothing
 from stepline.errors import InputError, LimitError
-from stepline.ingress.import_conversation import (
-    PASS_S,
-    Brought,
-    ImportStatus,
-    import_conversation,
-)
+from stepline.ingress.import_conversation import PASS_S, Brought, ImportStatus, import_conversation
 from stepline.log.importing.import_document import Document, read_document
 
 BODY_BYTES: Final = 5_500_000
@@ -71,10 +66,7 @@ def move_in(call: Call[Nothing, ImportRequest]) -> ImportStatus:
     body = call.body
     until_s = call.ports.clock.monotonic_s() + PASS_S
     brought = Brought(
-        documents=_read_documents(body),
-        uploads=body.uploads,
-        bundle=body.bundle,
-        remembered=body.remembered,
+        documents=_read_documents(body), uploads=body.uploads, bundle=body.bundle, remembered=body.remembered
     )
     return import_conversation(
         call.ports, call.principal, call.path["conversation"], brought, until_s=until_s

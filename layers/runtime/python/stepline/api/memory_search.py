@@ -201,10 +201,7 @@ def search_project(call: Call[Nothing, SearchRequest]) -> SearchAnswer:
     )
     found, behind = _find(call, asked)
     hits = tuple(_hit(one, asked) for one in found[: body.limit])
-    warnings = {
-        "weights_not_taken": body.weights.semantic != body.weights.lexical,
-        "index_behind": behind,
-    }
+    warnings = {"weights_not_taken": body.weights.semantic != body.weights.lexical, "index_behind": behind}
     return SearchAnswer(
         user_id=here.user,
         effective_mode="semantic",

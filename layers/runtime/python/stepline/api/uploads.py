@@ -15,11 +15,7 @@ from stepline.ingress.upload import UploadGrant, UploadRequest, UploadStatus, re
 def begin_upload(call: Call[Nothing, UploadRequest]) -> UploadGrant:
     """Begin an upload: the grant is the address and the fields of a form that takes one file."""
     return start_upload(
-        call.uploads(),
-        call.principal,
-        call.path["conversation"],
-        call.body,
-        key=call.idempotency_key,
+        call.uploads(), call.principal, call.path["conversation"], call.body, key=call.idempotency_key
     )
 
 

@@ -132,11 +132,7 @@ LAYOUT: Final[Override[ContextLayout]] = Override(
 """The layout of a request. Source: docs/concepts/journal.md."""
 
 WITHHELD: Final[Override[frozenset[str]]] = Override(
-    props=("events.withhold",),
-    assembly="events.withhold",
-    setting="",
-    read=_read_types,
-    default=frozenset(),
+    props=("events.withhold",), assembly="events.withhold", setting="", read=_read_types, default=frozenset()
 )
 """Types of client events that are withheld. Source: docs/reference/events.md#what-is-withheld."""
 

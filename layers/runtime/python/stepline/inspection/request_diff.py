@@ -113,11 +113,7 @@ def _first_difference(old: Sequence[PieceView], new: Sequence[PieceView]) -> Fir
         there = there[1:]
     piece = there[0]
     return FirstDifference(
-        at_byte=begun + more,
-        at_tokens=_tokens(new[:same]),
-        n=piece.n,
-        kind=piece.kind,
-        path=piece.path,
+        at_byte=begun + more, at_tokens=_tokens(new[:same]), n=piece.n, kind=piece.kind, path=piece.path
     )
 
 

@@ -126,8 +126,7 @@ def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> 
         )
     if not token and not token_command:
         raise AuthError(
-            "a deployed stage needs a token: set STEPLINE_TOKEN, or add --token-command",
-            code="no_token",
+            "a deployed stage needs a token: set STEPLINE_TOKEN, or add --token-command", code="no_token"
         )
     return Caller(
         url=deployment.outputs["WebSocketUrl"],

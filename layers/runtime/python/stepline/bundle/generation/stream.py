@@ -14,20 +14,9 @@ from stepline.bundle.generation.artifact_stream import plan_artifacts
 from stepline.bundle.generation.channel_result import StreamMeta
 from stepline.bundle.generation.dispatch import Delivery
 from stepline.bundle.generation.generate import Generation, Results, log_results, plan_parser
-from stepline.bundle.generation.model_service import (
-    MessageLike,
-    ModelService,
-    plan_request,
-    service_of,
-)
+from stepline.bundle.generation.model_service import MessageLike, ModelService, plan_request, service_of
 from stepline.bundle.generation.shown_text import SourceLike, read_sources
-from stepline.bundle.generation.subscriber import (
-    Consume,
-    Consumer,
-    Failures,
-    Subscribers,
-    subscribers_of,
-)
+from stepline.bundle.generation.subscriber import Consume, Consumer, Failures, Subscribers, subscribers_of
 from stepline.ports.model import ModelClient
 from stepline.protocol.parser.grammar import ChannelSpec
 

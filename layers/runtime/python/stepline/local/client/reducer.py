@@ -71,11 +71,7 @@ def is_passing(refusal: ErrorFrame) -> bool:
 
 def resume_request(state: ClientState) -> dict[str, Any]:
     """Return the request for everything this client lacks."""
-    request: dict[str, Any] = {
-        "action": "resume",
-        "conversation": state.conversation,
-        "after": state.cursor,
-    }
+    request: dict[str, Any] = {"action": "resume", "conversation": state.conversation, "after": state.cursor}
     if state.streaming():
         have = {name: lane.end for name, lane in state.lanes.items()}
         request["stream"] = {"claim": state.claim, "off": have}

@@ -144,12 +144,7 @@ def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> I
 def _sign_in(cognito: Any, pool: str, client_id: str, name: str) -> str:
     """Create a user and return their ID token, which carries tenant and project."""
     first, password = _make_password(), _make_password()
-    facts = {
-        "email": name,
-        "email_verified": "true",
-        "custom:tenant": TENANT,
-        "custom:project": PROJECT,
-    }
+    facts = {"email": name, "email_verified": "true", "custom:tenant": TENANT, "custom:project": PROJECT}
     cognito.admin_create_user(
         UserPoolId=pool,
         Username=name,
@@ -166,8 +161,7 @@ def _sign_in(cognito: Any, pool: str, client_id: str, name: str) -> str:
     )
     if "AuthenticationResult" not in answer:
         raise DependencyError(
-            f"the user pool needs more than a password ({answer.get('ChallengeName')})",
-            code="smoke_failed",
+            f"the user pool needs more than a password ({answer.get('ChallengeName')})", code="smoke_failed"
         )
     return str(answer["AuthenticationResult"]["IdToken"])
 
@@ -359,9 +353,7 @@ def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
         )
         raise InputError(message, code="cloud_account")
     return account, replace(
-        known,
-        profile=account.profile,
-        context=fold_choices(known.context, order.choices),
+        known, profile=account.profile, context=fold_choices(known.context, order.choices)
     )
 
 

@@ -104,12 +104,10 @@ class RestoredTable:
             expiry = self._client.describe_time_to_live(TableName=target)["TimeToLiveDescription"]
             if expiry["TimeToLiveStatus"] not in ("ENABLED", "ENABLING"):
                 self._client.update_time_to_live(
-                    TableName=target,
-                    TimeToLiveSpecification={"Enabled": True, "AttributeName": EXPIRY},
+                    TableName=target, TimeToLiveSpecification={"Enabled": True, "AttributeName": EXPIRY}
                 )
             self._client.update_continuous_backups(
-                TableName=target,
-                PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True},
+                TableName=target, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
             )
             source = self._client.describe_table(TableName=self._source)["Table"]
             if source.get("DeletionProtectionEnabled", False):

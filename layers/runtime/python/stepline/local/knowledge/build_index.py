@@ -53,10 +53,7 @@ class Missing(NamedTuple):
 
 
 def check_references(
-    documents: Iterable[Document],
-    config: KnowledgeConfig,
-    known: Collection[str],
-    has: Callable[[str], bool],
+    documents: Iterable[Document], config: KnowledgeConfig, known: Collection[str], has: Callable[[str], bool]
 ) -> tuple[int, list[Missing]]:
     """Return the number of references in Markdown, and those that lead to nothing.
 

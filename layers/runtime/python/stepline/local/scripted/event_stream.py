@@ -113,11 +113,7 @@ def text_chars(event: Event) -> int:
 def closing(*, stop: Stop, counts: Event) -> Iterator[Event]:
     """Yield the events after the last block."""
     total = {key: value for key, value in counts.items() if key not in ("cache_creation", "service_tier")}
-    yield {
-        "type": "message_delta",
-        "delta": stop.fields(),
-        "usage": total,
-    }
+    yield {"type": "message_delta", "delta": stop.fields(), "usage": total}
     yield {"type": "message_stop"}
 
 

@@ -118,13 +118,7 @@ SCENARIOS: Final = (
         script.read,
         tools=(READ,),
     ),
-    Scenario(
-        CHART,
-        None,
-        script.chart,
-        tools=(WRITE, EXEC),
-        then=(IN_EUROS, BEST_MONTH),
-    ),
+    Scenario(CHART, None, script.chart, tools=(WRITE, EXEC), then=(IN_EUROS, BEST_MONTH)),
     Scenario(
         IN_EUROS,
         None,
@@ -141,19 +135,8 @@ SCENARIOS: Final = (
         then=(IN_EUROS, f"Read {script.TOTALS}."),
         file=script.TOTALS,
     ),
-    Scenario(
-        STEPS,
-        None,
-        script.steps,
-        tools=(PLAN, WRITE),
-        then=(f"Read {script.STEPS}.", RECALL),
-    ),
-    Scenario(
-        APPROVAL,
-        None,
-        script.approvals,
-        then=("Write a file letter.md with kind regards.", RECALL),
-    ),
+    Scenario(STEPS, None, script.steps, tools=(PLAN, WRITE), then=(f"Read {script.STEPS}.", RECALL)),
+    Scenario(APPROVAL, None, script.approvals, then=("Write a file letter.md with kind regards.", RECALL)),
     Scenario(
         "Write a CSV of sales over six months to sales.csv.",
         re.compile(rf"{_LEAD}write a csv of sales\b.*? over (?P<months>\w+) months to (?P<name>\S+)", _FLAGS),

@@ -52,9 +52,7 @@ class Emulator:
     def install(self, progress: Progress) -> None:
         """Create the emulator's environment from its lock file, unless it exists. It pins its own botocore."""
         make_environment(
-            self._environment,
-            LOCK_FILE,
-            lambda: progress("installing the emulator (70 MB, some seconds)"),
+            self._environment, LOCK_FILE, lambda: progress("installing the emulator (70 MB, some seconds)")
         )
 
     def start(self, model: Mapping[str, str], progress: Progress, *, page: str = "") -> str:
@@ -74,10 +72,7 @@ class Emulator:
             shutil.rmtree(self._home / "tmp", ignore_errors=True)  # code of functions deployed before
             progress(f"starting the emulator on {LOOPBACK}:{port}")
         self.service.start(
-            [str(self._python), "-P", str(LAUNCHER[0])],
-            self.variables(port, model),
-            port=port,
-            timeout_s=30,
+            [str(self._python), "-P", str(LAUNCHER[0])], self.variables(port, model), port=port, timeout_s=30
         )
         if is_new:
             self._fingerprint.take(self._inputs(port, model))

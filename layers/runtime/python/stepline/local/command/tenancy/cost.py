@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from stepline.local.command.argument import (
-    Login,
-    conversation_argument,
-    json_option,
-    login_options,
-    naming,
-)
+from stepline.local.command.argument import Login, conversation_argument, json_option, login_options, naming
 from stepline.local.counted import counted
 from stepline.local.safe_text import clean_line, one_line
 

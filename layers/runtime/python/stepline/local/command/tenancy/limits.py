@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from stepline.errors import InputError
-from stepline.local.command.argument import (
-    Login,
-    check_user,
-    json_option,
-    login_options,
-    text_option,
-)
+from stepline.local.command.argument import Login, check_user, json_option, login_options, text_option
 from stepline.local.safe_text import clean_line, one_line
 
 if TYPE_CHECKING:

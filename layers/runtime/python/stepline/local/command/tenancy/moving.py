@@ -42,15 +42,7 @@ if TYPE_CHECKING:
 )
 @login_options
 @json_option
-def move_in(
-    *,
-    path: Path,
-    conversation: str,
-    of: str,
-    bundle: str,
-    login: Login,
-    as_json: bool,
-) -> None:
+def move_in(*, path: Path, conversation: str, of: str, bundle: str, login: Login, as_json: bool) -> None:
     """Import an exported conversation.
 
     PATH is a folder that `export --out` wrote, a zip of one, the zip of `export-user`, or a JSON file, also of the existing
