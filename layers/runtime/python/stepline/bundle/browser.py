@@ -13,6 +13,7 @@ import base64
 import hashlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack, overload
 
@@ -392,13 +393,8 @@ def _contents(content: Content, context: ToolContext) -> dict[str, Any]:
         data = context.artifacts.get(content.body.key) if content.body else b""
         return {"mime": content.mime, "base64": base64.b64encode(data).decode()}
     if content.mime.partition(";")[0] == "application/json":
-        try:
+        with suppress(msgspec.DecodeError):  # declared as JSON and invalid: it is a text
             return {"mime": content.mime, "payload": msgspec.json.decode(content.text)}
-        except msgspec.DecodeError:
-            return {
-                "mime": content.mime,
-                "text": content.text,
-            }  # declared as JSON and invalid: return it as text
     return {"mime": content.mime, "text": content.text}
 
 

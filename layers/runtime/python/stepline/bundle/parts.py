@@ -101,10 +101,7 @@ class Parts:
     @property
     def shelves(self) -> Mapping[str, Shelf]:
         """The content readable by path outside the conversation, by path family, but for the skills."""
-        shelves: dict[str, Shelf] = {}
-        if self.read is not None:
-            shelves["ks"] = knowledge_shelf(self.read)
-        return shelves
+        return {} if self.read is None else {"ks": knowledge_shelf(self.read)}
 
     @property
     def namespaces(self) -> Mapping[str, Resolve]:
