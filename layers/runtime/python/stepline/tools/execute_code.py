@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn
 from stepline.errors import ToolError
 from stepline.model.program.promise import read_promises
 from stepline.tools.context import ToolContext
+from stepline.tools.parameter import closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
@@ -29,44 +30,37 @@ EXECUTE: Final = ToolSpec(
         "Run the Python program of the channel `code`, alone and without a network, and keep the files of its "
         "contract. Not for text that you can write yourself: that is react.write."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["contract"],
-        "properties": {
-            "contract": {
-                "type": ["array", "string"],
-                "description": "every file that the program will write, at least one; or the same list as JSON text",
-                "items": {
+    schema=closed_schema(
+        {
+            "contract": param(
+                ["array", "string"],
+                "every file that the program will write, at least one; or the same list as JSON text",
+                items={
                     "properties": {
-                        "filename": {
-                            "type": "string",
-                            "description": "required; outputs/… or files/… of this turn; a bare name goes to outputs/",
-                        },
-                        "description": {
-                            "type": "string",
-                            "description": "required; what the file will hold, for the user",
-                        },
-                        "visibility": {
-                            "type": "string",
-                            "default": "external",
-                            "description": "external: the user gets the file; internal: only you and later programs",
-                        },
+                        "filename": param(
+                            "string",
+                            "required; outputs/… or files/… of this turn; a bare name goes to outputs/",
+                        ),
+                        "description": param("string", "required; what the file will hold, for the user"),
+                        "visibility": param(
+                            "string",
+                            "external: the user gets the file; internal: only you and later programs",
+                            default="external",
+                        ),
                     },
                 },
-            },
-            "prog_name": {
-                "type": "string",
-                "maxLength": 200,
-                "description": "a short name of the program, which the user sees while it runs",
-            },
-            "timeout_s": {
-                "type": "integer",
-                "minimum": 1,
-                "description": "seconds after which the program is ended; the limit of this deployment if left out",
-            },
+            ),
+            "prog_name": param(
+                "string", "a short name of the program, which the user sees while it runs", maxLength=200
+            ),
+            "timeout_s": param(
+                "integer",
+                "seconds after which the program is ended; the limit of this deployment if left out",
+                minimum=1,
+            ),
         },
-    },
+        "contract",
+    ),
     returns=(
         "a report (status, file errors, missing files, end of the program's output), then each kept file by its "
         "logical path, texts with a preview"

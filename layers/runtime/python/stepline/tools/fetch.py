@@ -16,6 +16,7 @@ from stepline.errors import PathError, ToolError
 from stepline.model.path import SourcesPath, parse_path
 from stepline.tools.content import load_content, source_rows
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.parameter import closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
@@ -29,21 +30,21 @@ FETCH: Final = ToolSpec(
         "Give a program what stands at logical paths, whole: events and answers (ar:), tool calls and results (tc:), "
         "rows of the source pool (so:). Files are not fetched, they lie below OUTPUT_DIR."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["path"],
-        "properties": {
+    schema=closed_schema(
+        {
             "path": {
                 **_PATH,
-                "type": ["string", "array"],
-                "items": _PATH,
-                "minItems": 1,
-                "maxItems": PATHS_MAX,
-                "description": "one logical path, or a list of them",
+                **param(
+                    ["string", "array"],
+                    "one logical path, or a list of them",
+                    items=_PATH,
+                    minItems=1,
+                    maxItems=PATHS_MAX,
+                ),
             }
         },
-    },
+        "path",
+    ),
     returns=(
         "for one path an object with `path` and either `ret`, which has `payload` (parsed JSON, or rows) or `text`, "
         "or `err`, which has `code` and `message`; for a list of paths a list of that, in its order"

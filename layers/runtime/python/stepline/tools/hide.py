@@ -22,13 +22,13 @@ from stepline.model.entry import Hide
 from stepline.rendering.piece import byte_length, estimate_bytes, text_bytes
 from stepline.tools.content import read_path
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.parameter import PATH, closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
 PATHS_MAX: Final = 20
 REPLACEMENT_MAX_CHARS: Final = 700
 
-_PATH: Final = {"type": "string", "minLength": 1, "maxLength": 2048}
 _MESSAGES: Final = {
     "hide_before_cache": "it stands too far back: hiding it would spoil the cached part of the prompt",
     "hide_too_old": "too much stands behind it; only what is near the end can be hidden",
@@ -42,30 +42,21 @@ HIDE: Final = ToolSpec(
         "Show a large result that is no longer needed by a short text in its place, to keep the context small. Only "
         "what was shown near the end can be hidden. Nothing is lost: react.read of the path shows it again."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["replacement"],
-        "properties": {
+    schema=closed_schema(
+        {
             "path": {
-                **_PATH,
+                **PATH,
                 "description": "logical path of what to hide, where it was shown last; of a read also the path of one view",
             },
-            "paths": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": PATHS_MAX,
-                "items": _PATH,
-                "description": "several of them, instead of path",
-            },
-            "replacement": {
-                "type": "string",
-                "pattern": "\\S",
-                "maxLength": REPLACEMENT_MAX_CHARS,
-                "description": "what you need to remember of it",
-            },
+            "paths": param(
+                "array", "several of them, instead of path", minItems=1, maxItems=PATHS_MAX, items=PATH
+            ),
+            "replacement": param(
+                "string", "what you need to remember of it", pattern="\\S", maxLength=REPLACEMENT_MAX_CHARS
+            ),
         },
-    },
+        "replacement",
+    ),
     returns="for each path whether it is hidden, and how many tokens that saves; refused ones are told in a notice",
     effect="pure",
     read_only=False,

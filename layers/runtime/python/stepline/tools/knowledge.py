@@ -23,6 +23,7 @@ from stepline.model.path import KnowledgePath, parse_path
 from stepline.model.source import Source
 from stepline.model.visible_text import shorten_line
 from stepline.tools.context import Shelf, Shelved, ToolContext, ToolOutput
+from stepline.tools.parameter import closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
@@ -57,34 +58,28 @@ SEARCH: Final = ToolSpec(
         "Search the documents that this agent was given (ks:). Rows show where something is said, each with a number by "
         "which you cite it: [[S:<sid>]]. Read a document with react.read at the row's path, from its line."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["query"],
-        "properties": {
-            "query": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": QUERY_CHARS,
-                "pattern": "\\S",
-                "description": "what to look for, in a few words",
-            },
+    schema=closed_schema(
+        {
+            "query": param(
+                "string",
+                "what to look for, in a few words",
+                minLength=1,
+                maxLength=QUERY_CHARS,
+                pattern="\\S",
+            ),
             "limit": {**_COUNT, "default": LIMIT, "description": "how many rows at most"},
             "top_k": {**_COUNT, "description": "the same as limit"},
             "max_hits": {**_COUNT, "description": "the same as limit"},
-            "root": {
-                "type": "string",
-                "maxLength": 300,
-                "description": "only documents below this path, such as ks:docs",
-            },
-            "keywords": {
-                "type": "array",
-                "maxItems": 20,
-                "items": {"type": "string", "maxLength": WORD_CHARS},
-                "description": "more words to look for",
-            },
+            "root": param("string", "only documents below this path, such as ks:docs", maxLength=300),
+            "keywords": param(
+                "array",
+                "more words to look for",
+                maxItems=20,
+                items={"type": "string", "maxLength": WORD_CHARS},
+            ),
         },
-    },
+        "query",
+    ),
     returns=(
         "rows, best first: sid, path, title, summary, heading, line, excerpt, kind, score, tags, keywords and see_also, as "
         "far as they are known"

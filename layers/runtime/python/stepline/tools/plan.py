@@ -20,6 +20,7 @@ from stepline.model.path import PlanPath
 from stepline.model.plan_steps import MARKS, Plan, StepStatus
 from stepline.rendering.result import SILENT
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.parameter import choice, closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
@@ -40,33 +41,26 @@ PLAN: Final = ToolSpec(
         "Manage plans of ordered steps. The current plan stands in ANNOUNCE. Report progress in the notes of a "
         "later round, one line a step: `✓ [n]` done, `✗ [n]` failed, `… [n]` in progress, `□ [n]` pending."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "mode": {
-                "enum": ["new", "activate", "replace", "close"],
-                "default": "new",
-                "description": (
-                    "new: make a plan and its steps current; replace: the same, and retire plan_id; activate: make "
-                    "the open plan_id current; close: end plan_id"
-                ),
-            },
-            "plan_id": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 200,
-                "description": "which plan; for activate, replace and close",
-            },
-            "steps": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": STEPS_MAX,
-                "items": {"type": "string", "pattern": "\\S", "maxLength": STEP_MAX_CHARS},
-                "description": "the steps in order, one sentence each; for new and replace",
-            },
-        },
-    },
+    schema=closed_schema(
+        {
+            "mode": choice(
+                ["new", "activate", "replace", "close"],
+                "new: make a plan and its steps current; replace: the same, and retire plan_id; activate: make "
+                "the open plan_id current; close: end plan_id",
+                default="new",
+            ),
+            "plan_id": param(
+                "string", "which plan; for activate, replace and close", minLength=1, maxLength=200
+            ),
+            "steps": param(
+                "array",
+                "the steps in order, one sentence each; for new and replace",
+                minItems=1,
+                maxItems=STEPS_MAX,
+                items={"type": "string", "pattern": "\\S", "maxLength": STEP_MAX_CHARS},
+            ),
+        }
+    ),
     returns="the plan's id, the path of its newest snapshot, and its steps",
     effect="pure",
     read_only=False,

@@ -36,12 +36,11 @@ from stepline.rendering.result import SILENT
 from stepline.timeline.workspace import PULLED, fold_files, pick_files
 from stepline.tools.content import load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput, store_bytes
+from stepline.tools.parameter import PATH, closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
 REFS_MAX: Final = 40
-
-_REF: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 2048}
 
 PULL: Final = ToolSpec(
     tool_id="react.pull",
@@ -50,23 +49,19 @@ PULL: Final = ToolSpec(
         "nothing: react.read does. Files of this turn are there already. A pulled file stays where it was written, "
         "under its own turn, and never changes: react.checkout takes it over."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["paths"],
-        "properties": {
-            "paths": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": REFS_MAX,
-                "items": _REF,
-                "description": (
-                    "logical paths of files (fi:); a folder can be named below fi:<turn>.files/ only, outputs and "
-                    "attachments one by one"
-                ),
-            },
+    schema=closed_schema(
+        {
+            "paths": param(
+                "array",
+                "logical paths of files (fi:); a folder can be named below fi:<turn>.files/ only, outputs and "
+                "attachments one by one",
+                minItems=1,
+                maxItems=REFS_MAX,
+                items=PATH,
+            ),
         },
-    },
+        "paths",
+    ),
     returns=(
         "a row per file or folder with its physical path, which is where a program finds it below OUTPUT_DIR; "
         "what could not be pulled, with the reason"

@@ -25,6 +25,7 @@ from stepline.model.traversal import Names
 from stepline.protocol.citation.token import cited_sids, has_unreadable
 from stepline.timeline.workspace import fold_files
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.parameter import PATH, choice, closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 from stepline.tools.window import count_lines
@@ -46,44 +47,34 @@ WRITE: Final = ToolSpec(
         "Write a text file of the current turn, whole. outputs/ holds what you produce for the user, files/ the "
         "project you keep working on. Writing the same path again replaces it."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["path", "content"],
-        "properties": {
-            "path": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 2048,
-                "description": "files/… or outputs/…; a bare name goes to outputs/",
-            },
-            "channel": {
-                "enum": ["canvas", "timeline_text", "internal"],
-                "default": "canvas",
-                "description": (
-                    "where the user sees it: canvas for what is large or no Markdown, timeline_text for short "
-                    "Markdown, internal for nobody but you"
-                ),
-            },
-            "content": {
-                "type": ["string", "object", "array"],
-                "description": "the file's text; an object or a list is written as indented JSON",
-            },
-            "kind": {
-                "enum": ["display", "file"],
-                "default": "display",
-                "description": "display: shown only; file: also offered for download (an internal one always is a file)",
-            },
-            "scratchpad": {
-                "type": "boolean",
-                "default": False,
-                "description": (
-                    "only with channel internal: keep the text as a note that later turns can find. Begin its lines with "
-                    f"their kind: {', '.join(f'[{tag}] {kind}' for tag, kind in NOTE_TAGS.items())}"
-                ),
-            },
+    schema=closed_schema(
+        {
+            "path": {**PATH, "description": "files/… or outputs/…; a bare name goes to outputs/"},
+            "channel": choice(
+                ["canvas", "timeline_text", "internal"],
+                "where the user sees it: canvas for what is large or no Markdown, timeline_text for short "
+                "Markdown, internal for nobody but you",
+                default="canvas",
+            ),
+            "content": param(
+                ["string", "object", "array"],
+                "the file's text; an object or a list is written as indented JSON",
+            ),
+            "kind": choice(
+                ["display", "file"],
+                "display: shown only; file: also offered for download (an internal one always is a file)",
+                default="display",
+            ),
+            "scratchpad": param(
+                "boolean",
+                "only with channel internal: keep the text as a note that later turns can find. Begin its lines with "
+                f"their kind: {', '.join(f'[{tag}] {kind}' for tag, kind in NOTE_TAGS.items())}",
+                default=False,
+            ),
         },
-    },
+        "path",
+        "content",
+    ),
     returns="what was written: logical and physical path, size, lines; read it again by its logical path",
     effect="keyed",
     read_only=False,

@@ -17,6 +17,7 @@ from stepline.model.source import Citation, Source, web_url
 from stepline.protocol.citation.hyperlink import plain_title
 from stepline.protocol.citation.token import TOKEN, UNREADABLE, expand, read_ids
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
+from stepline.tools.parameter import PATH, choice, closed_schema, param
 from stepline.tools.registry import Tool, ToolFunction
 from stepline.tools.spec import ToolSpec
 from stepline.tools.write import check_name
@@ -29,47 +30,19 @@ TOKENS_MAX: Final = 2_000
 _MARKDOWN: Final = ("markdown", "md")
 
 
-def _schema(kind: str, **others: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["path", "content"],
-        "properties": {
-            "path": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 2048,
-                "description": f"outputs/….{kind} or files/….{kind}",
-            },
-            "content": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": CONTENT_CHARS_MAX,
-                "description": "Markdown, or ref:<path> of it",
-            },
-            "title": {"type": "string", "maxLength": 300, "description": "stands above it"},
-            **others,
-        },
-    }
-
-
-def _switch(default: bool, description: str) -> dict[str, Any]:
-    return {"type": "boolean", "default": default, "description": description}
-
-
 def _number(least: float, most: float, default: float, description: str) -> dict[str, Any]:
     kind = "integer" if isinstance(least, int) else "number"
-    return {"type": kind, "minimum": least, "maximum": most, "default": default, "description": description}
+    return param(kind, description, minimum=least, maximum=most, default=default)
 
 
-_FORMAT: Final = {"type": "string", "default": "markdown", "description": "markdown alone is drawn here"}
-_SOURCES: Final = _switch(True, "ends with the cited sources")
+_FORMAT: Final = param("string", "markdown alone is drawn here", default="markdown")
+_SOURCES: Final = param("boolean", "ends with the cited sources", default=True)
 _PICTURE: Final = {
-    "fit": {
-        "enum": ["content", "viewport"],
-        "default": "content",
-        "description": "content: cut to what is drawn; viewport: width x height",
-    },
+    "fit": choice(
+        ["content", "viewport"],
+        "content: cut to what is drawn; viewport: width x height",
+        default="content",
+    ),
     "padding_px": _number(0, 400, 32, "margin, before scaling"),
     "zoom": _number(0.25, 8, 1, "of text and pictures"),
     "width": _number(64, 8_000, 3_000, "pixels"),
@@ -82,7 +55,18 @@ def _spec(kind: str, purpose: str, counted: str, example: str, **params: Mapping
     return ToolSpec(
         tool_id=f"{ALIAS}{kind}",
         purpose=purpose,
-        schema=_schema(kind, **params),
+        schema=closed_schema(
+            {
+                "path": {**PATH, "description": f"outputs/….{kind} or files/….{kind}"},
+                "content": param(
+                    "string", "Markdown, or ref:<path> of it", minLength=1, maxLength=CONTENT_CHARS_MAX
+                ),
+                "title": param("string", "stands above it", maxLength=300),
+                **params,
+            },
+            "path",
+            "content",
+        ),
         returns=f"its path, size, {counted}; the user gets the file",
         effect="keyed",
         read_only=False,
@@ -104,7 +88,7 @@ SPECS: Final = (
         "ref:outputs/report.md",
         format=_FORMAT,
         include_sources_section=_SOURCES,
-        landscape=_switch(False, "wide pages"),
+        landscape=param("boolean", "wide pages", default=False),
     ),
     _spec("docx", "Make a Word document, as a PDF.", "paragraphs", "# A", include_sources_section=_SOURCES),
     _spec(
@@ -113,7 +97,7 @@ SPECS: Final = (
         "slides",
         "# A",
         format=_FORMAT,
-        include_sources_slide=_switch(False, "ends with the cited sources"),
+        include_sources_slide=param("boolean", "ends with the cited sources", default=False),
     ),
     _spec(
         "xlsx",

@@ -34,6 +34,7 @@ from stepline.tools.memory.recall import (
     path_from,
     recall,
 )
+from stepline.tools.parameter import choice, closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
@@ -166,52 +167,36 @@ MEMSEARCH: Final = ToolSpec(
         "Find earlier turns that you no longer see: by what they were about (query), by number (ordinal), by time (from, to), "
         'or all in order (mode "timeline": for an overview of the conversation). Then read the paths of the hits.'
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "query": {
-                "type": "string",
-                "maxLength": 4_000,
-                "description": f"what to look for, in your own words; the first {QUERY_CHARS} characters count",
-            },
-            "targets": {
-                "type": "array",
-                "minItems": 1,
-                "items": {"enum": list(TARGETS)},
-                "default": list(DEFAULT_TARGETS),
-                "description": "where to look",
-            },
-            "mode": {
-                "type": "string",
-                "maxLength": 40,
-                "description": "semantic, ordinal, temporal or timeline; follows from the other parameters",
-            },
-            "scope": {
-                "enum": list(SCOPES),
-                "default": "conversation",
-                "description": "this conversation, or all of this user",
-            },
-            "ordinal": {"type": "integer", "minimum": 1, "description": "the n-th turn, from 1"},
+    schema=closed_schema(
+        {
+            "query": param(
+                "string",
+                f"what to look for, in your own words; the first {QUERY_CHARS} characters count",
+                maxLength=4_000,
+            ),
+            "targets": param(
+                "array",
+                "where to look",
+                minItems=1,
+                items={"enum": list(TARGETS)},
+                default=list(DEFAULT_TARGETS),
+            ),
+            "mode": param(
+                "string",
+                "semantic, ordinal, temporal or timeline; follows from the other parameters",
+                maxLength=40,
+            ),
+            "scope": choice(SCOPES, "this conversation, or all of this user", default="conversation"),
+            "ordinal": param("integer", "the n-th turn, from 1", minimum=1),
             "from": {**_TIME, "description": "not before this time (ISO 8601)"},
             **_other_names("from"),
             "to": {**_TIME, "description": "before this time"},
             **_other_names("to"),
-            "order": {
-                "enum": ["asc", "desc"],
-                "default": "asc",
-                "description": "oldest or newest first, without query",
-            },
-            "top_k": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": TOP_K_MAX,
-                "default": TOP_K,
-                "description": "most hits",
-            },
-            "days": {"type": "integer", "minimum": 1, "maximum": 36_500, "description": "how far back"},
-        },
-    },
+            "order": choice(["asc", "desc"], "oldest or newest first, without query", default="asc"),
+            "top_k": param("integer", "most hits", minimum=1, maximum=TOP_K_MAX, default=TOP_K),
+            "days": param("integer", "how far back", minimum=1, maximum=36_500),
+        }
+    ),
     returns=(
         "hits, a turn each: turn_index_path, working_summary_path, scores, and snippets: path, role, time and the beginning "
         "of the text, unless you see it already; warnings"

@@ -24,6 +24,7 @@ from stepline.rendering.turn_facts import ATTACHMENT
 from stepline.timeline.sources_pool import select_sources
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.parameter import PATH, choice, closed_schema, param
 from stepline.tools.read.attach import DOWNSCALED, attached_already, attached_by, show_media
 from stepline.tools.read.read_request import Request, parse_requests
 from stepline.tools.read.shown_content import METADATA_ONLY, TOO_LARGE, TRUNCATED, View, show
@@ -34,29 +35,25 @@ from stepline.tools.window import Found
 
 REQUESTS_MAX: Final = 40
 
-_PATH: Final = {"type": "string", "minLength": 1, "maxLength": 2048}
-_LINE_NUMBERS: Final = {
-    "enum": ["lines", "sparsed", "disabled", True, False],
-    "description": "number every line of a range (the default), a few, or none; numbers are no part of the text",
-}
+_LINE_NUMBERS: Final = choice(
+    ["lines", "sparsed", "disabled", True, False],
+    "number every line of a range (the default), a few, or none; numbers are no part of the text",
+)
 # Every keyword applies to one type only, so one schema accepts both and reports exact errors for either.
 _ITEM: Final[dict[str, Any]] = {
-    **_PATH,
-    "type": ["object", "string"],
-    "additionalProperties": False,
-    "required": ["path"],
-    "properties": {
-        "path": {**_PATH, "description": "logical path"},
-        "line_start": {"type": "integer", "minimum": 1, "description": "first line, from 1"},
-        "line_count": {"type": "integer", "minimum": 1, "description": "how many lines"},
-        "offset_text_symbols": {
-            "type": "integer",
-            "minimum": 0,
-            "description": "first character, from 0, instead of lines",
+    **PATH,
+    **closed_schema(
+        {
+            "path": {**PATH, "description": "logical path"},
+            "line_start": param("integer", "first line, from 1", minimum=1),
+            "line_count": param("integer", "how many lines", minimum=1),
+            "offset_text_symbols": param("integer", "first character, from 0, instead of lines", minimum=0),
+            "max_text_symbols": param("integer", "at most so many characters", minimum=1),
+            "line_numbers": _LINE_NUMBERS,
         },
-        "max_text_symbols": {"type": "integer", "minimum": 1, "description": "at most so many characters"},
-        "line_numbers": _LINE_NUMBERS,
-    },
+        "path",
+    ),
+    "type": ["object", "string"],
 }
 
 READ: Final = ToolSpec(
@@ -65,35 +62,27 @@ READ: Final = ToolSpec(
         "Show what stands at logical paths: events and answers (ar:), tool calls and results (tc:), files (fi:), "
         "working summaries (ws:), rows of the pool of sources (so:sources_pool[1,3-5]). Use it for what you do not see in full; what you already see is not repeated."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "paths": {
-                "type": "array",
-                "maxItems": REQUESTS_MAX,
-                "items": _PATH,
-                "description": "logical paths to show from their beginning; give paths, items, or both",
-            },
-            "items": {
-                "type": "array",
-                "maxItems": REQUESTS_MAX,
-                "items": _ITEM,
-                "description": "exact ranges, served in order; several may name one path",
-            },
-            "max_text_symbols": {
-                "type": "integer",
-                "minimum": 1,
-                "description": "ask for fewer characters a path than the limit in ANNOUNCE",
-            },
+    schema=closed_schema(
+        {
+            "paths": param(
+                "array",
+                "logical paths to show from their beginning; give paths, items, or both",
+                maxItems=REQUESTS_MAX,
+                items=PATH,
+            ),
+            "items": param(
+                "array",
+                "exact ranges, served in order; several may name one path",
+                maxItems=REQUESTS_MAX,
+                items=_ITEM,
+            ),
+            "max_text_symbols": param(
+                "integer", "ask for fewer characters a path than the limit in ANNOUNCE", minimum=1
+            ),
             "line_numbers": _LINE_NUMBERS,
-            "stats_only": {
-                "type": "boolean",
-                "default": False,
-                "description": "sizes, lines and tokens only, no content",
-            },
-        },
-    },
+            "stats_only": param("boolean", "sizes, lines and tokens only, no content", default=False),
+        }
+    ),
     returns=(
         "a status with a row per request, and an error if it can show none; then what is shown, each at a path of its own, the two newest pictures and PDFs behind the timeline, other bytes not; a piece that was cut "
         "ends with the request that continues it"

@@ -21,6 +21,7 @@ from stepline.model.visible_text import shorten
 from stepline.ports.search import Page, WebPages
 from stepline.timeline.sources_pool import fit_source
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.parameter import closed_schema, param
 from stepline.tools.read.source_rows import items_stats
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -40,26 +41,22 @@ WEB_FETCH: Final = ToolSpec(
     purpose=(
         "Read public pages by their addresses. Each becomes a source; the rest of a long one is in react.read."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["urls"],
-        "properties": {
+    schema=closed_schema(
+        {
             "urls": {
                 **_URL,
-                "type": ["string", "array"],
-                "items": _URL,
-                "minItems": 1,
-                "maxItems": URLS_MAX,
-                "description": f"at most {URLS_MAX}; HTML, text, JSON, XML, no PDF",
+                **param(
+                    ["string", "array"],
+                    f"at most {URLS_MAX}; HTML, text, JSON, XML, no PDF",
+                    items=_URL,
+                    minItems=1,
+                    maxItems=URLS_MAX,
+                ),
             },
-            "objective": {
-                "type": "string",
-                "maxLength": 1000,
-                "description": "what you want to find out",
-            },
+            "objective": param("string", "what you want to find out", maxLength=1000),
         },
-    },
+        "urls",
+    ),
     returns="a row each: sid, title, url, text, times if known, status: success or why not",
     effect="pure",
     read_only=True,

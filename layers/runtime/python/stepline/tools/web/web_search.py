@@ -21,6 +21,7 @@ from stepline.model.visible_text import shorten
 from stepline.ports.search import Hit, SearchQuery, WebSearch
 from stepline.timeline.sources_pool import fit_source, is_eligible
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.parameter import choice, closed_schema, param
 from stepline.tools.read.source_rows import items_stats
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -41,47 +42,32 @@ WEB_SEARCH: Final = ToolSpec(
         "Search the web, or what stands in for it: the result says what was searched. What is found gets a number in the pool of sources, by which you cite it: [[S:<sid>]]. Snippets "
         "are shown; react.read at so:sources_pool[<sid>] has the text that the engine gave."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["queries"],
-        "properties": {
+    schema=closed_schema(
+        {
             "queries": {
                 **_QUERY,
-                "type": ["string", "array"],
-                "items": _QUERY,
-                "minItems": 1,
-                "maxItems": QUERIES_MAX,
-                "description": "a query, or several ways to ask for the same thing; a page is returned once",
+                **param(
+                    ["string", "array"],
+                    "a query, or several ways to ask for the same thing; a page is returned once",
+                    items=_QUERY,
+                    minItems=1,
+                    maxItems=QUERIES_MAX,
+                ),
             },
-            "objective": {
-                "type": "string",
-                "maxLength": 1000,
-                "description": "what you want to find out, in a sentence",
-            },
-            "n": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": 20,
-                "default": 8,
-                "description": "how many pages at most, over all queries",
-            },
-            "freshness": {
-                "enum": ["day", "week", "month", "year"],
-                "description": "only pages published within this time",
-            },
-            "country": {
-                "type": "string",
-                "pattern": "^[A-Za-z]{2}$",
-                "description": "prefer pages of a country, by its two letters (ISO 3166)",
-            },
-            "safesearch": {
-                "enum": ["off", "moderate", "strict"],
-                "default": "moderate",
-                "description": "how much adult content is left out",
-            },
+            "objective": param("string", "what you want to find out, in a sentence", maxLength=1000),
+            "n": param(
+                "integer", "how many pages at most, over all queries", minimum=1, maximum=20, default=8
+            ),
+            "freshness": choice(["day", "week", "month", "year"], "only pages published within this time"),
+            "country": param(
+                "string", "prefer pages of a country, by its two letters (ISO 3166)", pattern="^[A-Za-z]{2}$"
+            ),
+            "safesearch": choice(
+                ["off", "moderate", "strict"], "how much adult content is left out", default="moderate"
+            ),
         },
-    },
+        "queries",
+    ),
     returns=(
         "rows, best first: sid, title, url, text (a snippet), times if known, query_relevance, objective_relevance from 0 to 1; a program "
         "gets the list of rows, with the whole text as content where the engine has it"

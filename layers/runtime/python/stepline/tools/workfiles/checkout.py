@@ -31,6 +31,7 @@ from stepline.timeline.workspace import (
     project_files,
 )
 from stepline.tools.context import ToolContext, ToolOutput, render_json
+from stepline.tools.parameter import PATH, choice, closed_schema, param
 from stepline.tools.pull import REFS_MAX, TREE_FILES_MAX, Ref, find_files, read_ref
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -51,34 +52,24 @@ CHECKOUT: Final = ToolSpec(
         "Go on with the project of earlier turns: their files below files/ become files of this turn, at the same "
         "place below files/, to be read, patched and run. All of them come, or none."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "mode": {
-                "enum": ["replace", "overlay"],
-                "default": "replace",
-                "description": "replace: files/ holds nothing else afterwards; overlay: the rest of files/ stays",
-            },
-            "paths": {
-                "type": "array",
-                "minItems": 1,
-                "maxItems": REFS_MAX,
-                "items": {"type": "string", "minLength": 1, "maxLength": 2048},
-                "description": "fi:<turn>.files/, a folder or a file below it; a later one wins over an earlier one",
-            },
-            "version": {
-                "type": "string",
-                "maxLength": 200,
-                "description": "a turn, instead of paths: all of its files/",
-            },
-            "force": {
-                "type": "boolean",
-                "default": False,
-                "description": "replace also what this turn wrote into files/",
-            },
-        },
-    },
+    schema=closed_schema(
+        {
+            "mode": choice(
+                ["replace", "overlay"],
+                "replace: files/ holds nothing else afterwards; overlay: the rest of files/ stays",
+                default="replace",
+            ),
+            "paths": param(
+                "array",
+                "fi:<turn>.files/, a folder or a file below it; a later one wins over an earlier one",
+                minItems=1,
+                maxItems=REFS_MAX,
+                items=PATH,
+            ),
+            "version": param("string", "a turn, instead of paths: all of its files/", maxLength=200),
+            "force": param("boolean", "replace also what this turn wrote into files/", default=False),
+        }
+    ),
     returns="what was checked out from where, the tree of files/, and what was removed; their paths are this turn's",
     effect="pure",
     read_only=False,

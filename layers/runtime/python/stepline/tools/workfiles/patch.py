@@ -17,6 +17,7 @@ from stepline.model.path import FilePath, artifact_path, physical
 from stepline.model.program.execution import WorkFile
 from stepline.timeline.workspace import fold_files
 from stepline.tools.context import ToolContext, ToolOutput, render_json
+from stepline.tools.parameter import PATH, choice, closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 from stepline.tools.workfiles.syntax_check import find_syntax_flaw
@@ -45,42 +46,27 @@ PATCH: Final = ToolSpec(
         "Change a text file of this turn in files/ or outputs/, whoever made it. A file of an earlier turn is "
         "checked out first."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["path", "patch"],
-        "properties": {
-            "path": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 2048,
-                "description": "files/… or outputs/…; a bare name is in outputs/",
-            },
-            "channel": {
-                "enum": ["canvas", "internal"],
-                "default": "canvas",
-                "description": "canvas shows the patch to the user, internal to nobody but you",
-            },
-            "patch": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": PATCH_MAX_CHARS,
-                "description": (
-                    "a unified diff (it begins with `---`, `+++` or `@@`) with a few lines of context, else the whole new "
-                    "text; never with the line numbers of a read"
-                ),
-            },
-            "kind": {
-                "enum": ["display", "file"],
-                "default": "display",
-                "description": "as in react.write",
-            },
-            "format": {
-                "enum": ["diff", "whole"],
-                "description": "what patch is, if its beginning does not tell",
-            },
+    schema=closed_schema(
+        {
+            "path": {**PATH, "description": "files/… or outputs/…; a bare name is in outputs/"},
+            "channel": choice(
+                ["canvas", "internal"],
+                "canvas shows the patch to the user, internal to nobody but you",
+                default="canvas",
+            ),
+            "patch": param(
+                "string",
+                "a unified diff (it begins with `---`, `+++` or `@@`) with a few lines of context, else the whole new "
+                "text; never with the line numbers of a read",
+                minLength=1,
+                maxLength=PATCH_MAX_CHARS,
+            ),
+            "kind": choice(["display", "file"], "as in react.write", default="display"),
+            "format": choice(["diff", "whole"], "what patch is, if its beginning does not tell"),
         },
-    },
+        "path",
+        "patch",
+    ),
     returns=(
         "the file's facts, the lines that changed and the diff as applied; of one that does not fit the first "
         "wrong line and a `suggested_read`"

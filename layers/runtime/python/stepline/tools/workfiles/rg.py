@@ -21,6 +21,7 @@ from stepline.model.program.execution import WorkFile
 from stepline.model.traversal import check_relative, clean_text
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.context import ToolContext, ToolOutput, render_json
+from stepline.tools.parameter import closed_schema, param
 from stepline.tools.read.run import REQUESTS_MAX
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -47,57 +48,34 @@ _PATTERN: Final = {"type": "string", "minLength": 1, "maxLength": 1_000}
 _ROOTS: Final = ("files", "outputs", "attachments")
 _SPACES: Final = {"user.attachments": "attachments"}
 
+
+def _at_most(most: int, default: int, description: str) -> dict[str, Any]:
+    return param("integer", description, minimum=1, maximum=most, default=default)
+
+
 RG: Final = ToolSpec(
     tool_id="react.rg",
     purpose=(
         "Find files of the workspace by name, and lines in them by an expression (RE2, line by line). The workspace "
         "is the files of this turn and those that you pulled; nothing else is searched."
     ),
-    schema={
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            "root": {
-                "type": "string",
-                "maxLength": 2048,
-                "default": "",
-                "description": (
-                    "where: files/…, outputs/…, attachments/… of this turn, <turn>/files/…, or an fi: path; "
-                    "everywhere if left out"
-                ),
-            },
+    schema=closed_schema(
+        {
+            "root": param(
+                "string",
+                "where: files/…, outputs/…, attachments/… of this turn, <turn>/files/…, or an fi: path; "
+                "everywhere if left out",
+                maxLength=2048,
+                default="",
+            ),
             "name_regex": {**_PATTERN, "description": "part of a file's name, without its folders"},
             "pattern": {**_PATTERN, "description": "part of a line; (?i) in front ignores case"},
-            "context_lines": {
-                "type": "integer",
-                "minimum": 0,
-                "maximum": 20,
-                "default": 0,
-                "description": "lines shown around a match",
-            },
-            "max_matches": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": 1_000,
-                "default": 200,
-                "description": "at most so many matching lines",
-            },
-            "max_files": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": 1_000,
-                "default": 200,
-                "description": "at most so many files",
-            },
-            "max_bytes": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": FILE_MAX_BYTES,
-                "default": FILE_BYTES,
-                "description": "how much of each file is searched",
-            },
-        },
-    },
+            "context_lines": param("integer", "lines shown around a match", minimum=0, maximum=20, default=0),
+            "max_matches": _at_most(1_000, 200, "at most so many matching lines"),
+            "max_files": _at_most(1_000, 200, "at most so many files"),
+            "max_bytes": _at_most(FILE_MAX_BYTES, FILE_BYTES, "how much of each file is searched"),
+        }
+    ),
     returns=(
         "hits with path, size and matching lines; `read_items` to pass to react.read as `items`; what was cut is said"
     ),
