@@ -7,7 +7,6 @@ Source: docs/reference/tools.md#reactwrite.
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
@@ -19,12 +18,12 @@ from stepline.model.base import Value
 from stepline.model.block import NOTE_TAGS, Block, Body, read_note
 from stepline.model.file.magic_bytes import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.file.mime import guess_mime, is_text
-from stepline.model.path import FilePath, artifact_path, out_key, physical
+from stepline.model.path import FilePath, artifact_path, physical
 from stepline.model.source import Source
 from stepline.model.traversal import Names
 from stepline.protocol.citation.token import cited_sids, has_unreadable
 from stepline.timeline.workspace import fold_files
-from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.context import ToolContext, ToolOutput, store_bytes
 from stepline.tools.parameter import PATH, choice, closed_schema, param
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -160,7 +159,7 @@ def keep_text(writing: Writing, tool_id: str, context: ToolContext) -> Written:
         raise ToolError("the content holds half of a surrogate pair", code="content_not_utf8") from error
     if mismatch := find_mismatch(data[:HEAD_BYTES], guess_mime(writing.path.rel)):
         raise ToolError(f"{mismatch}: a program writes such a file", code=MISMATCH)
-    body = _store(writing, data, context)
+    body = store_bytes(data, writing.mime, context)
     facts = _describe(writing, body, context)
     block = _content_block(writing, tool_id, body, facts, context)
     return Written(facts, block, context.cite(_file_row(writing, body)))
@@ -183,13 +182,6 @@ def check_name(path: FilePath, context: ToolContext) -> None:
 
 def _pretty(content: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
-
-
-def _store(writing: Writing, data: bytes, context: ToolContext) -> Body:
-    sha256 = hashlib.sha256(data).hexdigest()
-    key = out_key(context.lane, context.turn, sha256)
-    context.artifacts.put(key, data, mime=writing.mime)
-    return Body(key=key, sha256=sha256, size_bytes=len(data), mime=writing.mime)
 
 
 def _describe(writing: Writing, body: Body, context: ToolContext) -> dict[str, Any]:

@@ -11,7 +11,6 @@ Source: docs/how-to/connect-an-mcp-server.md.
 
 from __future__ import annotations
 
-import hashlib
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,13 +21,13 @@ import msgspec
 from msgspec.structs import replace as replace_field
 
 from stepline.errors import ToolError
-from stepline.model.block import Block, Body
+from stepline.model.block import Block
 from stepline.model.entry import RemoteTask
-from stepline.model.path import FilePath, out_key, physical
+from stepline.model.path import FilePath, physical
 from stepline.model.visible_text import shorten
 from stepline.ports.mcp.mcp_server import PROTOCOL_ERROR, McpServers, Reply, ReplyPart, ServerAddress, Unread
 from stepline.rendering.quote import inline
-from stepline.tools.context import ToolContext, ToolOutput, render_json
+from stepline.tools.context import ToolContext, ToolOutput, render_json, store_bytes
 from stepline.tools.mcp.schema_check import is_same
 from stepline.tools.mcp.server_row import McpServer, resolve
 from stepline.tools.mcp.tool_list import KnownTool, spec_of
@@ -217,11 +216,7 @@ def _keep(part: ReplyPart, number: int, tool_id: str, context: ToolContext) -> B
     mime = said if mimetypes.guess_extension(said) else "application/octet-stream"
     ending = mimetypes.guess_extension(mime) or ".bin"
     path = FilePath(turn=context.turn, space="outputs", rel=f"mcp/{context.call_id}.{number}{ending}")
-    sha256 = hashlib.sha256(part.data).hexdigest()
-    body = Body(
-        key=out_key(context.lane, context.turn, sha256), sha256=sha256, size_bytes=len(part.data), mime=mime
-    )
-    context.artifacts.put(body.key, part.data, mime=mime)
+    body = store_bytes(part.data, mime, context)
     meta = {"kind": "file", "visibility": "internal", "physical_path": physical(path)}
     return context.block(tool_id, str(path), mime=mime, body=body, meta=meta)
 

@@ -6,7 +6,6 @@ it is whole and open, and how many pages it has; object streams are unpacked up 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,14 +13,12 @@ from typing import Any, Final
 
 from stepline.context.media import NEWEST, SHARE, choose_media
 from stepline.errors import ToolError
-from stepline.model.block import Body
 from stepline.model.file.magic_bytes import MISMATCH, find_mismatch
 from stepline.model.file.mime import PICTURES
-from stepline.model.path import out_key
 from stepline.rendering.piece import Attached
 from stepline.rendering.pieces_of_entry import DIGEST_CHARS
 from stepline.tools.content import WHOLE_MAX_BYTES, Content
-from stepline.tools.context import ToolContext
+from stepline.tools.context import ToolContext, store_bytes
 from stepline.tools.read.picture import Picture, fit_picture
 from stepline.tools.read.shown_content import METADATA_ONLY, TOO_LARGE, View, mark_large, not_shown
 
@@ -126,7 +123,7 @@ def _show_picture(data: bytes, content: Content, context: ToolContext) -> View:
         about |= {"original": "{}x{}".format(*picture.original), "animated": picture.animated}
         row["status"] = DOWNSCALED
     own = picture.data is data and not content.conversation
-    body = _body(picture.data, picture.mime, content, None if own else context)
+    body = content.body if own else store_bytes(picture.data, picture.mime, context)
     return View(row=row, body=body, whole=not scaled, meta={"media": about})
 
 
@@ -146,20 +143,9 @@ def _show_pdf(data: bytes, content: Content, context: ToolContext) -> View:
     if pages > PAGES_MAX:
         raise ToolError(f"it has {pages} pages, and a request has {PAGES_MAX}", code="pdf_too_many_pages")
     about = {"tokens": pages * PAGE_TOKENS, "extent": f"{pages} {'page' if pages == 1 else 'pages'}"}
-    body = _body(data, content.mime, content, context if content.conversation else None)
+    body = store_bytes(data, content.mime, context) if content.conversation else content.body
     row = {"visible_tokens": about["tokens"], "pages": pages}
     return View(row=row, body=body, whole=True, meta={"media": about})
-
-
-def _body(data: bytes, mime: str, content: Content, context: ToolContext | None) -> Body:
-    """Return the place of bytes: the content's own, or with a `context` one of this turn, where they are put."""
-    digest = hashlib.sha256(data).hexdigest()
-    assert content.body is not None
-    key = content.body.key
-    if context is not None:
-        key = out_key(context.lane, context.turn, digest)
-        context.artifacts.put(key, data, mime=mime)
-    return Body(key=key, sha256=digest, size_bytes=len(data), mime=mime)
 
 
 def _checked(view: View, content: Content, context: ToolContext, taken: Sequence[Attached]) -> View:
