@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from stepline.adapters.redis.connection import Listener, RedisLink, Waker
-from stepline.errors import DependencyError, SteplineError
+from stepline.adapters.redis.connection import KeptListener, RedisLink
+from stepline.errors import DependencyError
 from stepline.model.ids import Lane
 from stepline.ports.channel import Broadcast, Feed
-
-logger = logging.getLogger(__name__)
 
 QUIET_S: Final = 25.0
 """The silence after which a follower checks whether the last frame was lost."""
@@ -61,18 +58,15 @@ class ChannelFollowing:
 
     def __init__(self, broadcast: RedisBroadcast, lane: Lane) -> None:
         self._broadcast = broadcast
-        self._lane = lane
-        self._waker = Waker()
-        self._listener: Listener | None = None
+        self._listener = KeptListener(broadcast.link, lane, "events")
         self._begun = False
 
     def __enter__(self) -> Self:
-        self._connect()
+        self._listener.connect()
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._leave()
-        self._waker.close()
+        self._listener.close()
 
     def __iter__(self) -> Self:
         return self
@@ -81,36 +75,13 @@ class ChannelFollowing:
         heard = None
         if not self._begun:
             self._begun = True
-        elif self._listener is not None:
-            heard = self._hear(self._listener)
-        elif not self._connect():
-            self._waker.ended.wait(self._broadcast.away_s)
-        if self._waker.ended.is_set():
+        elif self._listener.is_connected:
+            heard = self._listener.hear(self._broadcast.quiet_s, away_s=self._broadcast.away_s)
+        elif not self._listener.connect():
+            self._listener.ended.wait(self._broadcast.away_s)
+        if self._listener.ended.is_set():
             raise StopIteration
         return heard
 
     def end(self) -> None:
-        self._waker.end()
-
-    def _connect(self) -> bool:
-        if self._broadcast.link.rests:
-            return False
-        try:
-            self._listener = self._broadcast.link.listen(self._lane, "events", self._waker)
-        except SteplineError:
-            return False  # the link has logged it, and pauses
-        return True
-
-    def _hear(self, listener: Listener) -> bytes | None:
-        try:
-            return listener.hear(self._broadcast.quiet_s)
-        except SteplineError as error:
-            logger.warning("redis lost", extra={"code": error.reason, **error.context})
-            self._leave()
-            self._waker.ended.wait(self._broadcast.away_s)  # the connection may be lost again at once
-            return None
-
-    def _leave(self) -> None:
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.close()
+        self._listener.end()

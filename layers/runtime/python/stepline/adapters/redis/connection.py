@@ -291,6 +291,56 @@ class Listener:
             raise
 
 
+class KeptListener:
+    """A listener to one channel that is made again after a loss, for one thread; any thread may end its waits."""
+
+    def __init__(self, link: RedisLink, lane: Lane, use: Use) -> None:
+        self._link, self._lane, self._use = link, lane, use
+        self._waker = Waker()
+        self._listener: Listener | None = None
+        self.ended = self._waker.ended
+
+    @property
+    def is_connected(self) -> bool:
+        """True from a connection to its loss."""
+        return self._listener is not None
+
+    def connect(self) -> bool:
+        """Return True if there is a new connection; the link has logged why there is none, and pauses."""
+        if self._link.rests:
+            return False
+        try:
+            self._listener = self._link.listen(self._lane, self._use, self._waker)
+        except SteplineError:
+            return False
+        return True
+
+    def hear(self, timeout_s: float, *, away_s: float) -> bytes | None:
+        """Return the next message; None at the timeout, at the end, and `away_s` after the connection is lost."""
+        assert self._listener is not None
+        try:
+            return self._listener.hear(timeout_s)
+        except SteplineError as error:
+            logger.warning("redis lost", extra={"code": error.reason, **error.context})
+            self._leave()
+            self.ended.wait(away_s)  # the connection may be lost again at once
+            return None
+
+    def end(self) -> None:
+        """End all waits, from any thread."""
+        self._waker.end()
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        self._leave()
+        self._waker.close()
+
+    def _leave(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+
+
 @contextmanager
 def mapped() -> Iterator[None]:
     """Map the errors of the package and its sockets.

@@ -6,16 +6,12 @@ without Redis. So a lost message costs only time.
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from stepline.adapters.polling_signals import LogWatch
-from stepline.adapters.redis.connection import Listener, RedisLink, Waker
-from stepline.errors import SteplineError
+from stepline.adapters.redis.connection import KeptListener, RedisLink
 from stepline.model.ids import Lane
 from stepline.ports.log import Log
-
-logger = logging.getLogger(__name__)
 
 SETTLE_S: Final = 0.05
 """A step shorter than this never connects."""
@@ -33,12 +29,9 @@ class ChannelBell:
 
     def __init__(self, link: RedisLink, lane: Lane, *, poll_s: float, hearing_s: float) -> None:
         """Poll every `hearing_s` seconds while the server can be heard, and every `poll_s` while it cannot."""
-        self._link = link
-        self._lane = lane
+        self._listener = KeptListener(link, lane, "steer")
         self._poll_s = poll_s
         self._hearing_s = hearing_s
-        self._waker = Waker()
-        self._listener: Listener | None = None
         self._begun = False
         self._named = 0
         self._again = 0
@@ -46,52 +39,31 @@ class ChannelBell:
     def wait(self, at: int) -> int:
         if not self._begun:
             self._begun = True
-            if self._waker.ended.wait(min(SETTLE_S, self._poll_s)):
+            if self._listener.ended.wait(min(SETTLE_S, self._poll_s)):
                 return 0
-        if self._listener is None and self._connect():
-            return 0  # messages published before are in the log by now
-        if self._listener is None:
-            self._waker.ended.wait(self._poll_s)
+        if not self._listener.is_connected:
+            # Messages published before a new connection are in the log by now.
+            if not self._listener.connect():
+                self._listener.ended.wait(self._poll_s)
             return 0
         pause_s = self._hearing_s
         if self._named > at and self._again:
             self._again -= 1
             pause_s = SOON_S
-        if (named := self._hear(self._listener, pause_s)) > self._named:
+        if (named := self._hear(pause_s)) > self._named:
             self._named, self._again = named, SOON_TIMES
         return self._named if self._named > at else 0
 
     def end(self) -> None:
-        self._waker.end()
+        self._listener.end()
 
     def close(self) -> None:
-        self._leave()
-        self._waker.close()
+        self._listener.close()
 
-    def _connect(self) -> bool:
-        if self._link.rests:
-            return False
-        try:
-            self._listener = self._link.listen(self._lane, "steer", self._waker)
-        except SteplineError:
-            return False  # the link has logged it, and pauses
-        return True
-
-    def _hear(self, listener: Listener, pause_s: float) -> int:
+    def _hear(self, pause_s: float) -> int:
         """Return the batch number in the next message; 0 if none comes in time."""
-        try:
-            heard = listener.hear(pause_s)
-        except SteplineError as error:
-            logger.warning("redis lost", extra={"code": error.reason, **error.context})
-            self._leave()
-            self._waker.ended.wait(self._poll_s)  # the connection may be lost again at once
-            return 0
+        heard = self._listener.hear(pause_s, away_s=self._poll_s)
         return int(heard) if heard and heard.isdigit() and len(heard) <= DIGITS else 0
-
-    def _leave(self) -> None:
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.close()
 
 
 class RedisSignals:
