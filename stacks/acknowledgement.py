@@ -5,7 +5,7 @@ A test fails for a row that no longer matches anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +43,31 @@ _EVENTS: Final = "loop/EventSource/Role"
 _API: Final = "ingress/Api/Role"
 _SEARCH: Final = "ingress/Search/Role"
 _SHIFTS: Final = ("ingress/IngressShift/Role", "loop/LoopShift/Role")
+
+_OBJECTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "att": (
+        "Attachments: keys are made for each conversation",
+        (_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _PREFLIGHT, _SWEEPER),
+    ),
+    "out": (
+        "Bodies of a log's entries: keys end in their content's hash",
+        (_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _SWEEPER),
+    ),
+    "quarantine": ("Files that clients post: keys are made for each slot", (_API, _ERASER, _PREFLIGHT)),
+    "git": (
+        "Versions of a conversation's project: keys are made for each turn",
+        (_CLOSE, _DECIDE, _ERASER, _SWEEPER),
+    ),
+    "seg": (
+        "Segments of folded logs: keys are made for each conversation",
+        (_API, _SEARCH, _SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _SWEEPER),
+    ),
+    "mem": ("Segments of users' memory: keys are made for each user", (_ACT, _ERASER, _SEARCH)),
+    "store": ("Values that a bundle keeps: keys are made for each user", (_ACT, _CLOSE, _DECIDE, _ERASER)),
+    "exec": ("Objects of a run: keys are made for each call", (_ACT, _ERASER)),
+    "tomb": ("Tombstones of deleted conversations: keys end in the hash of a name", (_ERASER,)),
+}
+"""The classes of objects in the bucket, by their prefix: what they are, and the roles that reach them."""
 
 ACKNOWLEDGED: Final = (
     # --- would cost more than it is worth
@@ -139,47 +164,13 @@ ACKNOWLEDGED: Final = (
         "deleted when it is read.",
     ),
     # --- cannot be named before it exists
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/att/*]",
-        places=_policies(
-            _API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _PREFLIGHT, _SWEEPER
-        ),
-        reason="Attachments: keys are made for each conversation, below the one prefix of their class.",
-    ),
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/out/*]",
-        places=_policies(_API, _SEARCH, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _SWEEPER),
-        reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
-    ),
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/quarantine/*]",
-        places=_policies(_API, _ERASER, _PREFLIGHT),
-        reason="Files that clients post: keys are made for each slot, below the one prefix of their class.",
-    ),
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/git/*]",
-        places=_policies(_CLOSE, _DECIDE, _ERASER, _SWEEPER),
-        reason="Versions of a conversation's project: keys are made for each turn, below the one prefix of their class.",
-    ),
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/seg/*]",
-        places=_policies(_API, _SEARCH, _SOCKET, _ACT, _CLOSE, _DECIDE, _ERASER, _SWEEPER),
-        reason="Segments of folded logs: keys are made for each conversation, below the one prefix of their class.",
-    ),
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/mem/*]",
-        places=_policies(_ACT, _ERASER, _SEARCH),
-        reason="Segments of users' memory: keys are made for each user, below the one prefix of their class.",
-    ),
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/store/*]",
-        places=_policies(_ACT, _CLOSE, _DECIDE, _ERASER),
-        reason="Values that a bundle keeps: keys are made for each user, below the one prefix of their class.",
-    ),
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/exec/*]",
-        places=_policies(_ACT, _ERASER),
-        reason="Objects of a run: keys are made for each call, below the one prefix of their class.",
+    *(
+        Acknowledgement(
+            finding=f"IAM5[Resource::…-state:…/{prefix}/*]",
+            places=_policies(*roles),
+            reason=f"{what}, below the one prefix of their class.",
+        )
+        for prefix, (what, roles) in _OBJECTS.items()
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/exec/*/log.json]",
@@ -192,11 +183,6 @@ ACKNOWLEDGED: Final = (
             _API, _SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _ERASER, _OUTPUT, _PREFLIGHT, _SWEEPER
         ),
         reason="Connections get their ids when they open; one method on one stage of one API.",
-    ),
-    Acknowledgement(
-        finding="IAM5[Resource::…-state:…/tomb/*]",
-        places=_policies(_ERASER),
-        reason="Tombstones of deleted conversations: keys end in the hash of a name, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:execute-api:…/live/DELETE/@connections/*]",

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from stacks.stage import Stage
 from stacks.state import StateStack
 from stepline.settings import env
+
+_EVERYWHERE: Final = (
+    *("redis_secret_arn", "max_iterations", "event_credit", "limits", "model_provider", "model_roles"),
+    *("prices", "context_max_tokens", "context_window_tokens", "bundles", "bundle_props", "assembly"),
+)
+"""Choices of a stage that every group of functions has as the setting of the same name."""
+_LOOP: Final = (
+    *("bundle", "multi_action", "max_actions_per_round", "protocol", "agent_version", "context_layout"),
+    *("cache_ttl_s", "keep_recent_turns", "keep_intact_turns", "cache_minimum_tokens", "workspace"),
+    *("search_corpus", "search_provider", "search_url", "search_secret_arn", "tracing", "clamav_host"),
+    *("steer_poll_ms", "mcp_timeout_s", "mcp_list_ttl_s", "mcp_task_s", "finalize_rounds"),
+    *("finalize_max_tokens", "approvals", "approval_wait_s", "model_secret_arn"),
+    *("exec_mode", "exec_image", "exec_python", "exec_home", "descriptors_dir"),
+)
+"""Those that the loop's functions have in addition."""
 
 
 def ingress_environment(
@@ -53,42 +68,12 @@ def loop_environment(
     """Return the variables of the loop's functions; `fargate` are the settings of tasks."""
     return env(
         **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
-        bundle=stage.bundle,
-        multi_action=stage.multi_action,
-        max_actions_per_round=stage.max_actions_per_round,
-        protocol=stage.protocol,
-        agent_version=stage.agent_version,
-        context_layout=stage.context_layout,
-        cache_ttl_s=stage.cache_ttl_s,
-        keep_recent_turns=stage.keep_recent_turns,
-        keep_intact_turns=stage.keep_intact_turns,
-        cache_minimum_tokens=stage.cache_minimum_tokens,
-        workspace=stage.workspace,
-        search_corpus=stage.search_corpus,
-        search_provider=stage.search_provider,
-        search_url=stage.search_url,
-        search_secret_arn=stage.search_secret_arn,
+        **{name: getattr(stage, name) for name in _LOOP},
         memory_bucket_arn=state.memory_arn,
-        tracing=stage.tracing,
         otlp_endpoint=stage.tracing_endpoint,
         otlp_secret_arn=stage.tracing_secret_arn,
         av_scan=stage.av,
-        clamav_host=stage.clamav_host,
-        steer_poll_ms=stage.steer_poll_ms,
-        mcp_timeout_s=stage.mcp_timeout_s,
-        mcp_list_ttl_s=stage.mcp_list_ttl_s,
-        mcp_task_s=stage.mcp_task_s,
-        finalize_rounds=stage.finalize_rounds,
-        finalize_max_tokens=stage.finalize_max_tokens,
-        approvals=stage.approvals,
-        approval_wait_s=stage.approval_wait_s,
-        model_secret_arn=stage.model_secret_arn,
-        exec_mode=stage.exec_mode,
-        exec_image=stage.exec_image,
-        exec_python=stage.exec_python,
-        exec_home=stage.exec_home,
         exec_packages=packages,
-        descriptors_dir=stage.descriptors_dir,
         **fargate,
     )
 
@@ -105,17 +90,6 @@ def _shared(stage: Stage, state: StateStack, *, machine_arn: str, callback_url: 
         "bucket": state.bucket.bucket_name,
         "machine_arn": machine_arn,
         "callback_url": callback_url,
-        "redis_secret_arn": stage.redis_secret_arn,
         "open_turns": stage.most_turns,
-        "max_iterations": stage.max_iterations,
-        "event_credit": stage.event_credit,
-        "limits": stage.limits,
-        "model_provider": stage.model_provider,
-        "model_roles": stage.model_roles,
-        "prices": stage.prices,
-        "context_max_tokens": stage.context_max_tokens,
-        "context_window_tokens": stage.context_window_tokens,
-        "bundles": stage.bundles,
-        "bundle_props": stage.bundle_props,
-        "assembly": stage.assembly,
+        **{name: getattr(stage, name) for name in _EVERYWHERE},
     }
