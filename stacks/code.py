@@ -267,16 +267,8 @@ def _build_deps(folder: Path, version: str, architecture: str) -> Path:
     platforms = tuple(f"manylinux{tag}_{architecture}" for tag in tags)
     done = subprocess.run(  # noqa: S603 - fixed command, our own requirements file
         [
-            *(
-                sys.executable,
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-compile",
-                "--no-deps",
-                "--require-hashes",
-            ),
+            *(sys.executable, "-m", "pip", "install", "--quiet"),
+            *("--no-compile", "--no-deps", "--require-hashes"),
             *("--only-binary=:all:", "--implementation", "cp", "--python-version", version),
             "--ignore-requires-python",  # pip compares with the Python that it runs in
             *(flag for name in platforms for flag in ("--platform", name)),

@@ -29,15 +29,10 @@ from stepline.loop.graph import (
 
 ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
     TRANSPORT: (
-        "Lambda.ServiceException",
-        "Lambda.AWSLambdaException",
-        "Lambda.SdkClientException",
-        "Lambda.ClientExecutionTimeoutException",
-        "Lambda.TooManyRequestsException",
-        "Lambda.ResourceNotReadyException",
-        "Lambda.SnapStartException",
-        "Lambda.SnapStartNotReadyException",
-        "Lambda.SnapStartTimeoutException",
+        *("Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException"),
+        *("Lambda.ClientExecutionTimeoutException", "Lambda.TooManyRequestsException"),
+        *("Lambda.ResourceNotReadyException", "Lambda.SnapStartException"),
+        *("Lambda.SnapStartNotReadyException", "Lambda.SnapStartTimeoutException"),
     ),
     UNKNOWN: LOST,
 }

@@ -35,13 +35,7 @@ SEARCH_ROUTES: Final = (
     (apigateway.HttpMethod.POST, "/conversations/{tenant}/{project}/search"),
 )
 """The endpoints of the function that has the packages of the memory index; a whole address counts before a greedy one."""
-HTTP_METHODS: Final = (
-    apigateway.HttpMethod.GET,
-    apigateway.HttpMethod.POST,
-    apigateway.HttpMethod.PUT,
-    apigateway.HttpMethod.PATCH,
-    apigateway.HttpMethod.DELETE,
-)
+HTTP_METHODS: Final = tuple(apigateway.HttpMethod(name) for name in ("GET", "POST", "PUT", "PATCH", "DELETE"))
 """Not `ANY`: it would send a browser's preflight to the authorizer, which refuses it."""
 # The emulator takes an API's id from this tag, so that its address survives a rebuild.
 _PIN_TAG: Final = "ms-custom-id"

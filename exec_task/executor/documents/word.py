@@ -42,23 +42,9 @@ _INDENT_PT: Final = 18
 _MONO: Final = "Courier New"
 _PX: Final = 9525  # EMU
 _BEHIND_BIDI: Final = (
-    "w:adjustRightInd",
-    "w:snapToGrid",
-    "w:spacing",
-    "w:ind",
-    "w:contextualSpacing",
-    "w:mirrorIndents",
-    "w:suppressOverlap",
-    "w:jc",
-    "w:textDirection",
-    "w:textAlignment",
-    "w:textboxTightWrap",
-    "w:outlineLvl",
-    "w:divId",
-    "w:cnfStyle",
-    "w:rPr",
-    "w:sectPr",
-    "w:pPrChange",
+    *("w:adjustRightInd", "w:snapToGrid", "w:spacing", "w:ind", "w:contextualSpacing", "w:mirrorIndents"),
+    *("w:suppressOverlap", "w:jc", "w:textDirection", "w:textAlignment", "w:textboxTightWrap"),
+    *("w:outlineLvl", "w:divId", "w:cnfStyle", "w:rPr", "w:sectPr", "w:pPrChange"),
 )
 """What follows the direction among the properties of a paragraph: ECMA-376, part 1, 17.3.1.26."""
 _LINK: Final = RGBColor(0x05, 0x63, 0xC1)

@@ -147,6 +147,9 @@ _CROWDED: Final = re.compile("[À-ɏ]{5}")
 """More of such letters in a row than a word of any Latin alphabet has."""
 _EAST: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _HALVES: Final = re.compile("[\uff61-\uff9f]+")
+_EASTERN_SCRIPTS: Final = frozenset(
+    ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH")
+)
 _MIXED: Final = frozenset({"HEBREW", "ARABIC", "THAI"})
 """Scripts to which a prefix or an ending of Latin capitals is joined."""
 
@@ -393,18 +396,8 @@ def _is_eastern(text: str) -> bool:
 @cache
 def _script(char: str) -> str:
     name = unicodedata.name(char, "?").partition(" ")[0]
-    if name in (
-        "CJK",
-        "HIRAGANA",
-        "KATAKANA",
-        "HANGUL",
-        "KATAKANA-HIRAGANA",
-        "IDEOGRAPHIC",
-        "FULLWIDTH",
-        "HALFWIDTH",
-    ):
-        return "EAST"
-    return "EAST" if "\u3000" <= char < "\u3040" or "\uff00" <= char < "\ufff0" else name
+    is_eastern = name in _EASTERN_SCRIPTS or "\u3000" <= char < "\u3040" or "\uff00" <= char < "\ufff0"
+    return "EAST" if is_eastern else name
 
 
 @cache

@@ -26,17 +26,8 @@ def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry
 
     Raises ValueError for a duplicate id.
     """
-    own = (
-        READ_TOOL,
-        WRITE_TOOL,
-        PATCH_TOOL,
-        RG_TOOL,
-        PULL_TOOL,
-        CHECKOUT_TOOL,
-        PLAN_TOOL,
-        HIDE_TOOL,
-        MEMSEARCH_TOOL,
-    )
+    files = (READ_TOOL, WRITE_TOOL, PATCH_TOOL, RG_TOOL, PULL_TOOL, CHECKOUT_TOOL)
+    own = (*files, PLAN_TOOL, HIDE_TOOL, MEMSEARCH_TOOL)
     return Registry((*own, *tools, *((exec_tool(), FETCH_TOOL, *RENDERING_TOOLS) if executes else ())))
 
 

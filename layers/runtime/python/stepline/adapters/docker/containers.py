@@ -31,16 +31,8 @@ RUNTIME_LOG_BYTES: Final = 64 * 1024
 GOODBYE_S: Final = 15.0
 FATAL: Final = frozenset(
     {
-        signal.SIGABRT,
-        signal.SIGBUS,
-        signal.SIGFPE,
-        signal.SIGILL,
-        signal.SIGKILL,
-        signal.SIGSEGV,
-        signal.SIGSYS,
-        signal.SIGTRAP,
-        signal.SIGXCPU,
-        signal.SIGXFSZ,
+        *(signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGKILL, signal.SIGSEGV),
+        *(signal.SIGSYS, signal.SIGTRAP, signal.SIGXCPU, signal.SIGXFSZ),
     }
 )
 """Signals that only kill a program; a container's exit code is 128 plus the signal's number."""

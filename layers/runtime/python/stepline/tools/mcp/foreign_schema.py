@@ -51,24 +51,9 @@ _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "array", "o
 _INDEX: Final = re.compile(r"[0-9]{1,6}")
 _UNCHECKED: Final = frozenset(
     {
-        *(
-            "pattern",
-            "format",
-            "multipleOf",
-            "divisibleBy",
-            "uniqueItems",
-            "contains",
-            "minContains",
-            "maxContains",
-        ),
-        *(
-            "propertyNames",
-            "minProperties",
-            "maxProperties",
-            "dependencies",
-            "dependentRequired",
-            "dependentSchemas",
-        ),
+        *("pattern", "format", "multipleOf", "divisibleBy", "uniqueItems", "contains", "minContains"),
+        *("maxContains", "propertyNames", "minProperties", "maxProperties", "dependencies"),
+        *("dependentRequired", "dependentSchemas"),
         *("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef", "extends", "disallow"),
         *("contentEncoding", "contentMediaType", "contentSchema"),
     }
