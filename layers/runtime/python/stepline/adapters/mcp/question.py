@@ -25,12 +25,10 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, JSONRPCResponse
 from msgspec.structs import replace
 
-from stepline.adapters.mcp.bounded_http import http_client
-from stepline.adapters.mcp.bounded_process import process_streams
+from stepline.adapters.mcp.bounded_transport import BYTES_MAX, Trouble, http_client, process_streams
 from stepline.adapters.mcp.call_reply import MESSAGE_CHARS, read_reply
 from stepline.adapters.mcp.connection import Connection
 from stepline.adapters.mcp.task_question import TasksExtension, read_created
-from stepline.adapters.mcp.trouble import BYTES_MAX, Trouble
 from stepline.errors import ToolError
 from stepline.model.entry import RemoteTask
 from stepline.model.visible_text import shorten
