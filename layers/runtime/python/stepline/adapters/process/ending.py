@@ -23,9 +23,8 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from stepline.adapters.process.family import GONE, PROC, family, pid_of
 from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
-from stepline.adapters.process.group import Base, Group
+from stepline.adapters.process.group import PROC, Base, Group
 from stepline.adapters.sandbox.exit_code import (
     CANCELLED,
     IN_FLIGHT,
@@ -44,7 +43,9 @@ from stepline.ports.signal import Cancel
 IN_FLIGHT_MAX: Final = 64
 """A process that is started with descriptors of another one needs a handful."""
 
-_UNREADABLE: Final = (*GONE, PermissionError)
+_GONE: Final = (FileNotFoundError, ProcessLookupError)
+"""Errors of a process that has ended meanwhile."""
+_UNREADABLE: Final = (*_GONE, PermissionError)
 _IN_FLIGHT: Final = re.compile(r"^scm_fds:\s*(\d+)$", re.MULTILINE)
 _MAPPED: Final = re.compile(r"^([0-9a-f]+-[0-9a-f]+) .* \(deleted\)$", re.MULTILINE)
 
@@ -56,7 +57,7 @@ class Held:
         """Look at these processes and their descendants."""
         files: dict[tuple[int, int], os.stat_result] = {}
         flights: dict[int, int] = {}
-        for pid in family(pidfds):
+        for pid in _family(pidfds):
             for status, path in _open_files(PROC / str(pid)):
                 if stat.S_ISREG(status.st_mode) and not status.st_nlink:
                     files[status.st_dev, status.st_ino] = status
@@ -261,7 +262,7 @@ def _enter(base: Base, program: int, limit_bytes: int) -> Group | None:
         logger.warning("no control group for a run", extra={"reason": str(error)})
         return None
     try:
-        group.add(pid_of(program))
+        group.add(_pid_of(program))
     except OSError as error:
         logger.warning("no control group for a run", extra={"reason": str(error)})
         _remove(group)
@@ -291,7 +292,7 @@ def used_bytes(pidfds: Iterable[int], *, enough_bytes: int) -> int:
     Shared pages count for each process as long as the sum is at most `enough_bytes`; only beyond that the
     slower count without duplicates is made. Processes that do not report it count with their shared pages.
     """
-    pids = list(family(pidfds))
+    pids = list(_family(pidfds))
     held_bytes = {pid: _resident_bytes(pid) for pid in pids}
     total_bytes = sum(held_bytes.values())
     if total_bytes <= enough_bytes:
@@ -302,7 +303,7 @@ def used_bytes(pidfds: Iterable[int], *, enough_bytes: int) -> int:
 def _resident_bytes(pid: int) -> int:
     try:
         return int((PROC / str(pid) / "statm").read_text().split()[1]) * _PAGE_BYTES
-    except GONE:
+    except _GONE:
         return 0
 
 
@@ -312,6 +313,34 @@ def _proportional_bytes(pid: int, resident_bytes: int) -> int:
         lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
     except PermissionError:
         return resident_bytes
-    except GONE:
+    except _GONE:
         return 0
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def _family(pidfds: Iterable[int]) -> Iterator[int]:
+    """Yield the living processes among these and their descendants."""
+    found = dict.fromkeys(pid for pidfd in pidfds if (pid := _pid_of(pidfd)) > 0)
+    left = list(found)
+    while left:
+        pid = left.pop()
+        yield pid
+        born = [child for child in _children(pid) if child not in found]
+        found.update(dict.fromkeys(born))
+        left += born
+
+
+def _pid_of(pidfd: int) -> int:
+    """Return a process's id here; -1 when it is gone."""
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
+        if line.startswith("Pid:"):
+            return int(line.split()[1])
+    return -1
+
+
+def _children(pid: int) -> Iterator[int]:
+    try:
+        for thread in os.listdir(PROC / str(pid) / "task"):  # noqa: PTH208 - names alone, many times a second
+            yield from map(int, (PROC / str(pid) / "task" / thread / "children").read_text().split())
+    except _GONE:
+        return
