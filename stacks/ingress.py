@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from importlib.metadata import version
+from typing import Any, Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as apigateway
@@ -19,7 +20,7 @@ from stacks.access import INGRESS, Resources, embedding_arn
 from stacks.code import Code
 from stacks.environment import ingress_environment
 from stacks.function import ACTING, Function
-from stacks.page_config import make_page_config
+from stacks.identity import Trust
 from stacks.service_log import HTTP_FIELDS, SOCKET_FIELDS, AccessLog
 from stacks.shift import add_shift
 from stacks.stage import Stage
@@ -242,6 +243,29 @@ def warn_unknown(stack: cdk.Stack, stage: Stage) -> None:
         " -c concurrency=N (aws lambda get-account-settings --query AccountLimit.UnreservedConcurrentExecutions)"
     )
     cdk.Annotations.of(stack).add_warning_v2("stepline:concurrency", warning)
+
+
+def make_page_config(
+    stage: Stage, trust: Trust, *, http_url: str, socket_url: str, dashboards: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return the document by which a page finds its stage: addresses, the public client of the sign-in, what is offered.
+
+    Everybody may read it. The chat page has it as `config.json`; for a site of one's own it is an output of the stack.
+    `token` is the one that the stage takes: of an audience that is not the client's, the access token is. Source: docs/how-to/deploy.md#browsers.
+    """
+    return {
+        "issuer": trust.oidc_issuer,
+        "client_id": stage.oidc_client_id or trust.oidc_audience,
+        "scopes": list(stage.oidc_scopes),
+        "http_url": http_url,
+        "socket_url": socket_url,
+        "stage": stage.name,
+        "inspect": stage.inspect,
+        "uploads": True,
+        "version": version("stepline"),
+        "token": "access" if stage.oidc_client_id not in ("", stage.oidc_audience) else "id",
+        "ui": list(dashboards),
+    }
 
 
 def _emulated_url(stage: Stage, api_id: str, name: str) -> str:

@@ -11,6 +11,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
@@ -27,13 +28,15 @@ from stacks.service_log import log_executions
 from stacks.shift import add_shift
 from stacks.stage import Stage
 from stacks.state import StateStack
-from stacks.undelivered import make_queues
 from stacks.watch import Watched
 from stepline.loop.graph import SWEEP_EVERY_S, TASKS
 from stepline.model.file.upload_slot import QUARANTINE
 from stepline.model.program.running_log import LOG
 from stepline.settings import KEYED
 
+RECEIVERS: Final = ("preflight", "sweeper", "eraser")
+"""The functions that rules call and whose events are kept. What a program prints is of no use later, so `output` is not
+one of them."""
 ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
 
 
@@ -264,6 +267,30 @@ class LoopStack(cdk.Stack):
             schedule=events.Schedule.rate(cdk.Duration.minutes(5)),
             targets=[self._target("eraser")],
         )
+
+
+def make_queues(scope: Construct, stage: Stage) -> Mapping[str, sqs.Queue]:
+    """Add a dead-letter queue for each of `RECEIVERS`, by its name; none on stage `local`, whose developer sees the failure.
+
+    A rule puts into it what it could not deliver in a day, Lambda what the function failed three times. Both put the event
+    as it was, so one command gives either to the function again. Source: docs/how-to/runbook.md.
+    """
+    if stage.is_local:
+        return {}
+    return {
+        name: sqs.Queue(
+            scope,
+            f"{name.title()}Undelivered",
+            queue_name=f"stepline-{stage.name}-{name}-undelivered",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=cdk.Duration.days(14),
+            # Longer than a replay of one event takes.
+            visibility_timeout=cdk.Duration.minutes(10),
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        for name in RECEIVERS
+    }
 
 
 def _fargate(execution: ExecutionStack, stage: Stage) -> dict[str, Any]:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from stacks.identity import given_trust
-from stacks.page_config import make_page_config
+from stacks.ingress import make_page_config
 from stacks.stage import Stage
 
 FIELDS = ["issuer", "client_id", "scopes", "http_url", "socket_url", "stage"]

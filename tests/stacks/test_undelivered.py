@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from stacks.undelivered import RECEIVERS
+from stacks.loop import RECEIVERS
 from stacks.watch import RUNBOOK
 
 from .conftest import ROOT
