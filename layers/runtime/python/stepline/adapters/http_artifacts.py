@@ -79,9 +79,8 @@ class HttpDepot:
     A put whose answer was lost is reported as written by another process.
     """
 
-    def __init__(self, *, timeout_s: float = TIMEOUT_S, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Wait `timeout_s` for a connection and for each read of an answer; `sleep` waits between tries."""
-        self._timeout_s = timeout_s
+    def __init__(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Begin without a connection; `sleep` waits between tries."""
         self._sleep = sleep
         self._jitter = random.SystemRandom()
         self._opener = urllib.request.build_opener(
@@ -132,7 +131,7 @@ class HttpDepot:
             grant.url, data=data, headers={**headers, **grant.headers}, method=method
         )
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as response:
+            with self._opener.open(request, timeout=TIMEOUT_S) as response:
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
             status = error.code
