@@ -17,7 +17,12 @@ from stepline.model.program.execution import Limits, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps
-from tests.unit.bundle.test_system_prompt import SKILLS_MAX_CHARS, SYSTEM_MAX_CHARS, TEMPLATE_MAX_CHARS
+from tests.unit.bundle.test_system_prompt import (
+    SKILLS_MAX_CHARS,
+    TEMPLATE_MAX_CHARS,
+    instructions_max_chars,
+    system_max_chars,
+)
 
 WRAPUP_MAX_CHARS = 500
 CAPS = ReadCaps()
@@ -41,9 +46,9 @@ def text_of(agent: Agent) -> JournalText:
 def test_the_blocks_are_small(agent: Agent):
     text = text_of(agent)
     _, _, skills = text.catalogue.partition("\n[SKILL CATALOG]")
-    assert len(text.instructions) < 12_000
+    assert len(text.instructions) < instructions_max_chars(agent)
     whole = text.instructions + text.tools + text.catalogue
-    assert len(whole) < SYSTEM_MAX_CHARS + SKILLS_MAX_CHARS
+    assert len(whole) < system_max_chars(agent) + SKILLS_MAX_CHARS
     assert len(text.wrapup) < WRAPUP_MAX_CHARS
     assert 0 < len(skills) < SKILLS_MAX_CHARS
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
-from bundles.default import WORKFLOW
+from bundles.default import WORKFLOW, tools_descriptor
+from bundles.default.tools_descriptor import TOOLS
 from stepline.bundle.assembly import build_agent
+from stepline.bundle.parts import load_tools
 from stepline.bundle.system_prompt import TEMPLATES, PromptFacts, load_template, system_prompt
 from stepline.loop.title import CHANNELS
 from stepline.model.plan_steps import MARKS
@@ -21,12 +24,17 @@ from stepline.protocol.parser.grammar import DECISION_CHANNELS
 from stepline.rendering.render_entry import RESULT_PREVIEW_CHARS
 from stepline.timeline.working_summary import parse_title
 from stepline.tools.context import ReadCaps
-from stepline.tools.spec import render_catalogue
+from stepline.tools.spec import render_card, render_catalogue
+from stepline.tools.write import WRITE_TOOL
 from tests.unit.rendering.golden import GOLDEN
 
 TEMPLATE_MAX_CHARS = 2_500
-SYSTEM_MAX_CHARS = 30_500
-"""Bound of everything together, with the catalogue of tools."""
+CARD_MAX_CHARS = 1_800
+"""Bound of one tool's card."""
+ORDINARY_CARD_CHARS = 1_000
+"""Bound of the cards' mean: a tool no longer than this never makes an agent exceed its limit."""
+NAMES_MAX_CHARS = 60
+"""How much longer the instructions may be for each tool, which they name by its kind."""
 SKILLS_MAX_CHARS = 700
 """Bound of the catalogue of the built-in skills, behind everything else."""
 
@@ -49,12 +57,64 @@ def name_of(agent):
     return f"{agent.fanout.mode} {bool(agent.execution)}{' gated' if agent.gate else ''}"
 
 
-@pytest.mark.parametrize("agent", AGENTS, ids=name_of)
-def test_the_instructions_are_small(agent):
+def instructions_max_chars(agent):
+    """The limit of an agent's instructions without its catalogues: every turn pays for them."""
+    return 11_500 + NAMES_MAX_CHARS * len(agent.registry.specs)
+
+
+def system_max_chars(agent):
+    """The limit of an agent's instructions and its tools' catalogue, which has each tool's name and card."""
+    per_tool = ORDINARY_CARD_CHARS + NAMES_MAX_CHARS
+    return instructions_max_chars(agent) + 500 + per_tool * len(agent.registry.specs)
+
+
+def overlong(agent):
+    """The parts of an agent's system prompt that are beyond their limits."""
     prompt, _, skills = agent.system.partition("\n[SKILL CATALOG]")
-    assert len(prompt) - len(render_catalogue(agent.registry.specs)) < 12_000  # every turn pays for them
-    assert len(prompt) < SYSTEM_MAX_CHARS
-    assert 0 < len(skills) < SKILLS_MAX_CHARS
+    specs = agent.registry.specs
+    found = [spec.tool_id for spec in specs if len(render_card(spec)) > CARD_MAX_CHARS]
+    if len(prompt) - len(render_catalogue(specs)) > instructions_max_chars(agent):
+        found.append("instructions")
+    if len(prompt) > system_max_chars(agent):
+        found.append("tools")
+    if not 0 < len(skills) < SKILLS_MAX_CHARS:
+        found.append("skills")
+    return found
+
+
+@pytest.fixture
+def agent_with(monkeypatch):
+    """Make the agent with the longest instructions, and one more tool for each card."""
+    load_tools.cache_clear()
+
+    def make(cards):
+        specs = [
+            replace(WRITE_TOOL.spec, tool_id=f"further_{n}.run", card=card) for n, card in enumerate(cards)
+        ]
+        tools = [*TOOLS, *(replace(WRITE_TOOL, spec=spec) for spec in specs)]
+        monkeypatch.setattr(tools_descriptor, "TOOLS", tools)
+        return build_agent(CAPS, parts=WORKFLOW.parts(), runtime=RUNTIME, fanout=SEVERAL)
+
+    yield make
+    load_tools.cache_clear()
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=name_of)
+def test_the_system_prompt_is_small(agent):
+    assert overlong(agent) == []
+
+
+@pytest.mark.parametrize("count", [1, 8, 40])
+def test_further_tools_of_ordinary_length_are_within_the_limit(agent_with, count):
+    assert overlong(agent_with(["x" * ORDINARY_CARD_CHARS] * count)) == []
+
+
+def test_a_tool_with_an_overlong_card_is_named(agent_with):
+    assert overlong(agent_with(["x" * ORDINARY_CARD_CHARS, "x" * (CARD_MAX_CHARS + 1)])) == ["further_1.run"]
+
+
+def test_many_tools_longer_than_ordinary_exceed_the_limit(agent_with):
+    assert overlong(agent_with(["x" * CARD_MAX_CHARS] * 8)) == ["tools"]
 
 
 def test_a_template_is_small():
