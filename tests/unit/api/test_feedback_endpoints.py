@@ -68,6 +68,17 @@ def test_a_turn_is_rated_and_every_client_hears_of_it_at_that_turn() -> None:
     assert event_types(inbox) == ["turn.feedback"]
 
 
+def test_a_clients_time_is_kept_and_orders_nothing() -> None:
+    talk = Talk()
+    path = f"/v1/conversations/{LANE.conversation}/turns/{talk.first}/feedback"
+    said = {"reaction": "ok", "ts": "1999-01-01T00:00:00Z"}
+    standing = read(talk.mine.ask("PUT", path, said))
+    assert standing == {"reaction": "ok", "text": "", "at": talk.loop.tail.at}
+    (row,) = talk.loop.log.conversation_feedback(LANE)
+    assert (row.given_at, row.at) == ("1999-01-01T00:00:00.000Z", standing["at"])
+    assert read(talk.mine.ask("PUT", path, said | {"ts": "2099-01-01"})) == standing
+
+
 def test_the_older_spelling_says_what_became_of_it() -> None:
     talk = Talk()
     path = f"/conversations/acme/support/{LANE.conversation}/turns/{talk.first}/feedback"

@@ -56,7 +56,6 @@ import type {
   SearchRequest,
   Standing,
   StandingFeedback,
-  TimedFeedback,
   Title,
   TurnFilter,
   UploadGrant,
@@ -236,7 +235,7 @@ export class HttpApi extends ApiTransport {
     project: string,
     conversation: string,
     turn: string,
-    body: TimedFeedback,
+    body: UserFeedback,
     call: KeyedCall = {},
   ): Promise<FeedbackTaken> {
     return this.ask(

@@ -929,13 +929,6 @@ export interface Thought {
   readonly end_ms: number;
 }
 
-/** The same, with the client's time `ts` (ISO-8601), which is kept and orders nothing. */
-export interface TimedFeedback {
-  readonly reaction: "neutral" | "not_ok" | "ok" | null;
-  readonly text?: string;
-  readonly ts?: string;
-}
-
 /** A title; white space in it becomes single blanks. */
 export interface Title {
   readonly title: string;
@@ -1067,10 +1060,15 @@ export interface UserData {
   readonly next: string;
 }
 
-/** A reaction to a turn, with words; null withdraws what was said before, and keeps no words. */
+/**
+ * A reaction to a turn, with words; null withdraws what was said before, and keeps no words.
+ *
+ * `ts` is the client's time (ISO-8601): it is kept and orders nothing.
+ */
 export interface UserFeedback {
   readonly reaction: "neutral" | "not_ok" | "ok" | null;
   readonly text?: string;
+  readonly ts?: string;
 }
 
 /** How much each part of a score counts; the index itself fixes how words and meaning count against each other. */

@@ -42,15 +42,13 @@ After = Annotated[str, Meta(max_length=CURSOR_MAX_CHARS)]
 
 
 class UserFeedback(Closed):
-    """A reaction to a turn, with words; null withdraws what was said before, and keeps no words."""
+    """A reaction to a turn, with words; null withdraws what was said before, and keeps no words.
+
+    `ts` is the client's time (ISO-8601): it is kept and orders nothing.
+    """
 
     reaction: Reaction | None
     text: Words = ""
-
-
-class TimedFeedback(UserFeedback):
-    """The same, with the client's time `ts` (ISO-8601), which is kept and orders nothing."""
-
     ts: Annotated[str, Meta(max_length=TIME_CHARS)] = ""
 
 
@@ -160,10 +158,10 @@ class FeedbackPeriod(Value, omit_defaults=False):
 
 def rate_turn(call: Call[Nothing, UserFeedback]) -> StandingFeedback:
     """Rate a turn that has ended, in place of what the user said before."""
-    return _standing(_take(call, _read_body(call)))
+    return _standing(_take(call, _read_body(call, given_at=call.body.ts)))
 
 
-def give_feedback(call: Call[Nothing, TimedFeedback]) -> FeedbackTaken:
+def give_feedback(call: Call[Nothing, UserFeedback]) -> FeedbackTaken:
     """Rate a turn that has ended; `reaction` null clears that."""
     said = _take(call, _read_body(call, given_at=call.body.ts))
     return FeedbackTaken(

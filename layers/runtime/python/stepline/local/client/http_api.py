@@ -17,7 +17,6 @@ from stepline.api.feedback_endpoints import (
     PeriodQuery,
     PeriodRates,
     StandingFeedback,
-    TimedFeedback,
     UserFeedback,
 )
 from stepline.api.files import FileLink, FileList, FileQuery, LinkRequest
@@ -270,7 +269,7 @@ class HttpApi(ApiTransport):
         project: str,
         conversation: str,
         turn: str,
-        body: TimedFeedback,
+        body: UserFeedback,
         *,
         idempotency_key: str = "",
     ) -> FeedbackTaken:
