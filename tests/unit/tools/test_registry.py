@@ -86,10 +86,10 @@ def test_the_search_of_earlier_versions_hears_its_new_name(conversation, old, ne
 def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     specs = default_registry().specs
     catalogue = render_catalogue(specs)
-    assert catalogue.startswith(
-        "[TOOLS] 11 available: react.read, react.write, react.patch, react.rg, react.pull, react.checkout, react.plan, "
-        "react.hide, react.memsearch, web_tools.web_search, web_tools.web_fetch\n"
-    )
+    ids = [spec.tool_id for spec in specs]
+    first = "read write patch rg pull checkout plan hide memsearch"
+    assert ids[:9] == [f"react.{name}" for name in first.split()]  # a further tool is behind these
+    assert catalogue.startswith(f"[TOOLS] {len(ids)} available: {', '.join(ids)}\n")
     for spec in specs:
         for name in spec.documented:
             assert f"  {name} (" in catalogue
