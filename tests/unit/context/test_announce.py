@@ -73,6 +73,7 @@ def test_a_zone_that_is_not_known_here_is_named_without_its_time():
     log = LogBuilder()
     log.message(timezone="Mars/Olympus")
     assert "user_timezone: Mars/Olympus\ncurrent_utc_timestamp" in told(log)
+    assert f"user_timezone: {'x' * 63}…\n" in rendered(timezone="x" * 65)
 
 
 def test_a_users_zone_changes_nothing_that_a_cache_holds():
@@ -131,9 +132,19 @@ def test_new_feedback_is_told_until_the_timeline_has_it():
     )
     assert rows[1].endswith(" | user | withdrawn | ")
     assert "[NEW USER FEEDBACKS]\n" in text
-    later = rendered(incorporated=(given("fine", reaction="ok"),))
-    assert "feedback incorporated above (1): turn_0001\n" in later
-    assert "[NEW USER FEEDBACKS]" not in later
+
+
+def test_feedback_that_entered_the_timeline_with_the_turn_is_only_counted():
+    log = LogBuilder()
+    log.message()
+    log.answer()
+    log.close()
+    log.rate("turn_0001", "ok", "fine")
+    log.wait(7_200)
+    log.message("and now?")
+    text = told(log)
+    assert "feedback incorporated above (1): turn_0001\n" in text
+    assert "[NEW USER FEEDBACKS]" not in text
 
 
 def test_feedback_of_a_machine_is_not_announced_as_a_users():

@@ -159,6 +159,15 @@ def test_rounds_are_told_by_what_the_agent_said() -> None:
     assert tell_rounds(pieces, "", 900) == "round 1: I look at 1\nround 2: I look at 2\nround 3: I look at 3"
 
 
+def test_rounds_that_just_fit_are_told_whole_and_else_the_oldest_quarter_is_counted() -> None:
+    noted = [piece("notes", round=n, hint=f"note {n}") for n in range(1, 41)]
+    whole = tell_rounds(noted, "Earlier: fish.", 9_000)
+    most = shown_bytes(whole) + 64
+    assert tell_rounds(noted, "Earlier: fish.", most) == whole
+    shorter = tell_rounds(noted, "Earlier: fish.", most - 1)
+    assert shorter.startswith(f"Earlier: fish.\n{EARLIER}10 earlier rounds\nround 11: note 11\n")
+
+
 def test_answers_that_the_user_has_are_told_with_the_rounds() -> None:
     pieces = [piece("notes", round=1, hint="I look"), piece("answer", round=2, hint="So far: two otters.")]
     assert tell_rounds(pieces, "", 900) == "round 1: I look\nround 2, to the user: So far: two otters."

@@ -21,6 +21,7 @@ from stepline.model.source import Source
 from stepline.model.usage import BYTES_PER_TOKEN
 from stepline.ports.model import Part
 from stepline.rendering.piece import byte_length
+from stepline.rendering.result import result_path
 from stepline.timeline.fold import Timeline
 from tests.support.journal_request import FACTS, ask, digest, section, structure
 from tests.support.log_builder import LANE, LogBuilder, logs, patient
@@ -217,8 +218,20 @@ def test_an_artifact_is_shown_by_its_beginning_and_says_how_to_see_all_of_it() -
     assert "...[truncated]: 4413 more characters; show_artifacts shows them\n" in artifacts
     assert artifacts.count("...[truncated]") == 1
     assert artifacts.count("  line\n") == 400
+    assert artifacts.count("| shown part: ") == 2
     assert f"| shown part: tc:turn_0001.{log.batches[-2].entries[0].call_id}.view.0 |" in artifacts  # type: ignore[union-attr]
     assert "| image/png | 4 bytes | 40x30; show_artifacts attaches it\n" in artifacts
+
+
+def test_a_notice_of_a_call_stands_among_the_events_with_its_text() -> None:
+    log = LogBuilder()
+    log.message("look")
+    log.act(("lab.look", {}))
+    log.result(blocks=(log.block("", "the page\nis gone", type="react.notice"),))
+    events = section(digest(log.timeline()), "SOLVER.REACT.EVENTS (oldest -> newest)")
+    path = result_path(log.turn, log.batches[-1].entries[0].call_id)  # type: ignore[union-attr]
+    assert f"[REACT NOTICE]\n[path: {path}]\n  the page\n  is gone\n" in events
+    assert "artifact: " not in events
 
 
 def test_no_mark_is_spent_on_a_beginning_that_no_provider_caches() -> None:

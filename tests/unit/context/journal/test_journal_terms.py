@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
-from stepline.context.journal.render_journal import LOG_HEADER
+from stepline.context.journal.render_journal import GUARD, LOG_HEADER
 from stepline.context.journal.staged import Shown
 from stepline.context.journal.staged_text import ARTIFACTS, SKILLS
 from stepline.ports.model import Media, Part
@@ -95,8 +95,15 @@ def test_the_last_block_has_date_time_and_zone_and_warns_against_guessed_dates()
     log = told_log()
     text = ask(log.timeline()).system[2].text
     assert f"current_utc_timestamp: {FACTS.now}" in text
-    assert "user_timezone: UTC" in text
+    assert f"user_timezone: UTC\n{GUARD}" in text
     assert "never guess" in text
+
+
+def test_the_last_block_has_the_users_time_too_if_it_is_known() -> None:
+    log = LogBuilder()
+    log.message("hello", timezone="Europe/Zurich")
+    text = ask(log.timeline()).system[2].text
+    assert "user_timezone: Europe/Zurich\nuser_local_time: 2026-11-21T11:05+01:00 (Saturday)\n" in text
 
 
 # --- the human text
@@ -215,6 +222,14 @@ def test_a_section_stands_there_empty_too_but_for_the_current_slots() -> None:
     lines = structure(digest(log.timeline()))
     assert [title for title in IN_ORDER if f"[{title}]" not in lines] == ["CURRENT SLOTS"]
     assert {"CURRENT SLOTS"} == OPTIONAL
+
+
+def test_a_turn_that_has_only_begun_has_no_gate_and_no_calls() -> None:
+    log = LogBuilder()
+    log.message("hello")
+    text = digest(log.timeline())
+    assert section(text, "GATE").strip() == "route: react"
+    assert "\ncalls: none\n" in section(text, "SOLVER.CURRENT TURN PROGRESS SNAPSHOT")
 
 
 @pytest.mark.parametrize(("title", "told"), list(zip(IN_ORDER, TOLD, strict=True)))
