@@ -266,7 +266,12 @@ def test_conversations_of_a_period_have_their_counts_and_turns_if_asked() -> Non
     assert talk.mine.post(PERIOD, ALWAYS)["items"][0]["turns"] is None
 
 
-def test_each_conversation_is_on_one_page_even_if_it_is_rated_on_many_days() -> None:
+@pytest.mark.parametrize(("limit", "at_once"), [(1, 200), (9, 1)])
+def test_each_conversation_is_on_one_page_even_if_it_is_rated_on_many_days(
+    monkeypatch: pytest.MonkeyPatch, limit: int, at_once: int
+) -> None:
+    monkeypatch.setattr(rated_conversations, "ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(rated_conversations, "ROWS_MAX", 2 * at_once)
     talk = Talk()
     talk.rate("ok")
     for i in range(3):
@@ -277,7 +282,7 @@ def test_each_conversation_is_on_one_page_even_if_it_is_rated_on_many_days() -> 
     found: list[str] = []
     cursor = ""
     while True:
-        page = admin.post(PERIOD, {**ALWAYS, "limit": 1, "cursor": cursor})
+        page = admin.post(PERIOD, {**ALWAYS, "limit": limit, "cursor": cursor})
         found += [item["conversation_id"] for item in page["items"]]
         if not (cursor := page["next_cursor"]):
             break

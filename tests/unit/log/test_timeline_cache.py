@@ -13,6 +13,7 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.errors import DependencyError
+from stepline.log import timeline_cache
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import MIME, History, segment_key
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
@@ -149,6 +150,25 @@ def test_a_warm_process_lets_go_of_what_a_segment_holds():
     assert timeline.base == conversation.state.segment > 70
     assert len(timeline.batches) <= 8
     assert timeline.whole() == dataclasses.replace(conversation.timeline(), load=timeline.load)
+
+
+def test_a_warm_process_forgets_the_conversation_that_it_has_not_used_longest(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(timeline_cache, "REMEMBERED", 2)
+    log, history = CountingLog(), History()
+    conversation = Conversation(log=log)
+    journals = {}
+    for name in "abc":
+        lane = msgspec.structs.replace(LANE, conversation=name)
+        conversation.send("hello", lane=lane)
+        journals[name] = Journal(conversation.ports, lane, "test")
+    for name in "abac":
+        history.load(journals[name])
+    log.reads.clear()
+    for name in "acb":
+        history.load(journals[name])
+    assert log.reads == [(1, None), (1, None), (0, None)]
 
 
 def test_a_tool_finds_what_happened_before_the_segment_and_the_log_is_read_once_for_it():

@@ -16,7 +16,7 @@ import pytest
 
 from stepline.log.importing.import_document import Document, ImportPlan, read_document
 from stepline.log.importing.plan_import import named_files
-from stepline.model.entry import Decided, Inbound, Resulted
+from stepline.model.entry import Closed, Decided, Inbound, Resulted
 from stepline.timeline.export import TIMELINE
 from tests.support.exported_log import documents_of, log_of, moved, read_everywhere, told
 
@@ -141,8 +141,8 @@ def test_what_became_of_each_kind_is_counted(plan: ImportPlan):
 def test_bytes_in_a_document_are_named_by_their_hash():
     (file,) = named_files(recorded())
     turn = next(one.payload for one in recorded() if one.payload.get("turn_id") == FIRST)
-    data = next(block["base64"] for block in turn["blocks"] if block.get("base64"))
-    assert file.size_bytes == len(base64.b64decode(data))
+    block = next(block for block in turn["blocks"] if block.get("base64"))
+    assert (file.size_bytes, file.mime) == (len(base64.b64decode(block["base64"])), block["mime"])
     assert moved(recorded(), files={file.sha256: file.size_bytes}).report.files == 1
 
 
@@ -197,6 +197,7 @@ def test_a_turn_that_had_not_ended_is_ended():
     del blocks[6:]
     plan = moved([one for one in documents if one.kind != TIMELINE])
     assert plan.report.changed["imported_open"] == 1
+    assert isinstance(plan.batches[-1].entries[0], Closed)
     assert log_of(plan).history[-1].outcome == "error"
 
 

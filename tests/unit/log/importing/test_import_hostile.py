@@ -12,6 +12,7 @@ import pytest
 from stepline.errors import InputError
 from stepline.log.importing.import_document import Document, read_document
 from stepline.log.importing.plan_import import named_files, plan_import
+from stepline.model.entry import Closed
 from stepline.model.file.attachment import attachment_key
 from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
 from stepline.timeline.fold import Timeline
@@ -237,8 +238,16 @@ def test_facts_that_code_reads_are_taken_in_the_form_it_reads_only():
         {"type": "react.tool.result", "mime": "application/json", "text": "[not json", **call},
         {"type": "react.workspace.checkout", "text": "{}", "tool_id": "react.checkout", **call},
     )
-    first = next(one for one in there.blocks() if one.type == "react.tool.result")
-    assert first.meta == {"kept": 1}
+    first, second, third = [one for one in there.blocks() if one.type == "react.tool.result"]
+    assert (first.meta, first.call_id) == ({"kept": 1}, "tc_000000000001")
+    assert (second.mime, third.text) == ("text/plain", "{}")
+
+
+@pytest.mark.parametrize("told", ['["And 2027?"]', '{"items": ["And 2027?", 7]}'])
+def test_suggestions_come_in_as_a_list_or_as_the_items_of_one(told: str):
+    plan = moved(foreign({"type": "stage.suggested_followups", "text": told}))
+    closed = [one for batch in plan.batches for one in batch.entries if isinstance(one, Closed)]
+    assert [one.followups for one in closed] == [("And 2027?",)]
 
 
 def test_ids_in_a_circle_are_only_ids():
