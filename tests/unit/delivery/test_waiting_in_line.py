@@ -248,6 +248,16 @@ def test_the_sweeper_leaves_a_waiting_turn_alone() -> None:
     assert stage.state.takeovers == 0
 
 
+def test_the_sweeper_of_a_lane_lets_no_turn_begin_before_those_that_wait_longer() -> None:
+    stage = Stage()
+    stage.send(lane=OTHERS[1])
+    stage.clock.pause(1)
+    stage.send()
+    stage.log.clear_open(OTHERS[0], 1)
+    assert sweep_lane(stage.ports, LANE) == "queued"
+    assert stage.state.queued
+
+
 def test_the_sweeper_begins_what_nobody_has_begun_and_says_how_many_wait() -> None:
     stage = Stage()
     stage.send(lane=OTHERS[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -15,9 +16,10 @@ from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import EMPTY
 from stepline.model.entry import Closed, Reopened, Steered
 from stepline.model.ids import Lane
-from stepline.model.tenancy.charge import Amount, plan_charge
+from stepline.model.tenancy.charge import Account, Amount, Posting, plan_charge
 from stepline.model.tenancy.limits import Limits, Scope, ScopeLimits, Used, scopes_of
 from stepline.model.usage import Usage
+from stepline.ports.tenancy.accounts import Posted
 from tests.support.conversation import LANE, USER, Conversation
 from tests.support.generation import answered, called
 
@@ -206,6 +208,22 @@ def test_room_that_others_hold_is_free_again_in_a_minute() -> None:
     conversation.send()
     conversation.run()
     assert closed(conversation).retry_after_s == 60
+    assert "held by turns that run now" in closed(conversation).message
+
+
+def test_a_hold_that_finds_no_room_where_there_is_some_by_then_is_tried_in_a_minute() -> None:
+    conversation = limited(tokens_day=ROOM)
+    accounts = conversation.ports.accounts
+    post = accounts.post
+
+    def crowded(lane: Lane, account: Account, postings: Sequence[Posting]) -> Posted:
+        """Refuse each hold, as if others held the room for a moment."""
+        return "full" if any(one.held.tokens for one in postings) else post(lane, account, postings)
+
+    accounts.post = crowded  # type: ignore[method-assign]
+    conversation.send()
+    conversation.run()
+    assert (closed(conversation).code, closed(conversation).retry_after_s) == ("limit_tokens", 60)
     assert "held by turns that run now" in closed(conversation).message
 
 

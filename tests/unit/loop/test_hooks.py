@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bundle.hook import HookContext, hook_of
 from stepline.errors import DependencyError, InputError, SteplineError
@@ -18,6 +19,7 @@ from stepline.ports.log import Put
 from stepline.ports.model import ModelRequest, Part
 from stepline.tools.context import Store
 from tests.support.conversation import LANE, Conversation, event_types, text_of
+from tests.support.faulty_log import StaleLog
 from tests.support.generation import BROKEN, answered, called
 from tests.support.log_invariant import chain, turns
 
@@ -28,9 +30,11 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-def hooked(*script: str, **functions: Callable[[HookContext], Any]) -> Conversation:
+def hooked(
+    *script: str, log: MemoryLog | None = None, **functions: Callable[[HookContext], Any]
+) -> Conversation:
     """Return a conversation whose bundle has these hooks."""
-    conversation = Conversation(*script)
+    conversation = Conversation(*script, log=log)
     hooks = Hooks(**{name: hook_of(function) for name, function in functions.items()})
     conversation.agent = replace(conversation.agent, hooks=hooks)
     return conversation
@@ -84,16 +88,15 @@ def test_it_knows_the_turn_and_behind_the_close_its_end() -> None:
     seen: dict[str, Any] = {}
 
     def look(hook: HookContext) -> None:
-        seen[hook.hook] = hook.closed
-        assert hook.lane == LANE
-        assert [message.text for message in hook.messages] == ["hello"]
-        assert hook.fetch(f"ar:{hook.turn}.user.prompt")["ret"]["text"] == "hello"
+        messages = [message.text for message in hook.messages]
+        prompt = hook.fetch(f"ar:{hook.turn}.user.prompt")["ret"]["text"]
+        seen[hook.hook] = (hook.lane, messages, prompt, hook.closed)
 
     conversation = hooked(answered("Done."), pre_run_hook=look, post_run_hook=look)
     conversation.send()
     conversation.run()
-    assert seen["pre_run_hook"] is None
-    assert seen["post_run_hook"] == conversation.entries(Closed)[0]
+    assert seen["pre_run_hook"] == (LANE, ["hello"], "hello", None)
+    assert seen["post_run_hook"] == (LANE, ["hello"], "hello", conversation.entries(Closed)[0])
 
 
 def test_nothing_is_added_to_a_turn_that_has_ended() -> None:
@@ -210,6 +213,20 @@ def test_one_that_another_attempt_runs_is_left_to_it() -> None:
     assert ran == ["pre_run_hook"]
     assert ends(conversation) == [("pre_run_hook", 0, "unverified")]
     assert len(conversation.entries(Started)) == 1
+
+
+def test_an_end_behind_the_close_that_another_attempt_put_is_seen_before_a_late_read_has_it() -> None:
+    def run_twice(hook: HookContext) -> None:
+        ran.append(hook.hook)
+        conversation.close(step)
+
+    ran: list[str] = []
+    conversation = hooked(answered("Done."), log=StaleLog(lag=1), post_run_hook=run_twice)
+    conversation.send()
+    _, step = conversation.take()
+    conversation.drive(step)
+    assert ran == ["post_run_hook"]
+    assert ends(conversation) == [("post_run_hook", 0, "unverified")]
 
 
 def test_its_end_is_put_once_though_the_answer_to_the_put_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def test_spans_have_the_names_of_the_conventions_for_generative_models() -> None
     assert root.attributes["gen_ai.agent.name"] == "default"
     assert root.attributes["gen_ai.conversation.id"] == LANE.conversation
     assert root.attributes["user.hash"] == person(LANE.tenant, LANE.project, USER)
-    assert root.attributes["stepline.rounds"] == 2
+    assert (root.attributes["stepline.rounds"], root.attributes["stepline.outcome"]) == (2, "completed")
     assert (root.ended - root.began).total_seconds() == 3
 
 
@@ -166,13 +166,15 @@ def test_a_failed_call_of_the_model_fails_its_span_and_the_step_by_their_codes()
     assert "secret.example" not in repr(traces.spans)
 
 
-def test_the_run_of_a_program_is_a_span_wherever_it_ran() -> None:
-    conversation, traces = traced(coded("print(1)", "totals.csv"), answered(ANSWER))
+@pytest.mark.parametrize("texts", [False, True])
+def test_the_run_of_a_program_is_a_span_wherever_it_ran(texts: bool) -> None:
+    conversation, traces = traced(coded("print(1)", "totals.csv"), answered(ANSWER), texts=texts)
     conversation.programs(lambda _: Run(returncode=0, seconds=2.5))
     conversation.send(PROMPT)
     conversation.run()
     (ran,) = [span for span in traces.spans if span.name.startswith("execute_tool")]
     assert ran.attributes["stepline.program.place"] == "process"
+    assert ("print(1)" in repr(ran), "Status: " in repr(ran)) == (texts, texts)
     assert tree(traces)["act"] == [ran.name]
     assert "execute" in tree(traces)["invoke_agent default"]
 

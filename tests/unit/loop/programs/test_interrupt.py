@@ -134,6 +134,7 @@ def test_a_steer_ends_the_wait_and_the_task_of_a_program_that_runs(conversation)
         task.claim()
         steer(conversation)
         assert conversation.tasks.ended[task.token][0] == STEERED
+        assert "tasks" not in conversation.left()
 
     conversation.fate = fate
     conversation.send()

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError
+from stepline.loop.act import act
 from stepline.loop.programs.make_outcome import NOT_STARTED, RESULT, STARTED, claim_run
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.path import exec_key
@@ -74,6 +75,13 @@ def test_the_way_of_a_program_is_six_steps():
         step = run(step)
         ways.append(step.route)
     assert ways == ["prepare", "execute", "act", "decide"]
+
+
+def test_the_time_of_a_program_counts_for_the_step_that_puts_its_result():
+    play, step = opened(coded(HELLO, "totals.csv"))
+    ports, step = play.own_ports, play.execute(play.act(step))
+    act(ports, play.agent, play.history, step)
+    assert ports.ledger.consumption().exec_ms == 500
 
 
 def test_the_program_is_given_its_text_as_it_was_written_and_the_files_of_its_turn():

@@ -19,7 +19,7 @@ from stepline.model.program.handover import Handover, Parcel, run_ref
 from tests.support.conversation import LANE
 from tests.support.generation import answered, called, coded
 from tests.support.log_builder import LogBuilder
-from tests.support.task_conversation import TaskConversation
+from tests.support.task_conversation import TaskConversation, finish
 
 HELLO = "print('hello')"
 
@@ -28,6 +28,14 @@ HELLO = "print('hello')"
 def play(tmp_path):
     write = called("react.write", {"path": "in.csv", "content": "x,y"})
     return TaskConversation(tmp_path, write, coded(HELLO, "totals.csv"), answered("done"))
+
+
+def test_a_run_that_reported_leaves_nothing_for_the_sweeper(play):
+    play.fate = finish
+    play.send()
+    play.run()
+    assert play.entries(Resulted)[-1].status == "ok"
+    assert play.left() == {}
 
 
 @pytest.fixture

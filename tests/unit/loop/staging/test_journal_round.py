@@ -51,6 +51,7 @@ def test_what_a_decision_stages_stands_in_the_next_request_and_in_no_other():
     assert text.index(ARTIFACTS) > text.index(LOG_HEADER)
     assert f"### fi:{turn}.outputs/chart.png [artifact]" in text
     assert "  city 399,399\n" in text
+    assert "format=csv, mime=text/csv" in text
     assert names_of(shown) == ["chart.png"]
     assert ARTIFACTS not in digest_of(after)
     assert "city 399" not in digest_of(after)
