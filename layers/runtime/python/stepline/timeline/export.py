@@ -177,7 +177,7 @@ def _cursor(
         "block_path": blocks[at].path if places else "",
         "block_index": at,
         "sequence": n,
-        "fingerprint": hashlib.sha256(event.text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        "fingerprint": hashlib.sha256(event.text.encode()).hexdigest()[:16],
     }
 
 
