@@ -116,14 +116,16 @@ def read_decision(
     partial = bool(cut) and (guilty is None or (guilty.cut and guilty.code == "json_decode_error"))
     salvages = not answers and bool(streamed_answer.strip()) and (rules.last_round or not partial)
     if salvages:
-        kept = (*(one for one in kept if one.candidate.neutral), _salvaged(streamed_answer))
+        kept = tuple(one for one in kept if one.candidate.neutral)
         told = [_answer_kept(guilty, told), *(told if ruling.count > 1 else ())]
     elif kept:
         # For a refused generation, tolerated errors do not matter, and "the rest counts" would be false.
         told = [*tolerated, *ruling.notices, *told]
+    salvaged = [ParsedDecision(action="complete", final_answer=streamed_answer)] if salvages else []
+    decisions = (*(one.decision for one in kept), *salvaged)
     return Verdict(
-        accepted=bool(kept),
-        decisions=tuple(one.decision for one in kept),
+        accepted=bool(decisions),
+        decisions=decisions,
         actions=tuple(one.action for one in kept if one.action),
         thinking=thoughts(transcript),
         code="\n".join(body for body in transcript.bodies(CODE.name) if body.strip()),
@@ -180,11 +182,6 @@ def _refusal(refused: DecisionError, cut: str) -> Notice:
     return make_notice(
         "generation_truncated", message, stop_reason=cut, parser_error=f"{refused.reason}: {refused}"
     )
-
-
-def _salvaged(answer: str) -> Kept:
-    decision = ParsedDecision(action="complete", final_answer=answer)
-    return Kept(decision=decision, candidate=Candidate(action="complete"))
 
 
 def _answer_kept(guilty: Refused | None, told: Sequence[Notice]) -> Notice:
