@@ -95,6 +95,7 @@ def test_a_snapshot_of_a_plan_says_whether_it_is_current():
     )
     plans = [block for block in log.timeline().turn_blocks(log.turn) if block.type == "react.plan"]
     assert [msgspec.json.decode(block.text)["current"] for block in plans] == [True, False]
+    assert {block.mime for block in plans} == {"application/json"}
 
 
 def test_an_answer_names_the_sources_it_uses_each_its_own():

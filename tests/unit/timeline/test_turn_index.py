@@ -48,7 +48,9 @@ def test_an_index_has_a_section_for_everything_there_is():
     log = LogBuilder()
     log.message("write a report")
     log.act(("react.write", {"path": "a.md"}), notes="✓ [1] begun", thinking=("hm",), plan=log.plan("write"))
-    log.result("written", tool="react.write", blocks=(log.block("", "written"), log.file("a.md")))
+    log.result(
+        "written", tool="react.write", blocks=(log.block("", "written"), log.view("b", "c"), log.file("a.md"))
+    )
     log.message("shorter", event="followup")
     source = Source(sid=1, title="A page", url="https://a.example/x", turn_id=log.turn)
     log.act(("web_tools.web_search", {"queries": ["x"]}))
@@ -72,6 +74,8 @@ def test_an_index_has_a_section_for_everything_there_is():
     ) in text
     assert f"- web_tools.web_search: tc:{turn}.{search.actions[0].call_id}.call\n    status: error\n" in text
     assert f"- react.tool.result: fi:{turn}.outputs/a.md\n    mime: text/markdown\n    kind: file\n" in text
+    assert f"- view.0: tc:{turn}.{write.actions[0].call_id}.view.0\n    hint: c\n" in text
+    assert text.count(f": fi:{turn}.outputs/a.md\n") == 1
     assert f"newest: ar:plan.latest:plan:{turn}:0a\n" in text
     assert text.endswith("sources:\n- A page: so:sources_pool[1]\n    url: https://a.example/x\n")
 

@@ -184,9 +184,9 @@ def test_a_result_without_blocks_has_a_status_at_its_path():
     log.act(("web_tools.send", {}))
     call = log.call()
     log.result(tool="web_tools.send", status="unverified", blocks=(), error={"code": "lost"})
-    assert texts_at(log.timeline(), f"tc:{log.turn}.{call}.result") == [
-        '{"status":"unverified","error":{"code":"lost"}}'
-    ]
+    (block,) = log.timeline().resolve(f"tc:{log.turn}.{call}.result")
+    assert block.type == "react.tool.result"
+    assert block.text == '{"status":"unverified","error":{"code":"lost"}}'
 
 
 def test_an_event_between_turns_belongs_to_the_next_one():

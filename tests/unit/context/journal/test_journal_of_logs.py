@@ -205,7 +205,7 @@ def test_an_artifact_is_shown_by_its_beginning_and_says_how_to_see_all_of_it() -
     log.act(("lab.look", {}), ("lab.look", {}), ("react.read", {}), ("react.read", {}))
     log.result('{"rows": [' + "1, " * 2_000 + "1]}", tool="lab.look")
     log.result("word " * 320, tool="lab.look")
-    log.result("", blocks=(log.view("fi:turn_0001.outputs/a.md", "line\n" * 400),))
+    log.result("", blocks=(log.view("fi:turn_0001.outputs/a.md", "line\n" * 400), log.file("c.md")))
     view = log.view("fi:turn_0001.outputs/b.png", "", media={"extent": "40x30", "tokens": 9})
     log.result(
         "",

@@ -300,6 +300,17 @@ def test_a_lone_angle_bracket_is_text():
     assert html("1 < 2 [[S:1]] a<b [[S:2]]>") == f"1 < 2 {sup(1)} a<b [[S:2]]>"
 
 
+def test_signs_of_a_tag_in_ordinary_text_hide_no_citation():
+    assert markdown("[x] a = [[S:1]]") == f"[x] a = {ONE}"
+    assert markdown("see <X a='[[S:1]]'>") == "see <X a='[[S:1]]'>"
+
+
+def test_a_title_that_spells_a_character_is_shown_as_it_was_written():
+    title = {1: Citation(sid=1, title="a &lt; b & c", url="https://one.example/a")}
+    shown = render_citations("[[S:1]]", title, "markdown")
+    assert shown == '[a &amp;lt; b & c](https://one.example/a "S:1")'
+
+
 def test_what_stands_before_a_link_makes_nothing_else_of_it():
     assert markdown("![[S:1]] \\[[S:1]]") == f"! {ONE} \\ {ONE}"
     assert markdown("![[S:9]][[S:1]]") == f"! {ONE}"
@@ -329,6 +340,7 @@ def test_a_citation_as_the_address_of_a_link_is_told_from_a_link(link):
         ("[x](", "#top)"),
         ("[x](<", ">)"),
         ("[x]: <", ">"),
+        ("[x]: <", "\n"),
         ("[x]: ", ' "mine"'),
         ("[x]: ", " )"),
     ],

@@ -35,6 +35,18 @@ def test_a_call_becomes_one_action_with_the_callers_id() -> None:
     assert (verdict.thinking, verdict.notices) == (("I look.",), ())
 
 
+def test_a_field_of_another_type_is_refused_with_its_value() -> None:
+    (notice,) = judge(generation(complete(notes=["x"]))).notices
+    assert "notes must be a string or null, it was ['x']. " in notice.message
+
+
+def test_parameters_in_another_order_are_refused_with_the_order_to_write_them_in() -> None:
+    write = {"tool_id": "react.write", "params": {"content": "x", "path": "a.md"}}
+    (notice,) = judge(generation(call(write))).notices
+    assert "stood in another order than path, channel, content, kind. " in notice.message
+    assert notice.extra["order"] == "path, channel, content, kind"
+
+
 @pytest.mark.parametrize("action", ["complete", "exit"])
 def test_an_answer_carries_its_followups_and_summary(action: str) -> None:
     decision = {"action": action, "final_answer": "A\n", "suggested_followups": ["Go on"], "tool_call": None}

@@ -123,6 +123,12 @@ BODIES: dict[str, dict[str, list[str]]] = {
 }
 
 
+def test_a_channel_within_thinking_outside_of_channels_is_none() -> None:
+    hidden = f"<thinking>a <channel:{DECISION}>{EXIT}</channel:{DECISION}></thinking>"
+    transcript = read_channels(f"{hidden}<channel:{THINKING}>Go.</channel:{THINKING}>")
+    assert [(one.channel, one.raw) for one in transcript.instances] == [(THINKING, "Go.")]
+
+
 @pytest.mark.parametrize("name", BODIES)
 def test_every_body_is_what_the_model_wrote(name: str) -> None:
     transcript = read(name)
