@@ -13,7 +13,7 @@ from stepline.log.importing.plan_import import named_files
 from stepline.log.transition import declined
 from stepline.model.block import Block, Produced
 from stepline.model.decision import Action, Declined, Notice
-from stepline.model.entry import ApprovalAnswered, Contributed, Feedback, Titled
+from stepline.model.entry import ApprovalAnswered, Closed, Contributed, Feedback, Titled
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.source import Citation, Source
 from stepline.model.usage import ModelCall, Usage
@@ -113,6 +113,7 @@ def test_a_turn_that_was_open_is_ended_and_the_report_says_so(log: LogBuilder):
     plan = moved(documents_of(timeline))
     there = read_everywhere(plan)
     assert (there.current, there.turns) == (None, timeline.turns)
+    assert isinstance(plan.batches[-1].entries[0], Closed)
     assert (there.history[-1].outcome, plan.report.changed) == ("error", {"imported_open": 1})
 
 
@@ -232,6 +233,7 @@ def test_an_approval_does_not_move():
     assert log.timeline().allowed == ("react.read",)
     there = assert_moves(log.timeline())
     assert there.allowed == ()
+    assert moved(documents_of(log.timeline())).report.changed == {"approval": 1}
 
 
 def test_a_round_that_was_declined_moves():

@@ -12,7 +12,7 @@ import pytest
 from stepline.errors import InputError
 from stepline.log.importing.import_document import Document, read_document
 from stepline.log.importing.plan_import import named_files, plan_import
-from stepline.model.entry import Closed
+from stepline.model.entry import Closed, Compacted, Inbound
 from stepline.model.file.attachment import attachment_key
 from stepline.timeline.export import SOURCES, TIMELINE, TURN_LOG
 from stepline.timeline.fold import Timeline
@@ -250,6 +250,26 @@ def test_suggestions_come_in_as_a_list_or_as_the_items_of_one(told: str):
     assert [one.followups for one in closed] == [("And 2027?",)]
 
 
+def test_the_end_of_a_path_names_a_message_only_where_it_is_an_event():
+    plan = moved(
+        foreign(
+            {"type": "user.followup", "path": f"ar:{TURN}.user.followup", "text": "more"},
+            {"type": "user.followup", "path": f"ar:{TURN}.external.followup.m7", "text": "and more"},
+        )
+    )
+    events = [one for batch in plan.batches for one in batch.entries if isinstance(one, Inbound)]
+    ids = {one.text: one.message_id for one in events}
+    assert ids["and more"] == "m7"
+    assert ids["more"] != "followup"
+
+
+def test_a_compaction_of_which_no_block_is_left_is_taken_at_its_batchs_time():
+    row = {"kind": "compacted", "blocks": 0}
+    plan = moved(change(lambda log: log["batches"][1]["entries"].insert(0, row)))
+    (made,) = [one for batch in plan.batches for one in batch.entries if isinstance(one, Compacted)]
+    assert made.at == plan.batches[1].at
+
+
 def test_ids_in_a_circle_are_only_ids():
     plan = {"plan_id": "plan:a", "steps": ["x"], "superseded_by_plan_id": "plan:a", "origin_turn_id": TURN}
     text = msgspec.json.encode(plan).decode()
@@ -257,6 +277,7 @@ def test_ids_in_a_circle_are_only_ids():
     call = {"type": "react.tool.call", "call_id": "tc_000000000001", "text": '{"params": {}}'}
     there = imported(again, call, call, again, {"type": "react.tool.result", "call_id": "tc_000000000001"})
     assert there.plans["plan:a"].steps == ("x",)
+    assert not [one for one in there.blocks() if one.type == "react.plan.unread"]
 
 
 def test_the_tenant_the_owner_and_the_bundle_are_the_importers():

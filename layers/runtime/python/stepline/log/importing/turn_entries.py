@@ -122,7 +122,7 @@ class _Pieces:
 
     def take(self, block: Block) -> bool:
         """Take a block; return False if it is none of a decision, or a second one of its kind."""
-        name = _TEXTS.get(block.type, "")
+        name = _TEXTS.get(block.type)
         match block.type:
             case "react.tool.code" if self.code is None:
                 self.code = block.text
@@ -137,7 +137,7 @@ class _Pieces:
                 plan = read_snapshot(block)
                 return plan is not None and self._keep("plan", plan)
             case kind:
-                return kind in _DERIVED or (bool(name) and self._keep(name, block.text))
+                return kind in _DERIVED or (name is not None and self._keep(name, block.text))
         return True
 
     def _keep(self, name: str, value: Any) -> bool:
