@@ -124,9 +124,9 @@ BODIES: dict[str, dict[str, list[str]]] = {
 
 
 def test_a_channel_within_thinking_outside_of_channels_is_none() -> None:
-    hidden = f"<thinking>a <channel:{DECISION}>{EXIT}</channel:{DECISION}></thinking>"
-    transcript = read_channels(f"{hidden}<channel:{THINKING}>Go.</channel:{THINKING}>")
-    assert [(one.channel, one.raw) for one in transcript.instances] == [(THINKING, "Go.")]
+    parser = ChannelParser()
+    assert parser.feed(f"<thinking>a <channel:{DECISION}>{EXIT}</channel:{DECISION}></thinking>") == []
+    assert parser.feed(f"<channel:{THINKING}>Go.") == [Opened(THINKING, 0), Text(THINKING, 0, "Go.")]
 
 
 @pytest.mark.parametrize("name", BODIES)
