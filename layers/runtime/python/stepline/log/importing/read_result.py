@@ -113,7 +113,7 @@ def _is_readable(block: Block) -> bool:
     if found is None:
         return False
     try:
-        plan = read_plan({"plan_id": "", "created_ts": "", "last_ts": "", **found})
+        plan = read_plan(found)
     except (msgspec.ValidationError, TypeError):
         return False
     return _PLAN_ID.fullmatch(plan.plan_id) is not None and _is_plain(plan)
