@@ -371,11 +371,6 @@ def _ranges() -> Iterator[tuple[str, str]]:
     yield "memory.many", FORM.memory(entry, path, turns)
     checkpoint = f"ar:{TURN}.react.mid_turn.compaction.7"
     yield "checkpoint.full", FORM.checkpoint(entry, checkpoint)
-    at = f"ar:{TURN}.external.followup.m1"
-    event = WRITER.piece("event", 1, FORM.event(inbound("Make it short!", "followup"), at, ()), "x", path=at)
-    yield "event.carried", FORM.carried(event)
-    long = FORM.event(inbound(PROSE * 300, "followup"), at, ())
-    yield "event.carried_long", FORM.carried(WRITER.piece("event", 1, long, "x", path=at))
     done = {"status": {"1": "done", "2": "done", "3": "failed"}}
     ended = {"closed_ts": AT, "closed_turn_id": TURN}
     yield "plans.full", FORM.plans([plan(1, **done), plan(2, **ended), plan(3)])

@@ -58,7 +58,6 @@ OTHER: Final = {
     "name": "terse",
     "rows": lambda pieces: line("rows", [piece.path for piece in pieces if piece.path]),
     "stub": lambda piece: line("stub", piece.path),
-    "carried": lambda piece: piece.text,
     "plans": lambda plans: line("plans", plans) if plans else "",
     "shows_text": _never,
     "shows_call": _never,

@@ -109,7 +109,7 @@ def test_every_text_of_a_layout_is_asked_for_by_somebody():
         text = "".join(part.text for part in told(log, TERSE, upto)[1])
         asked |= {json.loads(line)["a"] for line in text.splitlines()}
     rare = {"event", "raw", "code", "takeover", "note", "stage", "outcome", "clipped", "steered", "edited"}
-    assert asked | rare | {"name", "carried", "shows_text", "shows_call", "shows_event"} >= set(
+    assert asked | rare | {"name", "shows_text", "shows_call", "shows_event"} >= set(
         TERSE.__dataclass_fields__
     )
 

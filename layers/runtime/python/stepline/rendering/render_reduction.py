@@ -163,7 +163,6 @@ def _turn_status(piece: Piece) -> str:
 
 TURNS_LISTED: Final = 8
 ENDS_LISTED: Final = 2
-CARRIED_BYTES: Final = 4_000
 PLANS_LISTED: Final = 12
 STEPS_LISTED: Final = 12
 STEP_CHARS: Final = 80
@@ -192,11 +191,6 @@ def _named(turns: Sequence[str]) -> list[str]:
     if len(turns) <= TURNS_LISTED:
         return list(turns)
     return [*turns[:ENDS_LISTED], "…", *turns[-ENDS_LISTED:]]
-
-
-def render_carried(piece: Piece) -> str:
-    """Render an event or a note that stays visible of a compacted range."""
-    return render_clipped(piece, CARRIED_BYTES)
 
 
 def render_plans(plans: Sequence[Plan]) -> str:

@@ -72,7 +72,6 @@ class TextForm:
     hidden: Callable[[Piece, str], str]
     clipped: Callable[[Piece, int], str]
     memory: Callable[[Compacted, str, Sequence[Turn]], str]
-    carried: Callable[[Piece], str]
     plans: Callable[[Sequence[Plan]], str]
     checkpoint: Callable[[Compacted, str], str]
     shows_text: Callable[[str, str], bool]
@@ -111,7 +110,6 @@ STANDARD = TextForm(
     hidden=reduction.render_hidden,
     clipped=reduction.render_clipped,
     memory=memory.render_memory,
-    carried=memory.render_carried,
     plans=memory.render_plans,
     checkpoint=memory.render_checkpoint,
     shows_text=entry.shows_text,

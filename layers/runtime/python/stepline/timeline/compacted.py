@@ -124,9 +124,7 @@ def _memory(n: int, entry: Compacted, covered: Sequence[Turn], form: TextForm) -
 def _carried(gone: Sequence[Piece], form: TextForm) -> list[Piece]:
     """Return the pieces that a memory carries along; those of an older memory stay unchanged."""
     return [
-        piece
-        if piece.turn == 0
-        else cut(replace(piece, turn=0, text=form.carried(piece)), CARRIED_BYTES, form)
+        piece if piece.turn == 0 else cut(replace(piece, turn=0), CARRIED_BYTES, form)
         for piece in newest_of_each(gone, CARRIED_MAX)
     ]
 
