@@ -98,6 +98,16 @@ def test_a_snapshot_of_a_plan_says_whether_it_is_current():
     assert {block.mime for block in plans} == {"application/json"}
 
 
+def test_an_answer_that_was_not_the_last_word_has_a_block_with_the_time_of_its_deferral():
+    log = started()
+    log.answer("one")
+    log.message("more")
+    deferred = log.defer()
+    turn = log.timeline().turn_blocks(log.turn)
+    (outcome,) = [block for block in turn if block.type == "assistant.completion.attempt.outcome"]
+    assert outcome.ts == deferred.at
+
+
 def test_an_answer_names_the_sources_it_uses_each_its_own():
     log = started()
     turn = log.turn

@@ -10,6 +10,7 @@ from stepline.context.journal.current_turn import OPTIONAL, SECTIONS
 from stepline.context.journal.render_journal import GUARD, LOG_HEADER
 from stepline.context.journal.staged import Shown
 from stepline.context.journal.staged_text import ARTIFACTS, SKILLS
+from stepline.model.file.attachment import Attachment
 from stepline.ports.model import Media, Part
 from tests.support.files import PDF, PNG, media, picture
 from tests.support.journal_request import FACTS, FOUND, TEXT, ask, digest, section, structure, told_log
@@ -214,6 +215,16 @@ def test_the_sections_of_the_open_turn_stand_in_the_order_of_the_design() -> Non
     headings = [f"[{title}]" for title in IN_ORDER]
     assert [line for line in structure(digest(told_log().timeline())) if line in headings] == headings
     assert tuple(SECTIONS) == IN_ORDER
+
+
+def test_an_event_that_waited_for_the_turn_names_its_files() -> None:
+    plan = Attachment(filename="plan.pdf", mime=PDF, size_bytes=9, sha256="0" * 64)
+    log = LogBuilder()
+    log.message("The plans changed.", event="alert", reactive=False, attachments=(plan,))
+    log.message("What is new?")
+    events = section(digest(log.timeline()), "SOLVER.REACT.EVENTS (oldest -> newest)")
+    assert "The plans changed." in events
+    assert f"fi:{log.turn}.external.alert.attachments/m1/plan.pdf" in events
 
 
 def test_a_section_stands_there_empty_too_but_for_the_current_slots() -> None:
