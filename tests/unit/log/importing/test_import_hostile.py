@@ -243,9 +243,9 @@ def test_facts_that_code_reads_are_taken_in_the_form_it_reads_only():
     assert (second.mime, third.text) == ("text/plain", "{}")
 
 
-@pytest.mark.parametrize("told", ['["And 2027?"]', '{"items": ["And 2027?", 7]}'])
-def test_suggestions_come_in_as_a_list_or_as_the_items_of_one(told: str):
-    plan = moved(foreign({"type": "stage.suggested_followups", "text": told}))
+@pytest.mark.parametrize("text", ['["And 2027?"]', '{"items": ["And 2027?", 7]}'])
+def test_suggestions_come_in_as_a_list_or_as_the_items_of_one(text: str):
+    plan = moved(foreign({"type": "stage.suggested_followups", "text": text}))
     closed = [one for batch in plan.batches for one in batch.entries if isinstance(one, Closed)]
     assert [one.followups for one in closed] == [("And 2027?",)]
 

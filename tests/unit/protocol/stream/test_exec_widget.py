@@ -182,10 +182,10 @@ def test_a_program_that_stood_before_its_decision_is_shown_once_though_the_end_i
     shower.show(parser.close())
     shown.clear()
     shower.close()
-    told = shown[:]
+    before = shown[:]
     shower.close()
-    assert [event.text for event in told if isinstance(event, LaneText)] == ["print(1)"]
-    assert shown == told
+    assert [event.text for event in before if isinstance(event, LaneText)] == ["print(1)"]
+    assert shown == before
 
 
 @pytest.mark.parametrize(
